@@ -1,0 +1,31 @@
+"""What makes rewards comparable, and what a fleet has learned."""
+
+from dataclasses import dataclass
+
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.strategy import ArmWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolKey:
+    """Rewards are pooled per model, device and drafter."""
+
+    model: str
+    device: str
+    drafter_version: DrafterVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """Pooled windows of one drafter version."""
+
+    drafter_version: DrafterVersion
+    arms: tuple[ArmWindow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundReport:
+    """What an engine's bandit saw since the last report."""
+
+    drafter_version: DrafterVersion
+    arms: tuple[ArmWindow, ...]
