@@ -1,0 +1,48 @@
+"""Commands around the demo's model. Torch takes seconds to import, so each command imports what it needs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="The demo's tiny reasoner.", no_args_is_help=True)
+
+
+@app.callback()
+def demo() -> None:
+    """The demo's tiny reasoner."""
+
+
+@app.command()
+def make_model(
+    out: Annotated[Path, typer.Option(help="Folder for the checkpoint.")],
+    minutes: Annotated[float, typer.Option(min=0.1, help="Time limit; a run that reaches it learns less.")] = 60.0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of weights and traces.")] = 0,
+) -> None:
+    """Train the policy from scratch on generated traces."""
+    from tlt_lab.demo import make_model as warm_up
+
+    warm_up.make_model(
+        out, minutes=minutes, threads=threads, seed=seed, report=lambda progress: typer.echo(str(progress), err=True)
+    )
+
+
+@app.command()
+def evaluate(
+    checkpoint: Annotated[Path, typer.Option(help="Folder with the policy.")],
+    count: Annotated[int, typer.Option(min=1, help="Problems, one response each.")] = 384,
+    cap: Annotated[int, typer.Option(min=1, help="Longest response, in tokens.")] = 1024,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+) -> None:
+    """Measure accuracy and response lengths at temperature 1."""
+    import torch
+
+    from tlt_lab.demo import evaluation
+
+    torch.set_num_threads(threads)
+    typer.echo(str(evaluation.evaluate(checkpoint, count=count, cap_tokens=cap)))
+
+
+if __name__ == "__main__":
+    app()
