@@ -1,0 +1,202 @@
+from collections import Counter
+from statistics import median
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tlt_common.bandit import TRIAL_ROUNDS, Bandit, BanditConfig, RewardWindow, bucket, reward
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain
+from tlt_common.domain.tuner import Posterior
+
+SHORT, LONG = chain(3), chain(7)
+PATIENT = BanditConfig(epsilon=0.0, hold_rounds=1)
+batches = st.integers(1, 200)
+seeds = st.integers(0, 2**32)
+rewards = st.floats(1e-3, 1e6)
+
+
+def play(bandit: Bandit, speed: dict[Arm, float], batch: int, rounds: int) -> list[Arm]:
+    """Rounds in which each arm earns `speed` tokens per second."""
+    chosen = []
+    for _ in range(rounds):
+        arm = bandit.choose(batch)
+        bandit.record(arm, batch, [arm.steps] * batch, (arm.steps + 1) * batch / speed[arm])
+        chosen.append(arm)
+    return chosen
+
+
+def posterior(speed: dict[Arm, float], group: int) -> Posterior:
+    arms = tuple(
+        ArmWindow(
+            arm=arm.name,
+            group=group,
+            rounds=10,
+            accepted_tokens=0,
+            produced_tokens=10,
+            elapsed_s=1.0,
+            median_reward=value,
+        )
+        for arm, value in speed.items()
+    )
+    return Posterior(drafter_version=DrafterVersion(1), arms=arms)
+
+
+@given(st.lists(rewards, min_size=1, max_size=50), st.integers(1, 20))
+def test_the_kept_median_is_the_median_of_the_last_rewards(values: list[float], capacity: int) -> None:
+    window = RewardWindow(capacity)
+    for count, value in enumerate(values, start=1):
+        window.add(value)
+        assert window.median() == median(values[max(0, count - capacity) : count])
+
+
+@given(batches)
+def test_a_bucket_is_the_power_of_two_at_or_below_the_batch(batch: int) -> None:
+    lower = bucket(batch)
+    assert lower <= batch < 2 * lower
+    assert lower & (lower - 1) == 0
+
+
+@pytest.mark.parametrize("batch", [0, -1])
+def test_no_requests_are_no_batch(batch: int) -> None:
+    with pytest.raises(ValueError, match="bucket"):
+        Bandit(DEFAULT_ARMS, BanditConfig(), seed=0).choose(batch)
+
+
+def test_the_reward_is_produced_tokens_per_second() -> None:
+    assert reward([3, 0, 1], 0.5) == (3 + 0 + 1 + 3) / 0.5
+
+
+@pytest.mark.parametrize(("accepted", "elapsed_s"), [([], 1.0), ([1], 0.0), ([1], -1.0)])
+def test_a_round_that_teaches_nothing_is_refused(accepted: list[int], elapsed_s: float) -> None:
+    with pytest.raises(ValueError, match="no reward"):
+        Bandit(DEFAULT_ARMS, BanditConfig(), seed=0).record(OFF, 1, accepted, elapsed_s)
+
+
+@given(st.lists(batches, max_size=100), seeds)
+def test_a_choice_is_always_allowed_at_its_batch_size(sizes: list[int], seed: int) -> None:
+    config = BanditConfig(epsilon=0.5, group_below_requests={LONG.draft_tokens: 4})
+    bandit = Bandit(DEFAULT_ARMS, config, seed)
+    for batch in sizes:
+        arm = bandit.choose(batch)
+        assert arm == OFF or batch < 32
+        assert arm != LONG or batch < 4
+        bandit.record(arm, batch, [0] * batch, 1.0)
+
+
+@given(st.integers(32, 500), seeds)
+def test_many_requests_run_without_drafts(batch: int, seed: int) -> None:
+    assert Bandit(DEFAULT_ARMS, BanditConfig(epsilon=1.0), seed).choose(batch) == OFF
+
+
+def test_off_is_an_arm_even_when_nobody_names_it() -> None:
+    assert Bandit([LONG], BanditConfig(), seed=0).candidates(1) == (OFF, LONG)
+
+
+@given(st.permutations(DEFAULT_ARMS), st.integers(1, 31), seeds)
+def test_every_arm_is_tried_before_one_is_judged(arms: list[Arm], batch: int, seed: int) -> None:
+    bandit = Bandit(arms, PATIENT, seed)
+    tried = play(bandit, {OFF: 1.0, SHORT: 100.0, LONG: 10.0}, batch, rounds=3 * TRIAL_ROUNDS)
+    assert Counter(tried) == dict.fromkeys(arms, TRIAL_ROUNDS)
+
+
+@given(st.lists(rewards, min_size=3, max_size=3, unique=True), st.integers(1, 31), seeds)
+def test_after_the_trials_the_fastest_arm_runs(speeds: list[float], batch: int, seed: int) -> None:
+    speed = dict(zip(DEFAULT_ARMS, speeds, strict=True))
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed)
+    play(bandit, speed, batch, rounds=3 * TRIAL_ROUNDS)
+    earned = {arm: reward([arm.steps] * batch, (arm.steps + 1) * batch / speed[arm]) for arm in DEFAULT_ARMS}
+    assert earned[bandit.choose(batch)] == max(earned.values())
+
+
+@settings(max_examples=5)
+@given(seeds)
+def test_exploration_stays_near_its_share_and_never_ends(seed: int) -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(), seed)
+    chosen = Counter(play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=4, rounds=8000))
+    assert chosen[LONG] > 0.88 * 8000
+    assert min(chosen[OFF], chosen[SHORT]) > 0.01 * 8000
+
+
+def test_rewards_of_one_batch_size_say_nothing_of_another() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    assert play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)[-1] == LONG
+    assert play(bandit, {OFF: 3.0, SHORT: 2.0, LONG: 1.0}, batch=16, rounds=20)[-1] == OFF
+    assert bandit.choose(1) == LONG
+
+
+@given(st.integers(1, 8), seeds)
+def test_a_choice_lasts_for_the_rounds_it_is_held(hold_rounds: int, seed: int) -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=1.0, hold_rounds=hold_rounds), seed)
+    chosen = play(bandit, dict.fromkeys(DEFAULT_ARMS, 1.0), batch=1, rounds=20 * hold_rounds)
+    for start in range(0, len(chosen), hold_rounds):
+        assert len(set(chosen[start : start + hold_rounds])) == 1
+
+
+def test_a_held_arm_gives_way_when_the_batch_outgrows_it() -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0, hold_rounds=100), seed=0)
+    bandit.merge(posterior({OFF: 1.0, SHORT: 2.0, LONG: 3.0}, group=16))
+    assert bandit.choose(31) == LONG
+    assert bandit.choose(32) == OFF
+
+
+def test_a_noisy_first_round_does_not_condemn_an_arm() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    bandit.record(LONG, 1, [7], elapsed_s=1000.0)
+    chosen = play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)
+    assert set(chosen[3 * TRIAL_ROUNDS :]) == {LONG}
+
+
+def test_an_arm_that_slows_down_is_left_once_its_window_has_seen_it() -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0, hold_rounds=1, window=20), seed=0)
+    assert play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=50)[-1] == LONG
+    assert play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 0.5}, batch=1, rounds=50)[-1] == SHORT
+
+
+def test_forgetting_starts_the_trials_again_and_reports_nothing_old() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)
+    bandit.forget()
+    assert bandit.windows() == ()
+    tried = play(bandit, {OFF: 3.0, SHORT: 2.0, LONG: 1.0}, batch=1, rounds=20)
+    assert set(tried[: 3 * TRIAL_ROUNDS]) == set(DEFAULT_ARMS)
+    assert tried[-1] == OFF
+
+
+def test_the_fleets_experience_spares_the_trials() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    bandit.merge(posterior({OFF: 1.0, SHORT: 3.0, LONG: 2.0}, group=4))
+    assert bandit.choose(5) == SHORT
+
+
+def test_own_experience_outweighs_the_fleets() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    bandit.merge(posterior({OFF: 10.0, SHORT: 30.0, LONG: 20.0}, group=1))
+    assert play(bandit, {OFF: 10.0, SHORT: 1.0, LONG: 20.0}, batch=1, rounds=20)[-1] == LONG
+
+
+@given(st.lists(st.tuples(st.sampled_from(DEFAULT_ARMS), st.lists(st.integers(0, 7), min_size=1, max_size=40))))
+def test_windows_hold_every_round_exactly_once(rounds: list[tuple[Arm, list[int]]]) -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(), seed=0)
+    for arm, accepted in rounds:
+        bandit.record(arm, len(accepted), accepted, elapsed_s=0.25)
+    windows = bandit.windows()
+    assert sum(window.rounds for window in windows) == len(rounds)
+    assert sum(window.elapsed_s for window in windows) == 0.25 * len(rounds)
+    assert sum(window.accepted_tokens for window in windows) == sum(sum(accepted) for _, accepted in rounds)
+    assert sum(window.produced_tokens for window in windows) == sum(sum(kept) + len(kept) for _, kept in rounds)
+    for window in windows:
+        own = [kept for arm, kept in rounds if arm.name == window.arm and bucket(len(kept)) == window.group]
+        assert window.median_reward == median(reward(kept, 0.25) for kept in own)
+    assert bandit.windows() == ()
+
+
+@given(seeds, st.lists(st.integers(1, 40), max_size=60))
+def test_the_same_seed_makes_the_same_choices(seed: int, sizes: list[int]) -> None:
+    def choices() -> list[Arm]:
+        bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.5), seed)
+        speed = {OFF: 1.0, SHORT: 2.0, LONG: 3.0}
+        return [play(bandit, speed, batch, rounds=1)[0] for batch in sizes]
+
+    assert choices() == choices()
