@@ -151,7 +151,7 @@ def _backward(model: LlamaForCausalLM, batch: Batch) -> tuple[float, float]:
     )
     weights = batch.weights_BT.flatten()
     loss = (losses * weights).sum() / weights.sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(loss)
     return loss.item(), losses.detach()[weights > 1].mean().item()
 
 

@@ -23,6 +23,9 @@ LAYERS: Final = 4
 SERVED_LAYERS: Final = 24
 """At this depth verifying 8 tokens costs little more than one, also on a CPU."""
 
+CHECKPOINT: Final = Path(__file__).parent / "checkpoint"
+"""The trained policy that ships with the package; `tlt demo make-model` makes one like it."""
+
 WEIGHTS_FILE: Final = "model.safetensors"
 CONFIG_FILE: Final = "config.json"
 
