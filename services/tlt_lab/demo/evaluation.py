@@ -65,7 +65,11 @@ def summarise(responses: Sequence[Response]) -> Evaluation:
 
 
 def evaluate(checkpoint: Path, *, count: int = 384, cap_tokens: int = 1024, seed: int = 123) -> Evaluation:
-    """Sample the checkpoint at temperature 1 on `count` problems of the default mix, unseen unless seeds agree."""
+    """
+    Sample the checkpoint at temperature 1 on `count` problems of the default mix.
+
+    There are few small problems, so training has met most of them; an answer still has to be found by guessing.
+    """
     model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     return summarise(sample(model, draw_problems(count, seed=seed), cap_tokens=cap_tokens, seed=seed))
 
