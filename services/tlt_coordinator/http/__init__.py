@@ -1,0 +1,1 @@
+"""The fleet as JSON over HTTP, for people and probes."""

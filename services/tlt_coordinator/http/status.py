@@ -1,0 +1,65 @@
+"""GET /status and GET /healthz."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from math import isfinite
+
+from fastapi import FastAPI
+from pydantic import JsonValue
+
+from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
+
+
+def app(fleet: Callable[[], Fleet]) -> FastAPI:
+    """
+    Return the application.
+
+    Args:
+        fleet: Says how the fleet is now.
+    """
+    api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None)
+
+    @api.get("/status")
+    async def status() -> dict[str, JsonValue]:
+        return fleet_json(fleet())
+
+    @api.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    return api
+
+
+def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
+    """All that GetFleet says, with the accept length of all workers that decode."""
+    return {
+        "workers": [_worker_json(account) for account in fleet.workers],
+        "queued": fleet.queued,
+        "lending": fleet.lending,
+        "drafter": asdict(fleet.drafter) if fleet.drafter else None,
+        "drafters": [asdict(record) for record in fleet.drafters],
+        "accept_length": accept_length(fleet),
+        "bubble_utilisation": fleet.bubble_utilisation,
+    }
+
+
+def accept_length(fleet: Fleet) -> float | None:
+    """Mean of the workers that decode now, tokens per verification round; None: none does."""
+    lengths = [
+        account.status.accept_length
+        for account in fleet.workers
+        if account.status.state is WorkerState.ROLLOUT and account.status.accept_length > 0
+    ]
+    return sum(lengths) / len(lengths) if lengths else None
+
+
+def _worker_json(account: WorkerAccount) -> dict[str, JsonValue]:
+    status = account.status
+    return {
+        **asdict(account.hello),
+        **asdict(status),
+        "state": status.state.value,
+        "training_loss": status.training_loss if isfinite(status.training_loss) else None,
+        "seconds": {state.value: seconds for state, seconds in account.seconds.items()},
+        "timeline": [{"state": change.state.value, "at_unix_s": change.at_unix_s} for change in account.timeline],
+    }
