@@ -1,0 +1,84 @@
+"""
+How the draft layer learns: Muon for matrices, AdamW for vectors, and an average of the weights for use.
+
+The learning rate never decays to zero, since training has no end; instead what is published and scored is a running
+average of the weights. Measured on the demo's model (held-out agreement of the three passes, %): after 80 k tokens
+84/82/82 without and 85/85/86 with it; after 20 k tokens equal.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tlt_trainer.drafter.model import Drafter
+
+MUON_RATE = 0.02
+"""Best of 0.02, 0.03, 0.04 after 80 k tokens at 512 tokens a step; PyTorch's own Muon gave the same curve as the
+reference statement of it, in half the time."""
+ADAM_RATE = 0.002
+MUON_DECAY = 0.02
+WARMUP_STEPS = 10
+COOLING_TOKENS = 400_000
+"""Over so many tokens the rates fall along a cosine to `COOLED` of their peak, and stay there."""
+COOLED = 0.3
+AVERAGED_SHARE = 10
+"""The average reaches back over about a tenth of the steps made so far, at most over 1 / SLOWEST_AVERAGE."""
+SLOWEST_AVERAGE = 0.02
+
+
+def rate(steps: int, tokens: int) -> float:
+    """Return the factor on the peak rates for the next step, given steps and tokens so far."""
+    cooled = 0.5 * (1 - math.cos(math.pi * min(1.0, tokens / COOLING_TOKENS)))
+    return min(1.0, (steps + 1) / WARMUP_STEPS) * (1 - (1 - COOLED) * cooled)
+
+
+def average_weight(steps: int) -> float:
+    """Return the share of the newest weights in the average, after so many steps."""
+    return max(SLOWEST_AVERAGE, AVERAGED_SHARE / (steps + AVERAGED_SHARE))
+
+
+class DrafterOptimizer:
+    """Both optimizers as one. Its state is a flat mapping of names to tensors, so that files need no pickle."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self._names = {id(parameter): name for name, parameter in drafter.named_parameters()}
+        matrices = [parameter for parameter in drafter.parameters() if parameter.dim() == 2]
+        vectors = [parameter for parameter in drafter.parameters() if parameter.dim() < 2]
+        self._parts: tuple[tuple[torch.optim.Optimizer, float], ...] = (
+            (torch.optim.Muon(matrices, lr=MUON_RATE, weight_decay=MUON_DECAY), MUON_RATE),
+            (torch.optim.AdamW(vectors, lr=ADAM_RATE, weight_decay=0.0), ADAM_RATE),
+        )
+
+    def step(self, factor: float) -> None:
+        """Apply and clear the gradients, at `factor` of the peak rates."""
+        for optimizer, peak in self._parts:
+            for group in optimizer.param_groups:
+                group["lr"] = peak * factor
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return its state as `<parameter>/<quantity>`; the tensors are its own, not copies."""
+        return {
+            f"{self._names[id(parameter)]}/{quantity}": value
+            for optimizer, _ in self._parts
+            for parameter, quantities in optimizer.state.items()
+            for quantity, value in quantities.items()
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a state that `state` returned for a drafter of the same shape."""
+        for optimizer, _ in self._parts:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    prefix = f"{self._names[id(parameter)]}/"
+                    found = {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
+                    if found:
+                        optimizer.state[parameter] = {name: _placed(name, t, parameter) for name, t in found.items()}
+
+
+def _placed(name: str, value: Tensor, parameter: Tensor) -> Tensor:
+    # AdamW keeps its step count on the CPU.
+    return value.clone() if name == "step" else value.to(parameter.device, copy=True)
