@@ -65,20 +65,18 @@ def test_whoever_reads_at_whatever_pace_ends_with_the_right_lease(steps: list[tu
 
 async def test_orders_come_as_they_are_put_until_the_outbox_is_closed() -> None:
     outbox = Outbox()
-    taken: list[Order] = []
 
-    async def read() -> None:
-        async for order in outbox.orders():
-            taken.append(order)
+    async def read() -> list[Order]:
+        return [order async for order in outbox.orders()]
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(read())
+        taken = tasks.create_task(read())
         for epoch in range(1, 4):
             outbox.put(lease(epoch))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         outbox.close()
-    assert taken == [lease(1), lease(2), lease(3)]
+    assert taken.result() == [lease(1), lease(2), lease(3)]
 
 
 async def test_the_reader_is_told_why_an_outbox_was_closed() -> None:
