@@ -6,6 +6,7 @@ from typing import Never
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import DrafterWish, Fleet, Member, WorkerAccount, WorkerHello, WorkerStatus
+from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.clock import Clock
@@ -102,7 +103,8 @@ class Coordinator:
             StaleVersionError: Another drafter was published since its base.
             UnavailableError: It could not be written down.
         """
-        wish = self._drafters.publish(publication, self._clock.now())
+        loaded = max((member.status.drafter_version for member in self._registry.members()), default=DrafterVersion(0))
+        wish = self._drafters.publish(publication, self._clock.now(), loaded=loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
         self._registry.wish(wish)
         self._changed.set()

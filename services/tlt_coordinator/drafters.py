@@ -39,9 +39,14 @@ class Drafters:
         """Published drafters, oldest first."""
         return self._store.state.drafters
 
-    def publish(self, publication: Publication, now_s: float) -> DrafterWish:
+    def publish(self, publication: Publication, now_s: float, *, loaded: DrafterVersion) -> DrafterWish:
         """
         Make a drafter the newest. Repeating a call that succeeded returns the same version.
+
+        Args:
+            publication: What to make the newest.
+            now_s: Unix time.
+            loaded: Newest drafter that a worker has.
 
         Raises:
             InvalidRequestError: The publication has no uri, or its figure is not a share.
@@ -54,29 +59,30 @@ class Drafters:
             raise InvalidRequestError(
                 f"held_out_top1 is {publication.held_out_top1}; accepted: from 0 to 1", field="held_out_top1"
             )
-        state = self._store.update(lambda state: published(state, publication, now_s))
+        state = self._store.update(lambda state: published(state, publication, now_s, loaded))
         assert state.drafter is not None  # noqa: S101 - `published` has just set it
         return state.drafter
 
 
-def published(state: State, publication: Publication, now_s: float) -> State:
+def published(state: State, publication: Publication, now_s: float, loaded: DrafterVersion) -> State:
     """
-    Return the state with the publication in it.
+    Return the state with the publication in it, its version one above the newest.
 
-    A base above the newest one is taken: what was known of it was lost with a state file.
+    When the state was lost, what trainers and workers remember counts: a base above the newest known is taken, and
+    the version is above all that are loaded, since workers refuse to go back.
 
     Raises:
         StaleVersionError: Its base is not the newest.
     """
     newest = state.drafter.version if state.drafter else DrafterVersion(0)
-    if state.drafter and (publication.uri, publication.base + 1) == (state.drafter.uri, newest):
+    if state.drafter and publication.uri == state.drafter.uri:
         return state
     if publication.base < newest:
         raise StaleVersionError(
             f"base_version is {publication.base}, but {newest} was published since; merge with it and publish again",
             field="base_version",
         )
-    wish = DrafterWish(version=DrafterVersion(publication.base + 1), uri=publication.uri)
+    wish = DrafterWish(version=DrafterVersion(max(publication.base, loaded) + 1), uri=publication.uri)
     record = DrafterRecord(
         version=wish.version,
         worker_id=publication.worker_id,
