@@ -1,0 +1,65 @@
+"""
+Which kernels the engine runs on: compiled ones on a CUDA device, the torch stand-in elsewhere.
+
+Nothing here imports torch or SGLang, since it decides what those will find when they are imported.
+"""
+
+import ctypes
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+STANDIN_PATH = Path(__file__).parent / "standin"
+"""Holds the package `sgl_kernel`, found before the compiled one when it comes first on the path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """Where the engine runs."""
+
+    kind: str
+    """SGLang's name: `cuda` or `cpu`."""
+    kernels: str
+
+    def describe(self) -> str:
+        """Return device and kernels in words, for the log and `EngineInfo`."""
+        return f"{self.kind} ({self.kernels})"
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment of the engine's processes."""
+        if self.kind != "cpu":
+            return {}
+        inherited = os.environ.get("PYTHONPATH", "")
+        return {
+            "SGLANG_USE_CPU_ENGINE": "1",
+            # Dynamo would compile small functions with a C++ compiler that a plain image does not have.
+            "TORCHDYNAMO_DISABLE": "1",
+            "PYTHONPATH": os.pathsep.join(part for part in (str(STANDIN_PATH), inherited) if part),
+        }
+
+    def enter(self) -> None:
+        """Put the stand-in on this process's own path: the tokenizer side of SGLang imports it too."""
+        if self.kind == "cpu" and str(STANDIN_PATH) not in sys.path:
+            sys.path.insert(0, str(STANDIN_PATH))
+
+
+CUDA = Device(kind="cuda", kernels="sgl_kernel")
+CPU = Device(kind="cpu", kernels="torch stand-in for sgl_kernel")
+
+
+def detect() -> Device:
+    """Return CUDA if its driver is there and sees a device, else CPU."""
+    return CUDA if _cuda_device_count() > 0 else CPU
+
+
+def _cuda_device_count() -> int:
+    # The driver is asked directly: importing torch takes seconds, and it may be a build without CUDA.
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value

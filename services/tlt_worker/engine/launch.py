@@ -1,0 +1,113 @@
+"""How an engine is launched: options, and the arguments SGLang gets for them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tlt_common.domain.strategy import DEFAULT_ARMS, Arm
+from tlt_common.errors import ConfigError
+from tlt_worker.engine.arms import widest
+from tlt_worker.engine.device import Device
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """What to serve, and with how much."""
+
+    model: Path
+    """A Hugging Face directory: Llama, Qwen2 or Qwen3."""
+    drafter: Path | None = None
+    """An EAGLE drafter to begin with; without one, speculation is off until `load_drafter`."""
+    dtype: str = "bfloat16"
+    max_running: int = 32
+    max_total_tokens: int | None = None
+    """Tokens the key/value cache holds. None: max_running contexts on a CPU, what fits on a GPU."""
+    context_length: int | None = None
+    """None: as the model says."""
+    cores: tuple[int, ...] = ()
+    """CPU cores of the engine's processes; empty for all."""
+    threads: int = 1
+    """Threads of torch in the engine. On a CPU more than one pays for large models only."""
+    arms: tuple[Arm, ...] = DEFAULT_ARMS
+    epsilon: float = 0.1
+    speculate_below_requests: int = 32
+    seed: int = 0
+    log_level: str = "error"
+    lossless: bool = True
+    """False leaves SGLang's verification as it is, which is not lossless: for tests of the tests."""
+
+    def __post_init__(self) -> None:
+        """
+        Check every field by itself.
+
+        Raises:
+            ConfigError: One is out of its range.
+        """
+        if self.dtype not in DTYPES:
+            raise ConfigError(f"engine.dtype is {self.dtype!r}; accepted: {sorted(DTYPES)}", field="engine.dtype")
+        for name in ("max_running", "threads"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"engine.{name} is {getattr(self, name)}; accepted: at least 1", field=f"engine.{name}"
+                )
+        widest(self.arms)
+
+
+def server_arguments(options: EngineOptions, device: Device, context_length: int, drafter: Path) -> dict[str, Any]:
+    """Return SGLang's arguments. It is always launched with a drafter, at the widest arm."""
+    arm = widest(options.arms)
+    arguments: dict[str, Any] = {
+        "model_path": str(options.model),
+        # Token ids in and out: the detokenizer stays idle, and tokens and control answers share one socket.
+        "skip_tokenizer_init": True,
+        "dtype": options.dtype,
+        "device": device.kind,
+        "context_length": context_length,
+        "max_running_requests": options.max_running,
+        "max_total_tokens": options.max_total_tokens,
+        "random_seed": options.seed,
+        "log_level": options.log_level,
+        "incremental_streaming_output": True,
+        "weight_version": "0",
+        "sleep_on_idle": True,
+        "speculative_algorithm": "EAGLE",
+        "speculative_draft_model_path": str(drafter),
+        "speculative_num_steps": arm.steps,
+        "speculative_eagle_topk": arm.topk,
+        "speculative_num_draft_tokens": arm.draft_tokens,
+        # Drafts are sampled and verified by rejection: longer accepted runs than with the drafter's best token
+        # (7.1 instead of 5.4 for a chain of 7 at temperature 1, tiny reasoner), and as lossless.
+        "speculative_use_rejection_sampling": options.lossless,
+    }
+    if device.kind == "cpu":
+        if options.max_total_tokens is None:
+            arguments["max_total_tokens"] = options.max_running * context_length
+        arguments |= {"attention_backend": "intel_amx", "sampling_backend": "pytorch", "disable_cuda_graph": True}
+    return arguments
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """Environment that bounds the threads of the engine's processes."""
+    return {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+@contextmanager
+def environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the children started meanwhile. The environment is the whole process's."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,223 @@
+"""
+The plug-in SGLang loads in each of its processes (entry point `sglang.srt.plugins: tlt`).
+
+It is installed wherever the suite is, so it does nothing unless a TLT worker started the engine. SGLang logs and
+swallows a plug-in's errors, so `assert_installed` looks at what is really there, in the scheduler process, and the
+start-up report carries the answer to the worker.
+"""
+
+import os
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from tlt_common.errors import EngineError
+from tlt_worker.engine.link import LINK_VARIABLE, LinkSettings, StartReport
+
+SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"
+"""Makes SGLang pretend acceptance, for benchmarks: responses are then not the model's."""
+
+
+class How(StrEnum):
+    """What is done with a target."""
+
+    REPLACE = "replace"
+    """Class or function, by SGLang's hook registry."""
+    AROUND = "around"
+    """Function called with the original first, by SGLang's hook registry."""
+    SET = "set"
+    """Name that holds None on this device: the registry would replace every None there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One change to SGLang."""
+
+    target: str
+    how: How
+    replacement: Any
+
+
+def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
+    """Every change we make. Imports SGLang's workers, which takes seconds."""
+    from tlt_worker.engine import sampling
+    from tlt_worker.engine.worker import TltDraftWorker, TltWorker
+
+    found = [
+        _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),
+        _replace("speculative.eagle_worker_v2.EAGLEWorkerV2", TltWorker),
+        _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
+        _around("managers.scheduler.Scheduler.get_init_info", report_start),
+        _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
+        _around(
+            "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager._select_runners",
+            select_target_by_default,
+        ),
+    ]
+    if lossless:
+        found += _sampling_hooks(cpu=cpu)
+    if cpu:
+        row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
+        found += [
+            _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
+            Hook(target=row_argmax, how=How.REPLACE, replacement=sampling.row_argmax),
+        ]
+    return tuple(found)
+
+
+def _sampling_hooks(*, cpu: bool) -> list[Hook]:
+    from tlt_worker.engine import sampling
+
+    utils = "speculative.eagle_utils"
+    found = [
+        _around(f"{utils}.eagle_sample", sampling.sample_with_plain_filters),
+        _around(f"{utils}.sampling_softmax", sampling.filtered_softmax),
+    ]
+    if not cpu:
+        return [
+            *found,
+            _around(f"{utils}.top_k_renorm_prob", sampling.skip_second_filter),
+            _around(f"{utils}.top_p_renorm_prob", sampling.skip_second_filter),
+        ]
+    return [
+        *found,
+        _replace(f"{utils}._verify_uses_greedy", sampling.is_greedy_batch),
+        _around(f"{utils}.chain_speculative_sampling_triton", sampling.sample_chain),
+        _set(f"{utils}.tree_speculative_sampling_target_only", sampling.accept_tree),
+        _set(f"{utils}.top_k_renorm_prob", sampling.keep_probs),
+        _set(f"{utils}.top_p_renorm_prob", sampling.keep_probs),
+    ]
+
+
+def _replace(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.REPLACE, replacement=replacement)
+
+
+def _set(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.SET, replacement=replacement)
+
+
+def _around(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.AROUND, replacement=replacement)
+
+
+def install() -> None:
+    """
+    Register the hooks, if a TLT worker started this engine.
+
+    Raises:
+        EngineError: SGLang is told to simulate acceptance.
+    """
+    settings = _settings()
+    if settings is None:
+        return
+    if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0:
+        raise EngineError(f"{SIMULATION_VARIABLE} is set: responses would not be the model's; unset it")
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    for hook in hooks(cpu=_is_cpu(), lossless=settings.lossless):
+        if hook.how is How.SET:
+            parent, _, name = hook.target.rpartition(".")
+            setattr(pkgutil.resolve_name(parent), name, hook.replacement)
+        else:
+            HookRegistry.register(hook.target, hook.replacement, HookType(hook.how))
+
+
+def check_importable() -> None:
+    """
+    Import everything the hooks name.
+
+    Raises:
+        ImportError: This SGLang lacks something.
+        AttributeError: Same.
+    """
+    settings = _settings()
+    for hook in hooks(cpu=_is_cpu(), lossless=settings is None or settings.lossless):
+        pkgutil.resolve_name(hook.target)
+
+
+def assert_installed() -> None:
+    """
+    Check that SGLang runs with every hook.
+
+    Raises:
+        EngineError: Some are missing; names them.
+    """
+    import sglang
+
+    settings = _settings()
+    if settings is None:
+        return
+    wanted = hooks(cpu=_is_cpu(), lossless=settings.lossless)
+    missing = [hook.target for hook in wanted if not _is_in_place(pkgutil.resolve_name(hook.target), hook.replacement)]
+    if missing:
+        raise EngineError(f"SGLang {sglang.__version__} runs without our hooks {missing}")
+
+
+def _is_in_place(there: Any, replacement: Any) -> bool:
+    # The registry wraps functions: the replacement is then in a wrapper's closure.
+    while there is not None:
+        if there is replacement:
+            return True
+        if any(cell.cell_contents is replacement for cell in getattr(there, "__closure__", None) or ()):
+            return True
+        there = getattr(there, "__wrapped__", None)
+    return False
+
+
+def _settings() -> LinkSettings | None:
+    text = os.environ.get(LINK_VARIABLE)
+    return LinkSettings.from_json(text) if text else None
+
+
+def _is_cpu() -> bool:
+    return os.environ.get("SGLANG_USE_CPU_ENGINE") == "1"
+
+
+def keep_attention_backend(original: Callable[..., Any], view: Any) -> Any:
+    """Keep `intel_amx` on a CPU without AMX: its two operators are the stand-in's, and draft workers need it."""
+    return {} if view.device == "cpu" else original(view)
+
+
+def join_channels(original: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+    """
+    Send tokens and answers to control calls through one socket, in order.
+
+    Two sockets are read fairly, not in order, and tokens made before an update could be read after its answer.
+    """
+    channels = original(*args, **kw)
+    return replace(channels, send_to_detokenizer=channels.send_to_tokenizer)
+
+
+def select_target_by_default(original: Callable[..., Any], self: Any, selector: str = "all") -> Any:
+    """Load policy weights into the target only: SGLang would load them into the drafter as well."""
+    return original(self, "target" if selector == "all" else selector)
+
+
+def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
+    """Around the processing of a round: capture hidden states once the tokens are known."""
+    before = [len(req.output_ids) for req in batch.reqs]
+    answer = original(self, batch, result, *args, **kw)
+    self.draft_worker.capture(batch, result, before)
+    return answer
+
+
+def report_start(original: Callable[..., Any], self: Any) -> Any:
+    """Around the scheduler's last step of starting: check the hooks and tell the worker."""
+    info = original(self)
+    failure = ""
+    try:
+        assert_installed()
+    except EngineError as error:
+        failure = error.message
+    self.draft_worker.link.send(
+        StartReport(
+            failure=failure,
+            hidden_size=self.model_config.hidden_size,
+            max_running=self.max_running_requests,
+            max_total_tokens=self.max_total_num_tokens,
+        )
+    )
+    return info

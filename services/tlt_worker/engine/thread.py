@@ -1,0 +1,47 @@
+"""
+An event loop on a thread of its own, for SGLang's tokenizer side.
+
+SGLang takes over signal handlers when its loop runs on the main thread, and blocks the loop it starts on for as long
+as the model loads. On this thread it does neither to the worker.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs one blocking call, then coroutines, always on the same thread."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def block(self, call: Callable[[], T]) -> T:
+        """Run a call that may block for long on the thread."""
+
+        async def run() -> T:
+            return call()
+
+        return await self.run(run())
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the thread's loop. Cancelling the caller cancels it there."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Run a quick call on the thread's loop, soon."""
+        self._loop.call_soon_threadsafe(call)
+
+    def close(self) -> None:
+        """Stop the loop; what still runs there is abandoned."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
