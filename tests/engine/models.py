@@ -1,0 +1,57 @@
+"""Targets and drafters small enough to compare whole distributions, made where they are used."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tlt_worker.engine.weights import drafter_config, drafter_shapes
+
+
+def write_target(directory: Path, *, vocabulary: int = 16, hidden: int = 32, layers: int = 2, seed: int = 11) -> Path:
+    """
+    A Llama whose next token depends mostly, but not only, on the last one.
+
+    Embeddings have length sqrt(hidden), so that the final norm leaves them as they are, and layers add little: a
+    drafter that passes the embedding on is right often, and wrong often enough.
+    """
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=hidden // 4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=False,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=2,
+    )
+    model = LlamaForCausalLM(config).float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_tokens" in name:
+                parameter.copy_(torch.nn.functional.normalize(torch.randn_like(parameter), dim=-1) * hidden**0.5)
+            elif parameter.dim() > 1:
+                parameter.copy_(torch.randn_like(parameter) * (0.35 if "lm_head" in name else 0.14))
+    model.save_pretrained(directory)
+    return directory
+
+
+def write_drafter(directory: Path, target: Path, *, noise: float, seed: int = 3) -> Path:
+    """A drafter that passes the token's embedding on, with noise; its layer adds nothing but noise."""
+    torch.manual_seed(seed)
+    config = json.loads((target / "config.json").read_text())
+    hidden = config["hidden_size"]
+    tensors = {name: torch.randn(shape) * noise for name, shape in drafter_shapes(config).items()}
+    tensors["fc.weight"][:, :hidden] += torch.eye(hidden)
+    tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(hidden)
+    directory.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, directory / "model.safetensors")
+    (directory / "config.json").write_text(json.dumps(drafter_config(config)))
+    return directory

@@ -1,0 +1,250 @@
+"""What happens in an engine, step by step. Each scene returns plain values for tests to judge."""
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import models
+import torch
+from transformers import LlamaForCausalLM
+
+from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
+from tlt_common.errors import EngineError, WeightsError
+from tlt_worker.engine.launch import EngineOptions
+from tlt_worker.engine.sampling import target_probs
+from tlt_worker.engine.sglang import SglangEngine
+
+PROMPT = (3, 7, 5, 9, 4, 12, 8)
+DRAWN_TOKENS = 3
+SAMPLES = 6000
+SETTINGS = {
+    "plain": SamplingParams(max_new_tokens=DRAWN_TOKENS + 3, ignore_eos=True),
+    "filtered": SamplingParams(
+        max_new_tokens=DRAWN_TOKENS + 3, ignore_eos=True, temperature=0.8, top_k=6, top_p=0.8, min_p=0.05
+    ),
+}
+
+
+@asynccontextmanager
+async def engine(options: EngineOptions) -> AsyncIterator[SglangEngine]:
+    made = SglangEngine(options)
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def answer(made: SglangEngine, prompt: Prompt) -> TokenChunk:
+    whole: TokenChunk | None = None
+    async for chunk in made.generate(prompt):
+        whole = chunk if whole is None else whole.followed_by(chunk)
+    assert whole is not None
+    return whole
+
+
+def prompt(name: str, ids: tuple[int, ...] = PROMPT, **sampling: Any) -> Prompt:
+    return Prompt(request_id=RequestId(name), token_ids=ids, sampling=SamplingParams(ignore_eos=True, **sampling))
+
+
+async def lossless(work: Path) -> dict[str, Any]:
+    return await _draw(work, lossless=True)
+
+
+async def unpatched(work: Path) -> dict[str, Any]:
+    return await _draw(work, lossless=False)
+
+
+async def _draw(work: Path, *, lossless: bool) -> dict[str, Any]:
+    """Draw many short answers with chains of 3; return them beside their exact distribution."""
+    target = models.write_target(work / "target")
+    drafter = models.write_drafter(work / "drafter", target, noise=0.05)
+    options = EngineOptions(
+        model=target, drafter=drafter, dtype="float32", max_running=256, context_length=64, seed=1, lossless=lossless
+    )
+    outcome: dict[str, Any] = {}
+    async with engine(options) as made:
+        made.force_arm("chain-3")
+        for name, sampling in SETTINGS.items():
+            if name != "plain" and not lossless:
+                continue
+            drawn: list[TokenChunk] = []
+            for start in range(0, SAMPLES, 500):
+                prompts = [
+                    Prompt(request_id=RequestId(f"{name}/{i}"), token_ids=PROMPT, sampling=sampling)
+                    for i in range(start, start + 500)
+                ]
+                drawn += await asyncio.gather(*(answer(made, one) for one in prompts))
+            outcome[name] = {
+                "tokens": [chunk.token_ids[:DRAWN_TOKENS] for chunk in drawn],
+                "accepted": sum(c.stats.accepted_draft_tokens for c in drawn if c.stats) / len(drawn),
+                "exact": _exact(target, sampling),
+            }
+    return outcome
+
+
+@torch.no_grad()
+def _exact(target: Path, sampling: SamplingParams) -> list[float]:
+    """Probability of every answer of DRAWN_TOKENS tokens, in order of token ids."""
+    model = LlamaForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    size = model.config.vocab_size
+    masses, answers = torch.ones(1), torch.zeros(1, 0, dtype=torch.int64)
+    for _ in range(DRAWN_TOKENS):
+        ids = torch.cat([torch.tensor([PROMPT]).expand(len(answers), -1), answers], 1)
+        logits = model(ids).logits[:, -1]
+        full = torch.ones(len(answers))
+        probs = target_probs(
+            logits,
+            full.unsqueeze(1) * sampling.temperature,
+            full.to(torch.int64) * (sampling.top_k or size),
+            full * sampling.top_p,
+            full * sampling.min_p,
+        )
+        masses = (masses.unsqueeze(1) * probs).reshape(-1)
+        answers = torch.cat([answers.repeat_interleave(size, 0), torch.arange(size).repeat(len(answers)).view(-1, 1)], 1)
+    return [float(mass) for mass in masses.double()]
+
+
+async def switching(work: Path) -> dict[str, Any]:
+    """Greedy answers, quiet and under a storm of switches and swaps; capture, log-probabilities, updates, death."""
+    target = models.write_target(work / "target", vocabulary=64, hidden=64, layers=4)
+    drafters = [models.write_drafter(work / f"drafter{i}", target, noise=0.02 * (i + 1), seed=i) for i in range(2)]
+    options = EngineOptions(model=target, dtype="float32", max_running=8, context_length=512, seed=1)
+    outcome: dict[str, Any] = {}
+    async with engine(options) as made:
+        prompts = [prompt(f"p{i}", tuple(range(3 + i, 12 + i)), temperature=0.0, max_new_tokens=200) for i in range(4)]
+        outcome["before_drafter"] = [await answer(made, one) for one in prompts[:1]]
+        await made.load_drafter(drafters[0], DrafterVersion(1))
+        made.force_arm("off")
+        outcome["off"] = [await answer(made, one) for one in prompts]
+        made.force_arm("chain-7")
+        outcome["chain"] = [await answer(made, one) for one in prompts]
+        outcome["storm"] = await _storm(made, prompts, drafters)
+        made.force_arm(None)
+        outcome |= await _sampled_with_capture(made, target)
+        outcome |= await _blocked(made)
+        outcome |= await _bad_weights(made, work, target)
+        outcome |= await _update_in_flight(made, work, target)
+        outcome |= await _die(made)
+    return outcome
+
+
+async def _storm(made: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:
+    """Switch arms as fast as the loop goes, and swap drafters, while answers are made."""
+    answers = [asyncio.create_task(answer(made, one)) for one in prompts]
+    version = 2
+    for turn, arm in enumerate(itertools.cycle(["off", "chain-3", "chain-7", "off", "chain-7", "chain-3"])):
+        if all(task.done() for task in answers):
+            break
+        made.force_arm(arm)
+        if turn % 25 == 10:
+            await made.load_drafter(drafters[version % 2], DrafterVersion(version))
+            version += 1
+        await asyncio.sleep(0.005)
+    return [await task for task in answers]
+
+
+async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, Any]:
+    """A sampled answer with capture on, beside transformers' view of the same tokens."""
+    made.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
+    await answer(made, prompt("warm", max_new_tokens=2))
+    captured = prompt("captured", tuple(range(20, 50)), temperature=0.7, max_new_tokens=150)
+    hidden_from_it = replace(prompt("secret", max_new_tokens=20), capture=False)
+    chunk, _ = await asyncio.gather(answer(made, captured), answer(made, hidden_from_it))
+    frames = await _frames(made)
+    ids = [*captured.token_ids, *chunk.token_ids]
+    with torch.no_grad():
+        model = LlamaForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+        seen = model(torch.tensor([ids]), output_hidden_states=True)
+    logprobs = torch.log_softmax(seen.logits[0] / 0.7, -1)[len(captured.token_ids) - 1 : -1]
+    return {
+        "sampled": chunk,
+        "expected_logprobs": logprobs.gather(1, torch.tensor(chunk.token_ids).unsqueeze(1)).squeeze(1).tolist(),
+        "frames": [frame for frame in frames if frame.request_id == "captured"],
+        "secret_frames": sum(frame.request_id == "secret" for frame in frames),
+        "ids": ids,
+        "expected_hidden": seen.hidden_states[-1][0],
+    }
+
+
+async def _frames(made: SglangEngine) -> list[HiddenFrame]:
+    found, source = [], made.frames()
+    while True:
+        try:
+            async with asyncio.timeout(0.5):
+                found.append(await anext(source))
+        except TimeoutError:
+            return found
+
+
+async def _blocked(made: SglangEngine) -> dict[str, Any]:
+    made.force_arm("chain-7")
+    penalised = await answer(made, prompt("penalty", max_new_tokens=40, temperature=0.0, frequency_penalty=0.5))
+    declined = replace(prompt("declined", max_new_tokens=40), speculation=Speculation.OFF)
+    return {"penalised": penalised, "declined": await answer(made, declined)}
+
+
+async def _bad_weights(made: SglangEngine, work: Path, target: Path) -> dict[str, Any]:
+    """Offer weights of another shape, and a drafter that is not finite."""
+    errors = []
+    other = models.write_target(work / "other", vocabulary=64, hidden=32, layers=4)
+    broken = models.write_drafter(work / "broken", target, noise=float("nan"))
+    for offer in (made.load_weights(other, PolicyVersion(9)), made.load_drafter(broken, DrafterVersion(99))):
+        try:
+            await offer
+        except WeightsError as error:
+            errors.append(error.message)
+    return {"refusals": errors, "after_refusal": await answer(made, prompt("after", max_new_tokens=5))}
+
+
+async def _update_in_flight(made: SglangEngine, work: Path, target: Path) -> dict[str, Any]:
+    """New weights in the middle of an answer; what was said before and after, by each version's own account."""
+    newer = models.write_target(work / "newer", vocabulary=64, hidden=64, layers=4, seed=5)
+    running = asyncio.create_task(answer(made, prompt("inflight", temperature=0.0, max_new_tokens=400)))
+    await asyncio.sleep(0.4)
+    pause_s = await made.load_weights(newer, PolicyVersion(7))
+    chunk = await running
+    repeated = await answer(made, prompt("fresh", temperature=0.0, max_new_tokens=30))
+    ids = torch.tensor([[*PROMPT, *chunk.token_ids]])
+    said = {}
+    for version, directory in ((0, target), (7, newer)):
+        with torch.no_grad():
+            logits = LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()(ids).logits[0]
+        said[version] = logits[len(PROMPT) - 1 : -1].argmax(-1).tolist()
+    with torch.no_grad():
+        model = LlamaForCausalLM.from_pretrained(newer, dtype=torch.float32).eval()
+        alone = model.generate(
+            torch.tensor([PROMPT]), max_new_tokens=30, min_new_tokens=30, do_sample=False, eos_token_id=None
+        )
+    return {
+        "inflight": chunk,
+        "pause_s": pause_s,
+        "greedy": said,
+        "fresh": repeated,
+        "fresh_expected": alone[0, len(PROMPT) :].tolist(),
+    }
+
+
+async def _die(made: SglangEngine) -> dict[str, Any]:
+    """Kill the scheduler under a running request."""
+    pids = made.child_pids
+    running = asyncio.create_task(answer(made, prompt("doomed", max_new_tokens=400)))
+    watch = asyncio.create_task(made.died())
+    await asyncio.sleep(0.1)
+    os.kill(pids[0], signal.SIGKILL)
+    async with asyncio.timeout(10):
+        why = await watch
+        try:
+            await running
+            failure = ""
+        except EngineError as error:
+            failure = error.message
+    return {"died": why, "failure": failure}
