@@ -109,13 +109,15 @@ def _exact(target: Path, sampling: SamplingParams) -> list[float]:
             full * sampling.min_p,
         )
         masses = (masses.unsqueeze(1) * probs).reshape(-1)
-        answers = torch.cat([answers.repeat_interleave(size, 0), torch.arange(size).repeat(len(answers)).view(-1, 1)], 1)
+        answers = torch.cat(
+            [answers.repeat_interleave(size, 0), torch.arange(size).repeat(len(answers)).view(-1, 1)], 1
+        )
     return [float(mass) for mass in masses.double()]
 
 
 async def switching(work: Path) -> dict[str, Any]:
     """Greedy answers, quiet and under a storm of switches and swaps; capture, log-probabilities, updates, death."""
-    target = models.write_target(work / "target", vocabulary=64, hidden=64, layers=4)
+    target = models.write_target(work / "target", vocabulary=64, hidden=64, layers=4, weight=0.08)
     drafters = [models.write_drafter(work / f"drafter{i}", target, noise=0.02 * (i + 1), seed=i) for i in range(2)]
     options = EngineOptions(model=target, dtype="float32", max_running=8, context_length=512, seed=1)
     outcome: dict[str, Any] = {}
@@ -207,7 +209,7 @@ async def _bad_weights(made: SglangEngine, work: Path, target: Path) -> dict[str
 
 async def _update_in_flight(made: SglangEngine, work: Path, target: Path) -> dict[str, Any]:
     """New weights in the middle of an answer; what was said before and after, by each version's own account."""
-    newer = models.write_target(work / "newer", vocabulary=64, hidden=64, layers=4, seed=5)
+    newer = models.write_target(work / "newer", vocabulary=64, hidden=64, layers=4, weight=0.08, seed=5)
     running = asyncio.create_task(answer(made, prompt("inflight", temperature=0.0, max_new_tokens=400)))
     await asyncio.sleep(0.4)
     pause_s = await made.load_weights(newer, PolicyVersion(7))

@@ -21,12 +21,12 @@ def test_without_a_drafter_nothing_is_drafted(told: dict[str, Any]) -> None:
 
 def test_greedy_answers_do_not_depend_on_speculation(told: dict[str, Any]) -> None:
     assert [a.token_ids for a in told["chain"]] == [a.token_ids for a in told["off"]]
-    assert all(a.stats.accept_length > 2 for a in told["chain"])
+    assert sum(a.stats.accepted_draft_tokens for a in told["chain"]) > 50
 
 
 def test_greedy_answers_survive_switches_and_swaps_in_flight(told: dict[str, Any]) -> None:
     assert [a.token_ids for a in told["storm"]] == [a.token_ids for a in told["off"]]
-    assert any(1 < a.stats.accept_length for a in told["storm"])
+    assert sum(a.stats.accepted_draft_tokens for a in told["storm"]) > 20
 
 
 def test_logprobs_are_those_of_the_whole_vocabulary_at_the_temperature(told: dict[str, Any]) -> None:
