@@ -1,0 +1,52 @@
+"""Changes of what the engine runs: one after the other, and each to its end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Never
+
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+
+class Changes:
+    """
+    Runs weight loads and drafter swaps in one task of its own.
+
+    A caller that hangs up stops waiting, but the change goes on: half a load would leave the engine with weights
+    whose version nobody knows.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[tuple[Callable[[], Awaitable[float]], asyncio.Future[float]]] = asyncio.Queue()
+
+    async def do(self, change: Callable[[], Awaitable[float]]) -> float:
+        """Run `change` after those before it; return its pause in seconds, or raise what it raised."""
+        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        await self._waiting.put((change, done))
+        return await done
+
+    async def run(self) -> Never:
+        """Live until cancelled; who still waits then is cancelled too."""
+        try:
+            while True:
+                await _perform(*await self._waiting.get())
+        finally:
+            while not self._waiting.empty():
+                self._waiting.get_nowait()[1].cancel()
+
+
+async def _perform(change: Callable[[], Awaitable[float]], done: asyncio.Future[float]) -> None:
+    try:
+        pause_s = await change()
+    except asyncio.CancelledError:
+        done.cancel()
+        raise
+    except Exception as error:  # noqa: BLE001 - it belongs to the caller, and the next change must still run
+        if done.cancelled():
+            log.warning("change_failed_unheard", error=str(error))
+        else:
+            done.set_exception(error)
+    else:
+        if not done.cancelled():
+            done.set_result(pause_s)

@@ -1,0 +1,98 @@
+"""What a worker is told. Imports no torch, ray or sglang."""
+
+from pathlib import Path
+
+from pydantic import Field, field_validator, model_validator
+
+from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, chain
+
+MIB = 2**20
+MOST_STEPS = 16
+"""Longest chain: beyond it a drafter of one layer is guessing."""
+
+
+def arm_named(name: str) -> Arm:
+    """
+    Find the arm of that name.
+
+    Raises:
+        ValueError: There is none.
+    """
+    kind, _, steps = name.partition("-")
+    if name == OFF.name:
+        return OFF
+    if kind != "chain" or not steps.isdecimal() or not 1 <= int(steps) <= MOST_STEPS:
+        raise ValueError(f"{name!r} is no arm; accepted: off, chain-1 to chain-{MOST_STEPS}")
+    return chain(int(steps))
+
+
+class TrainerSettings(Frozen):
+    """The spot trainer beside the engine."""
+
+    enabled: bool = True
+    """Start one. It costs memory only, until the coordinator lends it the device."""
+    nice: int = Field(10, ge=0, le=19)
+    """CPU priority; a request that arrives must not wait for the trainer to notice."""
+    start_s: float = Field(30.0, gt=0)
+    """Longest answer to Start; embedding and head are read then."""
+    preempt_s: float = Field(5.0, gt=0)
+    """Longest answer to Preempt; a trainer that takes longer is killed and started anew."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """Handed to `tlt serve trainer --set`, beside what the worker itself fills in."""
+
+
+class WorkerConfig(ServiceConfig):
+    """One engine on one device. Without addresses of other services it is a plain, complete rollout worker."""
+
+    model: Path
+    """Directory of a Hugging Face checkpoint (Llama, Qwen2, Qwen3)."""
+    worker_id: str = Field("worker-0", min_length=1)
+    """Kept over restarts of the same replica."""
+    advertise: str = ""
+    """Host other services reach this worker by; empty: the one it listens on."""
+    coordinator: str = ""
+    """host:port; empty: the device is never lent to training."""
+    cache: str = ""
+    """host:port of the hidden-state cache; empty: nothing is captured."""
+    tuner: str = ""
+    """host:port; empty: this engine learns by itself."""
+    drafter: Path | None = None
+    """Directory of the drafter to start with; None: plain decoding until one arrives."""
+    arms: tuple[str, ...] = tuple(arm.name for arm in DEFAULT_ARMS)
+    """Speculation strategies the bandit chooses from: `off` and `chain-N`, N drafts one after the other."""
+    dtype: str = Field("bfloat16", pattern="^(bfloat16|float16|float32)$")
+    """Element type of weights and KV cache."""
+    max_running: int = Field(16, ge=1)
+    """Most requests decoded at once; more wait inside the engine."""
+    max_total_tokens: int | None = Field(None, ge=1)
+    """Tokens of KV cache; None: max_running full contexts."""
+    context_length: int | None = Field(None, ge=2)
+    """Most tokens of prompt and response; None: the model's own limit."""
+    threads: int = Field(1, ge=1)
+    """Compute threads of the engine."""
+    cores: tuple[int, ...] = ()
+    """CPU cores of this device: worker, engine and trainer stay on them. Empty: all."""
+    capture_queue_bytes: int = Field(64 * MIB, gt=0)
+    """Hidden states waiting for the cache; above this frames are dropped and counted."""
+    trainer: TrainerSettings = TrainerSettings()
+    """The spot trainer beside the engine."""
+    run_dir: Path = Path("/tmp/tlt-worker")  # noqa: S108 - short, since a unix socket's path has 107 characters
+    """Sockets and streamed weights; emptied at start."""
+    drafter_dir: Path | None = None
+    """Where the trainer publishes drafters, readable by every worker; None: in run_dir."""
+    checkpoint_dir: Path | None = None
+    """Where the trainer keeps its checkpoints; None: in run_dir."""
+
+    @field_validator("arms")
+    @classmethod
+    def _known_arms(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            arm_named(name)
+        return names
+
+    @model_validator(mode="after")
+    def _one_source_of_drafters(self) -> "WorkerConfig":
+        if self.drafter and self.coordinator:
+            raise ValueError("drafter is for a worker without coordinator; publish it to the coordinator instead")
+        return self

@@ -1,0 +1,178 @@
+"""
+The device on loan: Start when a lease comes, Preempt when it ends, and rollouts before both.
+
+The end of a lease is decided here, at once and without asking anybody: a request arrives, weights are about to
+change, the coordinator revokes it or falls silent, the trainer dies. One task then brings the trainer into line.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Never
+
+from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress
+from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.errors import TltError, UnavailableError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.trainer_link import TrainerLink
+
+log = get_logger(__name__)
+
+PROGRESS_EVERY_S = 1.0
+_INSIDE = {Tenancy.TRAINING, Tenancy.WAITING}
+
+
+class Spot:
+    """
+    The leases of one device.
+
+    Args:
+        policy: Says where the served weights are, and their version.
+        kill: Ends a trainer process that does not answer a Preempt; it must not keep the device.
+        on_change: Called when `epoch` or `progress` changed.
+    """
+
+    def __init__(
+        self,
+        link: TrainerLink,
+        activity: Activity,
+        *,
+        policy: Callable[[], tuple[Path, PolicyVersion]],
+        kill: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._activity = activity
+        self._policy = policy
+        self._kill = kill
+        self._on_change = on_change
+        self._lease: Lease | None = None
+        self._expires_at_s = 0.0
+        self._ended = Epoch(0)  # no lease of this epoch or before it counts any more
+        self._tenant = Epoch(0)  # the trainer may hold the device under this epoch; 0: it does not
+        self._unsent: Lease | None = None  # what the trainer must be told; a renewal counts
+        self._starting: asyncio.Timeout | None = None
+        self._due = asyncio.Event()
+        self._progress: TrainingProgress | None = None
+
+    @property
+    def epoch(self) -> Epoch:
+        """Of the lease held; 0: none."""
+        return self._lease.epoch if self._lease else Epoch(0)
+
+    @property
+    def progress(self) -> TrainingProgress | None:
+        """As the trainer said last; None: it does not answer."""
+        return self._progress
+
+    def grant(self, lease: Lease) -> None:
+        """Take a lease, or its renewal. A busy device declines; a lease that has ended does not come back."""
+        if lease.epoch <= self._ended or lease.epoch < self.epoch:
+            return
+        if self._activity.busy or self._progress is None:
+            self._ended = lease.epoch
+            self._on_change()
+            return
+        self._lease = self._unsent = lease
+        self._expires_at_s = asyncio.get_running_loop().time() + lease.ttl_s
+        self._due.set()
+
+    def revoke(self, revocation: Revocation) -> None:
+        """End the lease of that epoch or an older one."""
+        self._ended = max(self._ended, revocation.epoch)
+        if self.epoch <= revocation.epoch:
+            self._end("revoked")
+
+    def make_way(self) -> None:
+        """Take the device back: a request or new weights are here. Returns at once."""
+        self._end("rollout")
+
+    def lose_trainer(self) -> None:
+        """The trainer process is gone, and with it whatever it was told."""
+        self._end("trainer_died")
+        self._tenant = Epoch(0)
+        self._activity.set_tenancy(Tenancy.NONE)
+        self._set_progress(None)
+
+    async def run(self) -> Never:
+        """Bring the trainer into line with the lease, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._expires_at_s if self._lease else None):
+                    await self._due.wait()
+            except TimeoutError:
+                self._end("expired")
+            self._due.clear()
+            if self._lease is None and self._tenant:
+                await self._leave()
+            elif self._unsent is not None:
+                await self._enter(self._unsent)
+
+    async def watch(self) -> Never:
+        """Ask how training goes, until cancelled."""
+        while True:
+            asked_under = self._tenant
+            try:
+                progress = await self._link.progress()
+            except UnavailableError:
+                self._set_progress(None)
+            else:
+                self._set_progress(progress)
+                if asked_under == self._tenant == self.epoch and self._activity.tenancy in _INSIDE:
+                    self._activity.set_tenancy(Tenancy.TRAINING if progress.training else Tenancy.WAITING)
+            await asyncio.sleep(PROGRESS_EVERY_S)
+
+    async def _enter(self, lease: Lease) -> None:
+        self._unsent = None
+        if self._activity.tenancy not in _INSIDE:
+            self._activity.set_tenancy(Tenancy.ENTERING)
+        self._tenant = lease.epoch  # before the call: it may have begun even if the answer is lost
+        policy, version = self._policy()
+        try:
+            async with asyncio.timeout(None) as self._starting:
+                await self._link.start(lease, policy=policy, version=version)
+        except TimeoutError:
+            return  # taken back meanwhile: `_end` ran out this clock, and `_leave` is next
+        except TltError as error:
+            log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message)
+            self._end("trainer_failed")
+            return
+        finally:
+            self._starting = None
+        if self._activity.tenancy is Tenancy.ENTERING:
+            log.info("training_started", epoch=lease.epoch, policy_version=version)
+            self._activity.set_tenancy(Tenancy.TRAINING)
+
+    async def _leave(self) -> None:
+        epoch = self._tenant
+        try:
+            self._set_progress(await self._link.preempt(epoch))
+        except TltError as error:
+            # Whatever it is doing, it must not do it on this device.
+            log.warning("trainer_did_not_stop", epoch=epoch, error=error.message)
+            self._kill()
+            self._set_progress(None)
+        self._tenant = Epoch(0)
+        self._activity.set_tenancy(Tenancy.NONE)
+        log.info("training_stopped", epoch=epoch)
+
+    def _end(self, reason: str) -> None:
+        if self._lease is None:
+            return
+        metrics.LEASES_ENDED.labels(reason=reason).inc()
+        log.info("lease_ended", epoch=self.epoch, reason=reason)
+        self._ended = max(self._ended, self.epoch)
+        self._lease = self._unsent = None
+        if self._tenant:
+            self._activity.set_tenancy(Tenancy.LEAVING)
+        if self._starting is not None:
+            self._starting.reschedule(0.0)
+        self._due.set()
+        self._on_change()
+
+    def _set_progress(self, progress: TrainingProgress | None) -> None:
+        changed, self._progress = progress != self._progress, progress
+        if changed:
+            self._on_change()

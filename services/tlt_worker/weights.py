@@ -1,0 +1,155 @@
+"""The policy's weights: staged without disturbing anyone, then switched to, all or nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tlt_common.checkpoint import Spool
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import TensorChunk, WeightsUpdate
+from tlt_common.errors import InvalidRequestError, StaleVersionError
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.activity import Activity
+from tlt_worker.changes import Changes
+from tlt_worker.engine.base import Engine
+from tlt_worker.source import directory_of
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    version: PolicyVersion
+    directory: Path
+    spool: Spool | None
+    """What to remove once they are replaced; None: they belong to somebody else."""
+
+    def remove(self) -> None:
+        if self.spool is not None:
+            self.spool.remove()
+
+
+class Weights:
+    """Which weights are served and which are kept ready. `make_way` is called before each switch."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        changes: Changes,
+        activity: Activity,
+        make_way: Callable[[], None],
+        *,
+        model: Path,
+        spool_dir: Path,
+    ) -> None:
+        self._engine = engine
+        self._changes = changes
+        self._activity = activity
+        self._make_way = make_way
+        self._spool_dir = spool_dir
+        self._served = _Weights(version=PolicyVersion(0), directory=model, spool=None)
+        self._staged: _Weights | None = None
+        self._staging = asyncio.Lock()
+
+    @property
+    def version(self) -> PolicyVersion:
+        return self._served.version
+
+    @property
+    def directory(self) -> Path:
+        """Where the served weights are; the trainer reads embedding and head there."""
+        return self._served.directory
+
+    async def stage(self, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
+        """
+        Fetch and check weights; return their bytes. What was staged before is forgotten.
+
+        Raises:
+            StaleVersionError: The version is not above the one served.
+            WeightsError: They do not fit the model, or cannot be read. What is served stays.
+        """
+        self._require_newer(update.version)
+        async with self._staging:
+            self._forget()
+            spool = None if update.uri is not None else await asyncio.to_thread(Spool, self._spool_dir)
+            try:
+                directory = await _receive(spool, tensors) if spool else await _refuse_tensors(update, tensors)
+                staged_bytes = await self._engine.check_weights(directory)
+                self._require_newer(update.version)  # a commit may have passed by meanwhile
+            except BaseException:
+                if spool:
+                    spool.remove()
+                raise
+            self._staged = _Weights(version=update.version, directory=directory, spool=spool)
+        log.info("weights_staged", policy_version=update.version, staged_bytes=staged_bytes, streamed=spool is not None)
+        return staged_bytes
+
+    async def commit(self, version: PolicyVersion) -> float:
+        """
+        Switch to the staged weights with requests in flight; return the pause in seconds. Repeating it is harmless.
+
+        Raises:
+            StaleVersionError: Another version, or none, is staged.
+            WeightsError: The engine refused them after all; what was served is still served.
+        """
+        if version == self.version:
+            return 0.0
+        return await self._changes.do(lambda: self._switch(version))
+
+    async def discard(self, version: PolicyVersion) -> None:
+        """Forget that version if it is staged."""
+        async with self._staging:
+            if self._staged is not None and self._staged.version == version:
+                self._forget()
+
+    def close(self) -> None:
+        """Remove every file of ours."""
+        self._forget()
+        self._served.remove()
+
+    async def _switch(self, version: PolicyVersion) -> float:
+        if version == self.version:  # the same commit, repeated while the first one ran
+            return 0.0
+        staged = self._staged
+        if staged is None or staged.version != version:
+            held = "none" if staged is None else str(staged.version)
+            raise StaleVersionError(
+                f"policy_version is {version}, staged is {held}; stage it first", field="policy_version"
+            )
+        self._staged = None
+        self._make_way()
+        try:
+            with self._activity.update():
+                pause_s = await self._engine.load_weights(staged.directory, version)
+        except BaseException:
+            staged.remove()
+            raise
+        self._served.remove()
+        self._served = staged
+        log.info("weights_switched", policy_version=version, pause_s=round(pause_s, 4))
+        return pause_s
+
+    def _require_newer(self, version: PolicyVersion) -> None:
+        if version <= self.version:
+            raise StaleVersionError(
+                f"policy_version is {version}; accepted: above {self.version}, which is served", field="policy_version"
+            )
+
+    def _forget(self) -> None:
+        if self._staged is not None:
+            self._staged.remove()
+            self._staged = None
+
+
+async def _receive(spool: Spool, tensors: AsyncIterator[TensorChunk]) -> Path:
+    async for chunk in tensors:
+        await asyncio.to_thread(spool.write, chunk)
+    await asyncio.to_thread(spool.finish)
+    return spool.directory
+
+
+async def _refuse_tensors(update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> Path:
+    async for _ in tensors:
+        raise InvalidRequestError("tensors follow a header that names a source; accepted: one of both", field="source")
+    return await asyncio.to_thread(directory_of, update.uri or "")

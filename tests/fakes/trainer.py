@@ -1,0 +1,81 @@
+"""A spot trainer that does as it is told, after the time it is told to take."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Never
+
+from tlt_common.domain.fleet import Lease, TrainingProgress
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
+from tlt_common.errors import StaleEpochError, UnavailableError
+
+
+class FakeTrainer:
+    """
+    Keeps the TrainerLink and Child protocols.
+
+    Attributes:
+        calls: What was asked, oldest first: ("start", epoch) or ("preempt", epoch).
+        gone: Nothing is answered any more.
+        has_data: Whether a lease makes it train.
+    """
+
+    def __init__(self, *, start_s: float = 0.0, preempt_s: float = 0.0) -> None:
+        self.start_s = start_s
+        self.preempt_s = preempt_s
+        self.calls: list[tuple[str, Epoch]] = []
+        self.policies: list[tuple[Path, PolicyVersion]] = []
+        self.gone = False
+        self.has_data = True
+        self.kills = 0
+        self._epoch = Epoch(0)
+        self._newest = Epoch(0)
+        self._exited = asyncio.Event()
+
+    def kill(self) -> None:
+        self.kills += 1
+
+    def die(self) -> None:
+        """Exit as a process does that was killed."""
+        self.gone = True
+        self._exited.set()
+
+    async def run(self, *, on_exit: Callable[[], None]) -> Never:
+        while True:
+            await self._exited.wait()
+            self._exited.clear()
+            on_exit()
+
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+        self.calls.append(("start", lease.epoch))
+        self.policies.append((policy, version))
+        await self._answer(self.start_s)
+        if lease.epoch < self._newest:
+            raise StaleEpochError(f"lease {lease.epoch} was replaced by {self._newest}", field="epoch")
+        self._epoch = self._newest = lease.epoch
+
+    async def preempt(self, epoch: Epoch) -> TrainingProgress:
+        self.calls.append(("preempt", epoch))
+        await self._answer(self.preempt_s)
+        self._epoch = Epoch(0)
+        return self._progress()
+
+    async def progress(self) -> TrainingProgress:
+        await self._answer(0.0)
+        return self._progress()
+
+    async def _answer(self, after_s: float) -> None:
+        if self.gone:
+            raise UnavailableError("the trainer is gone")
+        await asyncio.sleep(after_s)
+
+    def _progress(self) -> TrainingProgress:
+        return TrainingProgress(
+            training=bool(self._epoch) and self.has_data,
+            steps=len(self.calls),
+            tokens=0,
+            training_s=0.0,
+            loss=1.5,
+            held_out_top1=0.5,
+            drafter_version=DrafterVersion(0),
+        )

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, chain
+from tlt_common.errors import ConfigError
+from tlt_worker.config import WorkerConfig, arm_named
+from tlt_worker.fleet import FleetSpec
+
+MODEL = Path("/model")
+
+
+def test_every_default_arm_is_found_by_its_name() -> None:
+    assert tuple(arm_named(arm.name) for arm in DEFAULT_ARMS) == DEFAULT_ARMS
+    assert arm_named("off") == OFF
+    assert arm_named("chain-5") == chain(5)
+
+
+@pytest.mark.parametrize("name", ["", "chain", "chain-0", "chain-17", "chain--1", "tree-3x2-8"])
+def test_an_arm_nobody_knows_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="accepted: off, chain-1 to chain-16"):
+        WorkerConfig(model=MODEL, arms=(name,))
+
+
+def test_a_drafter_comes_from_the_coordinator_or_from_the_configuration_not_both() -> None:
+    assert WorkerConfig(model=MODEL, drafter=Path("/d")).drafter
+    with pytest.raises(ValidationError, match="publish it to the coordinator"):
+        WorkerConfig(model=MODEL, drafter=Path("/d"), coordinator="127.0.0.1:1")
+
+
+def spec(**worker: object) -> FleetSpec:
+    return FleetSpec(
+        worker={"model": "/model", **worker}, replicas=2, directory=Path("/run/x"), logs=Path("/run/x/logs")
+    )
+
+
+def test_replicas_share_settings_but_not_cores_sockets_or_names() -> None:
+    one, two = (spec(max_running="8").config(rank, frozenset(range(4))) for rank in range(2))
+    assert (one.worker_id, two.worker_id) == ("worker-0", "worker-1")
+    assert (one.cores, two.cores) == ((0, 1), (2, 3))
+    assert one.run_dir != two.run_dir
+    assert one.max_running == two.max_running == 8
+
+
+def test_a_setting_no_worker_knows_names_itself() -> None:
+    with pytest.raises(ConfigError, match=r"worker\.speed") as refusal:
+        spec(speed=9).config(0, frozenset({0}))
+    assert refusal.value.field == "worker.speed"
