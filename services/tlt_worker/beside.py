@@ -1,0 +1,62 @@
+"""The spot trainer beside an engine: its process, and the line to it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Never, Protocol
+
+from tlt_common.rpc.channel import connect
+from tlt_worker.config import WorkerConfig
+from tlt_worker.trainer_link import TrainerClient, TrainerLink
+from tlt_worker.trainer_process import TrainerProcess, command
+
+
+class Child(Protocol):
+    """A process that lives while somebody runs `run`."""
+
+    def kill(self) -> None:
+        """End it now; `run` starts it again."""
+        ...
+
+    async def run(self, *, on_exit: Callable[[], None]) -> Never:
+        """Keep it alive until cancelled. `on_exit` is called whenever it died by itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """One spot trainer."""
+
+    link: TrainerLink
+    process: Child
+
+
+@asynccontextmanager
+async def beside(config: WorkerConfig) -> AsyncIterator[Trainer | None]:
+    """Make the trainer of a worker, not yet started. None without a coordinator, which alone can lend the device."""
+    if not (config.trainer.enabled and config.coordinator):
+        yield None
+        return
+    config.run_dir.mkdir(parents=True, exist_ok=True)
+    async with connect(f"unix:{config.run_dir / 'trainer.sock'}") as channel:
+        limits = config.trainer
+        link = TrainerClient(channel, start_s=limits.start_s, preempt_s=limits.preempt_s)
+        yield Trainer(link=link, process=TrainerProcess(command(settings_of(config))))
+
+
+def settings_of(config: WorkerConfig) -> dict[str, str]:
+    """What the trainer is told: what it shares with its worker, then what it is told on purpose."""
+    run_dir = config.run_dir
+    return {
+        "socket": str(run_dir / "trainer.sock"),
+        "model": str(config.model),
+        "worker_id": config.worker_id,
+        "cache": config.cache,
+        "coordinator": config.coordinator,
+        "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
+        "checkpoint_dir": str((config.checkpoint_dir or run_dir / "checkpoints") / config.worker_id),
+        "nice": str(config.trainer.nice),
+        "threads": str(max(1, len(config.cores))),
+        "log_level": config.log_level,
+        **config.trainer.settings,
+    }

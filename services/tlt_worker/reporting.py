@@ -1,0 +1,97 @@
+"""What this engine learned goes to the tuner; what the fleet learned comes back."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Never
+
+import grpc
+
+from tlt_common.domain.ids import DrafterVersion, WorkerId
+from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.tuner import PoolKey, RoundReport
+from tlt_common.errors import TltError
+from tlt_common.rpc.channel import connect
+from tlt_common.rpc.errors import translated
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_common.wire import tuner as wire
+from tlt_worker.engine.base import Engine, EngineInfo
+from tlt_worker.following import follow
+
+log = get_logger(__name__)
+
+REPORT_EVERY_S = 2.0
+REPORT_S = 5.0
+
+
+def merged(windows: Iterable[ArmWindow]) -> tuple[ArmWindow, ...]:
+    """
+    One window per arm and group.
+
+    The median of a union is not known from the medians of its parts; the one of the part with the most rounds is
+    taken, which is a reward that was really earned.
+    """
+    cells: dict[tuple[str, int], list[ArmWindow]] = defaultdict(list)
+    for window in windows:
+        cells[window.arm, window.group].append(window)
+    return tuple(
+        ArmWindow(
+            arm=arm,
+            group=group,
+            rounds=sum(part.rounds for part in parts),
+            accepted_tokens=sum(part.accepted_tokens for part in parts),
+            produced_tokens=sum(part.produced_tokens for part in parts),
+            elapsed_s=sum(part.elapsed_s for part in parts),
+            median_reward=max(parts, key=lambda part: part.rounds).median_reward,
+        )
+        for (arm, group), parts in sorted(cells.items())
+    )
+
+
+class Reporting:
+    """Sends windows to the tuner and merges its posterior. Without it the engine's own bandit goes on."""
+
+    def __init__(self, engine: Engine, info: EngineInfo, tuner: str, *, worker_id: WorkerId) -> None:
+        self._engine = engine
+        self._info = info
+        self._tuner = tuner
+        self._worker_id = worker_id
+        self._windows: dict[DrafterVersion, list[ArmWindow]] = defaultdict(list)
+
+    def add(self, report: RoundReport) -> None:
+        """Keep a report for the next sending."""
+        self._windows[report.drafter_version].extend(report.arms)
+
+    async def run(self) -> Never:
+        """Live until cancelled."""
+        async with connect(self._tuner) as channel, asyncio.TaskGroup() as parts:
+            stub = wire.Stub(channel)
+            parts.create_task(self._send(channel), name="reporting-send")
+            ask = wire.pb.WatchPosteriorRequest(key=self._key(DrafterVersion(0)))
+            parts.create_task(follow("tuner", lambda: stub.WatchPosterior(ask), self._learn), name="reporting-learn")
+        raise AssertionError("reporting parts never return")
+
+    async def _send(self, channel: grpc.aio.Channel) -> Never:
+        stub = wire.Stub(channel)
+        while True:
+            await asyncio.sleep(REPORT_EVERY_S)
+            windows, self._windows = self._windows, defaultdict(list)
+            for version, arms in windows.items():
+                request = wire.pb.ReportWindowRequest(
+                    worker_id=self._worker_id,
+                    key=self._key(version),
+                    arms=[wire.window_to_pb(window) for window in merged(arms)],
+                )
+                try:
+                    with translated():
+                        await stub.ReportWindow(request, timeout=REPORT_S)
+                except TltError as error:
+                    metrics.WINDOWS_DROPPED.inc(len(request.arms))
+                    log.debug("windows_lost", count=len(request.arms), error=error.message)
+
+    def _learn(self, message: wire.pb.WatchPosteriorResponse) -> None:
+        self._engine.set_posterior(wire.posterior_from_pb(message))
+
+    def _key(self, version: DrafterVersion) -> wire.pb.PoolKey:
+        return wire.key_to_pb(PoolKey(model=self._info.model, device=self._info.device, drafter_version=version))

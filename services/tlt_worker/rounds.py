@@ -1,0 +1,42 @@
+"""What the engine did lately, for status and metrics."""
+
+from collections.abc import Callable
+
+from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.tuner import RoundReport
+from tlt_common.telemetry import metrics
+from tlt_worker.engine.base import Engine
+
+
+class RoundLog:
+    """What the engine did lately. Collected always: the status shows it, with or without a tuner."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._listeners: list[Callable[[RoundReport], None]] = []
+        self._latest: tuple[ArmWindow, ...] = ()
+
+    def on_report(self, listener: Callable[[RoundReport], None]) -> None:
+        """Pass every report on."""
+        self._listeners.append(listener)
+
+    @property
+    def arm(self) -> str:
+        """Arm of most rounds in the last report; empty before the first."""
+        return max(self._latest, key=lambda window: window.rounds).arm if self._latest else ""
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens per request and round in the last report, bonus token included; 0 before the first."""
+        produced = sum(window.produced_tokens for window in self._latest)
+        bonus = produced - sum(window.accepted_tokens for window in self._latest)
+        return produced / bonus if bonus else 0.0
+
+    async def run(self) -> None:
+        """Collect until the engine ends."""
+        async for report in self._engine.reports():
+            self._latest = report.arms or self._latest
+            for window in report.arms:
+                metrics.ROUNDS.labels(arm=window.arm).inc(window.rounds)
+            for listener in self._listeners:
+                listener(report)

@@ -1,0 +1,177 @@
+"""One worker: the parts around its engine, and how long they live."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Never
+
+from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.errors import EngineError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.activity import Activity
+from tlt_worker.beside import Trainer
+from tlt_worker.capture import OFF, Capture
+from tlt_worker.changes import Changes
+from tlt_worker.config import WorkerConfig
+from tlt_worker.drafters import Drafters
+from tlt_worker.engine.base import Engine, EngineInfo
+from tlt_worker.generation import Generation
+from tlt_worker.lease import LeaseStream, Order
+from tlt_worker.reporting import Reporting
+from tlt_worker.rounds import RoundLog
+from tlt_worker.spot import Spot
+from tlt_worker.weights import Weights
+
+log = get_logger(__name__)
+
+
+class Worker:
+    """
+    The parts of one worker around a started engine.
+
+    Args:
+        trainer: The spot trainer beside the engine; None: there is none, and no lease is taken.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        engine: Engine,
+        info: EngineInfo,
+        *,
+        trainer: Trainer | None = None,
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._engine_info = info
+        self._worker_id = WorkerId(config.worker_id)
+        self._stream: LeaseStream | None = None
+        self.activity = Activity()
+        self.activity.on_transition(self._note_transition)
+        self.changes = Changes()
+        self.weights = Weights(
+            engine, self.changes, self.activity, self.make_way, model=config.model, spool_dir=config.run_dir / "weights"
+        )
+        self.drafters = Drafters(engine, self.changes, self.activity, loaded=DrafterVersion(1 if config.drafter else 0))
+        self.generation = Generation(
+            engine,
+            info,
+            self.activity,
+            worker_id=self._worker_id,
+            policy_version=lambda: self.weights.version,
+            make_way=self.make_way,
+        )
+        self._trainer = trainer
+        self.spot = trainer and Spot(
+            trainer.link,
+            self.activity,
+            policy=self._policy,
+            kill=trainer.process.kill,
+            on_change=self._tell_coordinator,
+        )
+        self.rounds = RoundLog(engine)
+        engine.set_capture(OFF)
+
+    @property
+    def info(self) -> WorkerInfo:
+        return WorkerInfo(
+            worker_id=self._worker_id,
+            model=self._engine_info.model,
+            vocab_size=self._engine_info.vocab_size,
+            context_length=self._engine_info.context_length,
+            max_running=self._engine_info.max_running,
+            policy_version=self.weights.version,
+            drafter_version=self.drafters.version,
+            running=self.activity.running,
+            device=self._engine_info.device,
+        )
+
+    @property
+    def status(self) -> WorkerStatus:
+        progress = self.spot.progress if self.spot else None
+        return WorkerStatus(
+            state=self.activity.state,
+            running=self.activity.running,
+            policy_version=self.weights.version,
+            drafter_version=self.drafters.version,
+            epoch=self.spot.epoch if self.spot else Epoch(0),
+            accept_length=self.rounds.accept_length,
+            produced_tokens=self.generation.produced_tokens,
+            arm=self.rounds.arm,
+            training_steps=progress.steps if progress else 0,
+            training_loss=progress.loss if progress else 0.0,
+            trainer_ready=progress is not None,
+        )
+
+    def make_way(self) -> None:
+        """Take the device back from the trainer, if it has it. Returns at once."""
+        if self.spot:
+            self.spot.make_way()
+
+    async def run(self, address: str) -> Never:
+        """
+        Live until cancelled, reachable at `address`.
+
+        Raises:
+            EngineError: The engine died.
+        """
+        async with asyncio.TaskGroup() as parts:
+            for name, part in self._parts(address):
+                parts.create_task(part, name=name)
+            raise EngineError(f"the engine died: {await self._engine.died()}")
+
+    def _parts(self, address: str) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
+        yield "changes", self.changes.run()
+        yield "drafters", self.drafters.run()
+        if self._config.cache:
+            capture = Capture(self._engine, self._config.cache, queue_bytes=self._config.capture_queue_bytes)
+            yield "capture", capture.run()
+        if self._config.tuner:
+            reporting = Reporting(self._engine, self._engine_info, self._config.tuner, worker_id=self._worker_id)
+            self.rounds.on_report(reporting.add)
+            yield "reporting", reporting.run()
+        yield "rounds", self.rounds.run()
+        if self._trainer and self.spot:
+            yield "trainer", self._trainer.process.run(on_exit=self.spot.lose_trainer)
+            yield "spot", self.spot.run()
+            yield "spot-watch", self.spot.watch()
+        if self._config.coordinator:
+            self._stream = LeaseStream(
+                self._config.coordinator, self._hello(address), status=lambda: self.status, obey=self._obey
+            )
+            yield "lease", self._stream.run()
+
+    def _hello(self, address: str) -> WorkerHello:
+        return WorkerHello(
+            worker_id=self._worker_id,
+            address=address,
+            model=self._engine_info.model,
+            device=self._engine_info.device,
+            max_running=self._engine_info.max_running,
+        )
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case DrafterWish():
+                self.drafters.wish(order)
+            case Lease() if self.spot:
+                self.spot.grant(order)
+            case Revocation() if self.spot:
+                self.spot.revoke(order)
+            case _:
+                log.warning("order_without_trainer", order=type(order).__name__)
+
+    def _policy(self) -> tuple[Path, PolicyVersion]:
+        return self.weights.directory, self.weights.version
+
+    def _note_transition(self, previous: WorkerState, current: WorkerState) -> None:
+        metrics.WORKER_STATE.labels(state=previous.value).set(0)
+        metrics.WORKER_STATE.labels(state=current.value).set(1)
+        log.debug("state_changed", previous=previous.value, current=current.value)
+        self._tell_coordinator()
+
+    def _tell_coordinator(self) -> None:
+        if self._stream:
+            self._stream.poke()

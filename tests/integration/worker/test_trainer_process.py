@@ -1,0 +1,78 @@
+"""The process beside the engine: real children, and their deaths."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tlt_worker.tether import tethered
+from tlt_worker.trainer_process import TrainerProcess, command
+
+
+def test_the_trainer_is_started_by_its_name_alone() -> None:
+    assert command({"socket": "/s", "nice": "5"})[1:] == [
+        *("-m", "tlt_common.cli", "serve", "trainer"),
+        *("--set", "socket=/s", "--set", "nice=5"),
+    ]
+
+
+def writes_its_pid(path: Path) -> list[str]:
+    program = f"import os, time; open({str(path)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(600)"
+    return [sys.executable, "-c", program]
+
+
+async def pids(path: Path, count: int) -> list[int]:
+    async with asyncio.timeout(20):
+        while not path.exists() or len(path.read_text().splitlines()) < count:  # noqa: ASYNC110,ASYNC240 - another process
+            await asyncio.sleep(0.01)
+    return [int(line) for line in path.read_text().splitlines()]  # noqa: ASYNC240
+
+
+def lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+async def test_a_child_that_dies_is_told_and_started_again_and_ends_with_its_owner(tmp_path: Path) -> None:
+    exits: list[None] = []
+    process = TrainerProcess(writes_its_pid(tmp_path / "pids"))
+    owner = asyncio.ensure_future(process.run(on_exit=lambda: exits.append(None)))
+    (first,) = await pids(tmp_path / "pids", 1)
+    process.kill()
+    _, second = await pids(tmp_path / "pids", 2)
+    assert len(exits) == 1
+    assert not lives(first)
+    owner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await owner
+    assert not lives(second)
+
+
+async def test_a_tethered_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "import subprocess, sys; from tlt_worker.tether import tethered; subprocess.run(tethered(sys.argv[1:]))",
+        *writes_its_pid(path),
+        stderr=subprocess.DEVNULL,
+    )
+    (child,) = await pids(path, 1)
+    os.kill(parent.pid, signal.SIGKILL)
+    await parent.wait()
+    async with asyncio.timeout(20):
+        while lives(child):  # noqa: ASYNC110 - the kernel tells nobody else
+            await asyncio.sleep(0.01)
+
+
+def test_a_child_whose_parent_is_gone_already_does_not_start() -> None:
+    script = tethered(["true"])
+    script[4] = "1"  # not our id: as if the parent had died in between
+    assert subprocess.run(script, check=False).returncode == 1
