@@ -1,0 +1,140 @@
+"""
+Workers as Ray Serve replicas. Ray places, watches and restarts them; requests never pass through it.
+
+`python -m tlt_worker.placement SPEC.json` runs them on a local Ray until SIGTERM; elsewhere Serve imports
+`tlt_worker.placement:application`.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Never
+
+import ray
+from ray import serve
+
+from tlt_common.errors import EngineError
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.config import WorkerConfig
+from tlt_worker.cores import pin
+from tlt_worker.fleet import FleetSpec
+from tlt_worker.main import engine_of, live
+
+log = get_logger(__name__)
+
+NAME = "workers"
+HEALTH_EVERY_S = 1.0
+LEAVE_S = 10.0
+"""Longest orderly end of a replica: its trainer writes a checkpoint."""
+OBJECT_STORE_BYTES = 80 * 2**20
+"""The least Ray takes; nothing of ours passes through it."""
+
+
+class WorkerReplica:
+    """
+    One worker inside a replica. Its rank, which a restarted replica inherits, is its identity.
+
+    Serve owns this object and calls it only now and then, so its life is one task that ends in `__del__`.
+    """
+
+    async def __init__(self, spec: FleetSpec) -> None:  # type: ignore[misc] # Serve awaits it
+        rank = serve.get_replica_context().rank.rank
+        config = spec.config(rank, frozenset(os.sched_getaffinity(0)))
+        write_to(spec.log_file(rank))
+        pin(config.cores)
+        serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.create_task(self._live(config, serving), name=config.worker_id)
+        await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if self._life.done():
+            await self._life
+
+    async def check_health(self) -> None:
+        """
+        Say whether it lives; Serve replaces it when not.
+
+        Raises:
+            EngineError: It does not.
+        """
+        if self._life.done():
+            error = None if self._life.cancelled() else self._life.exception()
+            raise EngineError(f"the worker ended: {error}") from error
+
+    async def __del__(self) -> None:
+        self._life.cancel()
+        async with asyncio.timeout(LEAVE_S):
+            await asyncio.wait({self._life})
+
+    async def _live(self, config: WorkerConfig, serving: asyncio.Future[None]) -> None:
+        await live(config, engine_of(config), on_serving=lambda _: serving.set_result(None))
+
+
+def application(spec: FleetSpec) -> serve.Application:
+    """Describe the deployment. Every replica opens a port of its own and tells the coordinator."""
+    deployment = serve.deployment(
+        name=NAME,
+        num_replicas=spec.replicas,
+        health_check_period_s=HEALTH_EVERY_S,
+        health_check_timeout_s=30.0,
+        graceful_shutdown_timeout_s=LEAVE_S + 5.0,
+        # Serve sees no requests; nothing is to be waited for when a replica leaves.
+        graceful_shutdown_wait_loop_s=0.1,
+        max_constructor_retry_count=2,
+        ray_actor_options={"num_cpus": 1, "runtime_env": {"env_vars": environment(spec)}},
+    )(WorkerReplica)
+    described: serve.Application = deployment.bind(spec)
+    return described
+
+
+def environment(spec: FleetSpec) -> dict[str, str]:
+    """What replicas, and the engine processes they start, find in their environment."""
+    del spec
+    kept = ("TLT_RUN_TOKEN", "SPT_NOENV", "TMPDIR", "OMP_NUM_THREADS")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def write_to(path: Path) -> None:
+    """Send what this process and its future children print to `path`, not into the depths of Ray's session folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(target, stream)
+    os.close(target)
+
+
+def run(spec: FleetSpec) -> Never:
+    """Serve the workers on a Ray of our own until SIGTERM."""
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        ray.init(
+            num_cpus=spec.replicas,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=str(spec.directory / "ray"),
+        )
+        serve.start(proxy_location="Disabled")
+        serve.run(application(spec), name=NAME, route_prefix=None)
+        log.info("workers_serve", replicas=spec.replicas)
+        while True:
+            signal.pause()
+    finally:
+        # A second signal must not interrupt this: whoever sent it has SIGKILL.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if ray.is_initialized():
+            serve.shutdown()  # type: ignore[no-untyped-call] # an omission of Ray
+        ray.shutdown()
+
+
+def _leave(_number: int, _frame: FrameType | None) -> Never:
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    run(FleetSpec.model_validate_json(Path(sys.argv[1]).read_text()))
