@@ -1,5 +1,6 @@
-"""The right to train: whose epoch counts, and until when. Pure."""
+"""The right to train: whose epoch counts, and until when."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from tlt_common.domain.ids import Epoch
@@ -8,7 +9,7 @@ from tlt_common.errors import StaleEpochError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseState:
-    """The newest lease seen, and whether it still holds."""
+    """The newest lease seen, and whether it still holds. Pure."""
 
     epoch: Epoch = Epoch(0)
     ended: bool = True
@@ -40,3 +41,40 @@ class LeaseState:
     def holds(self, now_s: float) -> bool:
         """Say whether training is allowed now."""
         return not self.ended and now_s < self.expires_at_s
+
+
+class Permit:
+    """The lease of this process. Everything that computes looks at it before it does."""
+
+    def __init__(self) -> None:
+        self._state = LeaseState()
+        self.granted = asyncio.Event()
+        """Set while there is something to do under a lease; cleared soon after it ended."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The newest seen."""
+        return self._state.epoch
+
+    def holds(self) -> bool:
+        """Say whether the device may be used now."""
+        return self._state.holds(asyncio.get_running_loop().time())
+
+    def start(self, epoch: Epoch, ttl_s: float) -> None:
+        """Begin or extend; see `LeaseState.started`. `grant` lets the waiting know."""
+        self._state = self._state.started(epoch, ttl_s, asyncio.get_running_loop().time())
+
+    def grant(self) -> None:
+        """Wake who waits for a lease, if it still holds."""
+        if self.holds():
+            self.granted.set()
+
+    def preempt(self, epoch: Epoch) -> None:
+        """Take back; see `LeaseState.preempted`."""
+        self._state = self._state.preempted(epoch)
+        self.granted.clear()
+
+    def settle(self) -> None:
+        """Note that a lease ran out; one that came meanwhile stands."""
+        if not self.holds():
+            self.granted.clear()

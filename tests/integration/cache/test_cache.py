@@ -1,0 +1,166 @@
+"""The cache as its clients see it: real gRPC, real Redis, and Redis going away."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tlt_cache.config import CacheConfig
+from tlt_cache.embedded import EmbeddedRedis
+from tlt_cache.main import cache_service
+from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.errors import CacheUnavailableError, ConfigError, InvalidRequestError
+from tlt_common.rpc.channel import connect
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import hidden as wire
+
+MIB = 2**20
+WAIT_S = 20.0
+
+
+def frame(number: int) -> HiddenFrame:
+    return HiddenFrame(
+        request_id=RequestId(f"r{number}"),
+        policy_version=PolicyVersion(1),
+        start=number,
+        token_ids=(1, 2, 3),
+        hidden_size=4,
+        dtype="BF16",
+        hidden=bytes(range(16)),
+        prompt_tokens=1,
+        response_tokens=2,
+        finished=True,
+    )
+
+
+class Client:
+    def __init__(self, stub: wire.Stub) -> None:
+        self.stub = stub
+
+    async def put(self, frames: Iterable[HiddenFrame]) -> tuple[int, int]:
+        requests = [wire.pb.PutRequest(frame=wire.frame_to_pb(one)) for one in frames]
+        with translated():
+            response = await self.stub.Put(iter(requests), timeout=WAIT_S)
+        return response.kept_count, response.dropped_count
+
+    async def take(self, max_tokens: int = 1000) -> list[HiddenFrame]:
+        request = wire.pb.TakeRequest(max_tokens=max_tokens, seed=1)
+        with translated():
+            return [wire.frame_from_pb(r.frame) async for r in self.stub.Take(request, timeout=WAIT_S)]
+
+    async def policies(self) -> AsyncIterator[CapturePolicy]:
+        with translated():
+            async for response in self.stub.WatchPolicy(wire.pb.WatchPolicyRequest(), timeout=WAIT_S):
+                yield wire.policy_from_pb(response)
+
+    async def until_enabled(self, *, enabled: bool) -> None:
+        async for policy in self.policies():
+            if policy.enabled == enabled:
+                return
+
+
+@asynccontextmanager
+async def served(redis: str, run_dir: Path | None = None) -> AsyncIterator[Client]:
+    config = CacheConfig(redis=redis, budget_bytes=MIB, probe_every_s=0.05, run_dir=run_dir)
+    async with cache_service(config) as port, connect(f"127.0.0.1:{port}") as channel:
+        yield Client(wire.Stub(channel))
+
+
+@pytest.fixture
+async def redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
+    """A Redis that the cache knows by URL only, and that tests start, stop and start again."""
+    process = EmbeddedRedis(tmp_path, max_bytes=64 * MIB)
+    yield process
+    await process.stop()
+
+
+@pytest.mark.parametrize("kind", ["memory", "embedded"])
+async def test_frames_go_in_and_come_out_unchanged(kind: str) -> None:
+    frames = [frame(number) for number in range(30)]
+    async with served(kind) as client:
+        await client.until_enabled(enabled=True)
+        assert await client.put(frames) == (30, 0)
+        assert sorted(await client.take(), key=lambda one: one.start) == frames
+        assert len(await client.take(max_tokens=10)) == 5
+        usage = wire.usage_from_pb(await client.stub.GetUsage(wire.pb.GetUsageRequest(), timeout=WAIT_S))
+        assert (usage.frames, usage.tokens, usage.budget_bytes) == (30, 60, MIB)
+
+
+async def test_the_capture_policy_is_the_configured_one() -> None:
+    async with served("memory") as client:
+        await client.until_enabled(enabled=True)
+        policy = await anext(client.policies())
+        assert policy == CapturePolicy(enabled=True, sample_ratio=1.0, frame_tokens=256)
+
+
+async def test_without_redis_nothing_is_captured_and_it_comes_back_by_itself(redis: EmbeddedRedis) -> None:
+    await redis.start()
+    async with served(redis.url) as client:
+        await client.until_enabled(enabled=True)
+        assert await client.put([frame(1)]) == (1, 0)
+        await redis.stop()
+        with pytest.raises(CacheUnavailableError, match="Redis cannot be used"):
+            await client.put([frame(2), frame(3)])
+        with pytest.raises(CacheUnavailableError):
+            await client.take()
+        await client.until_enabled(enabled=False)
+        await redis.start()
+        await client.until_enabled(enabled=True)
+        assert await client.put([frame(4)]) == (1, 0)
+        assert [one.request_id for one in await client.take()] == ["r4"]
+
+
+async def test_it_starts_without_redis_and_waits_for_it(redis: EmbeddedRedis) -> None:
+    async with served(redis.url) as client:
+        await client.until_enabled(enabled=False)
+        with pytest.raises(CacheUnavailableError):
+            await client.put([frame(1)])
+        await redis.start()
+        await client.until_enabled(enabled=True)
+        assert await client.put([frame(1)]) == (1, 0)
+
+
+async def test_bad_frames_and_requests_name_the_field() -> None:
+    async with served("memory") as client:
+        broken = wire.frame_to_pb(frame(1))
+        broken.hidden = b"short"
+        with pytest.raises(InvalidRequestError) as caught, translated():
+            await client.stub.Put(iter([wire.pb.PutRequest(frame=broken)]), timeout=WAIT_S)
+        assert caught.value.field == "frame.hidden"
+        with pytest.raises(InvalidRequestError) as caught:
+            await client.take(max_tokens=0)
+        assert caught.value.field == "max_tokens"
+
+
+async def test_the_embedded_redis_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with served("embedded", tmp_path) as client:
+        await client.put([frame(1)])
+        assert [path.name for path in tmp_path.glob("*/*")] == ["redis.sock"]  # noqa: ASYNC240
+    assert not os.listdir(tmp_path)
+
+
+async def test_an_embedded_redis_that_dies_is_started_again(tmp_path: Path) -> None:
+    redis = EmbeddedRedis(tmp_path, max_bytes=64 * MIB)
+    await redis.start()
+    guard = asyncio.create_task(redis.run())
+    try:
+        async with served(redis.url) as client, asyncio.timeout(WAIT_S):
+            await client.until_enabled(enabled=True)
+            await redis.stop()
+            await client.until_enabled(enabled=False)
+            await client.until_enabled(enabled=True)
+            assert await client.put([frame(1)]) == (1, 0)
+    finally:
+        guard.cancel()
+        await redis.stop()
+
+
+async def test_a_run_dir_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        async with served("embedded", tmp_path / ("x" * 90)):
+            pass
+    assert caught.value.field == "run_dir"

@@ -1,0 +1,78 @@
+"""A tiny policy, and frames it made."""
+
+import random
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tlt_common.domain.hidden import HiddenFrame
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_trainer.drafter.shape import DrafterShape
+from tlt_trainer.policy import SharedWeights, read_shape, read_shared
+
+VOCAB = 48
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyPolicy:
+    """A Llama of 2 layers, as a directory and as what the trainer makes of it."""
+
+    directory: Path
+    model: LlamaForCausalLM
+    shape: DrafterShape
+    shared: SharedWeights
+
+
+def tiny_policy(directory: Path) -> TinyPolicy:
+    """Make it, always the same."""
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        initializer_range=0.25,
+    )
+    model = LlamaForCausalLM(config).eval()  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        model.lm_head.weight.mul_(4)  # a trained policy is sure of most tokens; a random one is not
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.save_pretrained(directory)
+    shape = read_shape(directory)
+    return TinyPolicy(directory=directory, model=model, shape=shape, shared=read_shared(directory, shape, CPU))
+
+
+def frames_of(
+    policy: TinyPolicy, count: int, *, seed: int = 0, tokens: int = 64, prompt: int = 4, version: int = 0
+) -> list[HiddenFrame]:
+    """Texts of a simple grammar, and the policy's states over them."""
+    rng = random.Random(seed)
+    frames = []
+    for number in range(count):
+        first, step = rng.randrange(VOCAB), rng.choice((1, 5))
+        ids = [(first + step * n) % VOCAB for n in range(tokens + 1)]
+        with torch.no_grad():
+            hidden = policy.model.model(torch.tensor([ids])).last_hidden_state[0, :tokens]
+        frames.append(
+            HiddenFrame(
+                request_id=RequestId(f"s{seed}/{number}"),
+                policy_version=PolicyVersion(version),
+                start=0,
+                token_ids=tuple(ids),
+                hidden_size=policy.shape.hidden_size,
+                dtype="BF16",
+                hidden=hidden.bfloat16().contiguous().view(torch.uint8).numpy().tobytes(),
+                prompt_tokens=prompt,
+                response_tokens=tokens - prompt,
+                finished=True,
+            )
+        )
+    return frames
