@@ -1,0 +1,147 @@
+"""Small decisions of the engine: blockers, arms, devices, options, responses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, Speculation
+from tlt_common.domain.strategy import OFF, Arm, DrafterKind, chain
+from tlt_common.errors import ConfigError
+from tlt_worker.engine.arms import ArmStates, widest
+from tlt_worker.engine.blocker import speculation_blocker
+from tlt_worker.engine.device import CPU, CUDA
+from tlt_worker.engine.launch import EngineOptions, server_arguments
+from tlt_worker.engine.response import Response, sglang_params
+from tlt_worker.engine.rid import request_id, sglang_rid
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"frequency_penalty": 0.1}, {"presence_penalty": -0.5}, {"repetition_penalty": 1.1}, {"min_new_tokens": 4}],
+)
+def test_settings_that_change_from_token_to_token_block_speculation(changed: dict[str, Any]) -> None:
+    assert next(iter(changed)) in (speculation_blocker(SamplingParams(**changed)) or "")
+
+
+@pytest.mark.parametrize("changed", [{}, {"temperature": 0.0}, {"top_p": 0.5, "top_k": 3, "min_p": 0.1}, {"seed": 3}])
+def test_settings_that_hold_for_every_token_do_not(changed: dict[str, Any]) -> None:
+    assert speculation_blocker(SamplingParams(**changed)) is None
+
+
+def test_the_widest_arm_is_what_an_engine_is_launched_with() -> None:
+    assert widest((OFF, chain(3), chain(7), chain(5))) == chain(7)
+
+
+@pytest.mark.parametrize("arms", [(), (OFF,), (chain(3), Arm(3, 4, 8, DrafterKind.EAGLE))])
+def test_arms_that_cannot_run_are_refused(arms: tuple[Arm, ...]) -> None:
+    with pytest.raises(ConfigError, match="accepted"):
+        widest(arms)
+
+
+class FakeEagle:
+    """SGLang's worker as far as arms see it."""
+
+    def __init__(self) -> None:
+        self.applied: list[tuple[int, int]] = []
+        self.reserved: list[dict[str, int]] = []
+
+    def build_adaptive_runtime_state(self, steps: int, draft_tokens: int) -> tuple[int, int]:
+        return steps, draft_tokens
+
+    def apply_runtime_state(self, state: tuple[int, int]) -> None:
+        self.applied.append(state)
+
+    def override(self, source: str, **reserved: int) -> None:
+        self.reserved.append(reserved)
+
+
+def test_switching_keeps_the_reservation_of_the_widest_arm() -> None:
+    eagle = FakeEagle()
+    states = ArmStates(worker=eagle, override=eagle.override, arms=(OFF, chain(3), chain(7)))
+    states.build()
+    for arm in (chain(7), OFF, OFF, chain(3)):
+        states.switch(arm)
+    assert eagle.applied == [(0, 1), (3, 4)]
+    widest_reserved = {"speculative_num_steps": 7, "speculative_num_draft_tokens": 8}
+    assert eagle.reserved == [widest_reserved] * 3
+    assert states.named("chain-3") == chain(3)
+    with pytest.raises(ConfigError, match="chain-9"):
+        states.named("chain-9")
+
+
+def test_the_standin_is_for_machines_without_cuda() -> None:
+    assert CUDA.variables() == {}
+    assert "standin" in CPU.variables()["PYTHONPATH"]
+    assert "stand-in" in CPU.describe()
+
+
+def test_arguments_fit_the_device() -> None:
+    options = EngineOptions(model=Path("/m"), max_running=4)
+    cpu = server_arguments(options, CPU, 100, Path("/d"))
+    assert cpu["max_total_tokens"] == 400
+    assert cpu["attention_backend"] == "intel_amx"
+    cuda = server_arguments(options, CUDA, 100, Path("/d"))
+    assert cuda["max_total_tokens"] is None
+    assert "attention_backend" not in cuda
+    assert (cuda["speculative_num_steps"], cuda["speculative_num_draft_tokens"]) == (7, 8)
+
+
+@pytest.mark.parametrize(("field", "value"), [("dtype", "int8"), ("max_running", 0), ("threads", 0)])
+def test_options_out_of_range_are_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
+        EngineOptions(model=Path("/m"), **{field: value})
+    assert refused.value.field == f"engine.{field}"
+
+
+def test_no_request_id_is_the_beginning_of_another() -> None:
+    assert not sglang_rid(RequestId("R/10")).startswith(sglang_rid(RequestId("R/1")))
+    assert request_id(sglang_rid(RequestId("R/1"))) == "R/1"
+
+
+PROMPT = Prompt(request_id=RequestId("r"), token_ids=(1, 2), sampling=SamplingParams(max_new_tokens=9))
+
+
+def output(ids: list[int], completion: int, *, finish: str | None = None, **meta: Any) -> dict[str, Any]:
+    return {
+        "output_ids": ids,
+        "meta_info": {
+            "completion_tokens": completion,
+            "output_token_logprobs": [(-0.5, token, None) for token in ids],
+            "finish_reason": None if finish is None else {"type": finish},
+            "weight_version": "3",
+            **meta,
+        },
+    }
+
+
+def test_chunks_hold_what_is_new() -> None:
+    response = Response(prompt=PROMPT)
+    first = response.chunk(output([5, 6], 2))
+    assert (first.token_ids, first.logprobs, first.policy_versions) == ((5, 6), (-0.5, -0.5), (3, 3))
+    last = response.chunk(output([7], 3, finish="length", spec_verify_ct=1, spec_num_correct_drafts=1))
+    assert last.finish_reason is FinishReason.LENGTH
+    assert last.stats is not None
+    assert (last.stats.rounds, last.stats.accepted_draft_tokens, last.stats.completion_tokens) == (2, 1, 3)
+
+
+def test_a_repeated_token_of_an_aborted_request_is_not_new() -> None:
+    response = Response(prompt=PROMPT)
+    response.chunk(output([5, 6], 2))
+    assert response.chunk(output([6], 2, finish="abort")).token_ids == ()
+
+
+def test_spans_of_the_last_output_are_per_token() -> None:
+    spans = [{"version": "3", "start": 0, "end": 2}, {"version": "4", "start": 2, "end": 9}]
+    response = Response(prompt=PROMPT)
+    response.chunk(output([5], 1))
+    chunk = response.chunk(output([6, 7], 3, finish="stop", weight_versions=spans))
+    assert chunk.policy_versions == (3, 4)
+
+
+def test_why_a_request_is_not_drafted_for_travels_with_it() -> None:
+    declined = Prompt(request_id=RequestId("r"), token_ids=(1,), speculation=Speculation.OFF, capture=False)
+    assert sglang_params(declined)["custom_params"] == {"tlt_speculation_off": True, "tlt_capture": False}
+    assert sglang_params(PROMPT)["custom_params"] == {"tlt_speculation_off": False, "tlt_capture": True}
+    assert sglang_params(PROMPT)["top_k"] == -1

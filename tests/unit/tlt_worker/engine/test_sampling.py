@@ -1,0 +1,155 @@
+"""The torch verification kernels against a scalar statement of the rule, and their distribution."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tlt_worker.engine.sampling import accept_chain, accept_tree, draw, target_probs
+
+VOCABULARY = 8
+
+
+def distributions(*shape: int) -> Tensor:
+    """Random distributions, some tokens of which are impossible."""
+    masses = torch.softmax(torch.randn(*shape, VOCABULARY) * 1.5, -1).masked_fill(
+        torch.rand(*shape, VOCABULARY) < 0.2, 0
+    )
+    return masses / masses.sum(-1, keepdim=True)
+
+
+def outputs(batch: int, nodes: int, depth: int) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.zeros(batch * nodes, dtype=torch.int32),
+        torch.full((batch, depth), -1, dtype=torch.int32),
+        torch.zeros(batch, dtype=torch.int32),
+    )
+
+
+def links(parents: list[int], batch: int) -> tuple[Tensor, Tensor, Tensor]:
+    nodes = len(parents)
+    child, sibling = [-1] * nodes, [-1] * nodes
+    for node in range(nodes - 1, 0, -1):
+        sibling[node], child[parents[node]] = child[parents[node]], node
+    index = torch.arange(batch * nodes).view(batch, nodes)
+    return index, torch.tensor(child).expand(batch, -1), torch.tensor(sibling).expand(batch, -1)
+
+
+def scalar_chain(drafts: list[int], p: Tensor, q: Tensor, coins: list[float], last_coin: float) -> list[int]:
+    """One request, one token at a time: Leviathan et al. 2023, Algorithm 1."""
+    for place, token in enumerate(drafts):
+        if not coins[place] * q[place, token] < p[place, token]:
+            rest = (p[place] - q[place]).clamp(min=0)
+            return [*drafts[:place], scalar_draw(rest, last_coin)]
+    return [*drafts, scalar_draw(p[len(drafts)], last_coin)]
+
+
+def scalar_tree(tokens: list[int], parents: list[int], p: Tensor, coins: list[float], last_coin: float) -> list[int]:
+    """One request, one child at a time."""
+    node, said = 0, []
+    while True:
+        tried, mass, taken = set[int](), 0.0, -1
+        for child in [c for c, parent in enumerate(parents) if parent == node]:
+            mass += 0.0 if tokens[child] in tried else float(p[node, tokens[child]])
+            fresh = tokens[child] not in tried and p[node, tokens[child]] > 0
+            tried.add(tokens[child])
+            if fresh and coins[node] < mass:
+                taken = child
+                break
+        if taken < 0:
+            rest = p[node].clone()
+            rest[list(tried)] = 0
+            return [*said, scalar_draw(rest, last_coin)]
+        said.append(tokens[taken])
+        node = taken
+
+
+def scalar_draw(weights: Tensor, coin: float) -> int:
+    total, point = 0.0, coin * float(weights.double().sum())
+    for token, weight in enumerate(weights.double().tolist()):
+        total += weight
+        if total > point:
+            return token
+    return int(weights.nonzero()[-1])
+
+
+def said(predicts: Tensor, accept_index: Tensor, kept: Tensor) -> list[list[int]]:
+    return [predicts[path[: n + 1].long()].tolist() for path, n in zip(accept_index, kept.tolist(), strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 7])
+def test_chains_follow_the_scalar_rule(steps: int) -> None:
+    batch, nodes = 400, steps + 1
+    p, q = distributions(batch, nodes), distributions(batch, max(steps, 1))
+    drafts = torch.multinomial(q.flatten(0, 1), 1).view(batch, -1)[:, :steps]
+    candidates = torch.cat([torch.zeros(batch, 1, dtype=torch.int64), drafts], 1)
+    coins, last = torch.rand(batch, nodes), torch.rand(batch)
+    index, child, sibling = links([-1, *range(steps)], batch)
+    found = outputs(batch, nodes, nodes)
+    accept_chain(*found, candidates, index, child, sibling, coins, last, p, q)
+    expected = [scalar_chain(drafts[i].tolist(), p[i], q[i], coins[i].tolist(), float(last[i])) for i in range(batch)]
+    assert said(*found) == expected
+
+
+@pytest.mark.parametrize("parents", [[-1, 0, 1, 2], [-1, 0, 0, 0, 1, 1, 2, 4]])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_trees_follow_the_scalar_rule(parents: list[int], repeated: bool) -> None:
+    batch, nodes = 400, len(parents)
+    p = distributions(batch, nodes)
+    candidates = torch.randint(0, 3 if repeated else VOCABULARY, (batch, nodes))
+    if not repeated:
+        candidates = torch.stack([torch.randperm(VOCABULARY)[:nodes] for _ in range(batch)])
+    coins, last = torch.rand(batch, nodes), torch.rand(batch)
+    index, child, sibling = links(parents, batch)
+    found = outputs(batch, nodes, 4)
+    accept_tree(*found, candidates, index, child, sibling, coins, last, p, torch.zeros_like(p))
+    expected = [
+        scalar_tree(candidates[i].tolist(), parents, p[i], coins[i].tolist(), float(last[i])) for i in range(batch)
+    ]
+    assert said(*found) == expected
+
+
+def test_the_first_token_of_a_chain_follows_the_target() -> None:
+    batch = 100_000
+    p, q = distributions(1, 4).expand(batch, -1, -1), distributions(1, 3).expand(batch, -1, -1)
+    drafts = torch.multinomial(q.flatten(0, 1), 1).view(batch, 3)
+    candidates = torch.cat([torch.zeros(batch, 1, dtype=torch.int64), drafts], 1)
+    index, child, sibling = links([-1, 0, 1, 2], batch)
+    found = outputs(batch, 4, 4)
+    accept_chain(*found, candidates, index, child, sibling, torch.rand(batch, 4), torch.rand(batch), p, q)
+    shares = torch.bincount(found[0][index[:, 0]], minlength=VOCABULARY) / batch
+    assert 0.5 * (shares - p[0, 0]).abs().sum() < 0.01
+
+
+def test_thresholds_below_one_are_refused() -> None:
+    index, child, sibling = links([-1, 0], 1)
+    p = distributions(1, 2)
+    with pytest.raises(ValueError, match="distribution"):
+        accept_tree(
+            *outputs(1, 2, 2), torch.zeros(1, 2, dtype=torch.int64), index, child, sibling,
+            torch.rand(1, 2), torch.rand(1), p, p, threshold_single=0.9,
+        )  # fmt: skip
+
+
+def test_a_coin_at_the_end_draws_no_impossible_token() -> None:
+    weights = torch.tensor([[0.5, 0.5, 0.0]])
+    assert draw(weights, torch.tensor([1.0])).tolist() == [1]
+    assert draw(weights, torch.tensor([0.0])).tolist() == [0]
+
+
+def test_filters_cut_the_same_sorted_probabilities() -> None:
+    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]]))
+    one = torch.ones(1)
+    # Jointly: top-k leaves {.5, .3}; top-p .6 counts mass before renormalising, so that both stay.
+    probs = target_probs(logits, one.unsqueeze(1), one.long() * 2, one * 0.6, None)
+    assert probs[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
+    assert target_probs(logits, one.unsqueeze(1), one.long() * 9, one, one * 0.5)[0].tolist() == pytest.approx(
+        [0.625, 0.375, 0, 0]
+    )
+    assert target_probs(logits, one.unsqueeze(1), one.long() * 9, one, None)[0].tolist() == pytest.approx(
+        [0.5, 0.3, 0.15, 0.05]
+    )

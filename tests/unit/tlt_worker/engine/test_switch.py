@@ -1,0 +1,144 @@
+"""Who decides a round's arm, what is recorded, and what a drafter catches up on."""
+
+import torch
+
+from tlt_common.bandit import Bandit, BanditConfig
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, ArmWindow, chain
+from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.engine.gap import Gaps
+from tlt_worker.engine.switching import Switch
+
+
+class Clock:
+    """A clock that goes when told to."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def make(reports: list[RoundReport], *, version: int = 1) -> tuple[Switch, Clock]:
+    clock = Clock()
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(), seed=0)
+    made = Switch(bandit=bandit, report=reports.append, clock=clock, drafter_version=DrafterVersion(version))
+    return made, clock
+
+
+def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
+    switch, _ = make([], version=0)
+    switch.forced = chain(7)
+    assert switch.launch(1, blocked=False) == OFF
+    switch.drafter_loaded(DrafterVersion(1))
+    assert switch.launch(1, blocked=False) == chain(7)
+
+
+def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:
+    switch, _ = make([])
+    switch.forced = chain(3)
+    assert switch.launch(4, blocked=True) == OFF
+    assert switch.launch(4, blocked=False) == chain(3)
+
+
+def test_a_round_lasts_from_its_launch_or_the_last_completion() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.forced = chain(3)
+    switch.launch(2, blocked=False)
+    clock.now_s += 1.0
+    switch.launch(2, blocked=False)  # overlapped: launched before the first completes
+    clock.now_s += 1.0
+    switch.complete([3, 1])
+    clock.now_s += 0.5
+    switch.complete([0, 0])
+    windows = [window for report in reports for window in report.arms]
+    assert [window.elapsed_s for window in windows] == [2.0, 0.5]
+    assert sum(window.accepted_tokens for window in windows) == 4
+
+
+def test_reports_come_together() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.complete([])  # nothing was launched
+    for _ in range(100):
+        switch.launch(1, blocked=False)
+        clock.now_s += 0.01
+        switch.complete([1])
+    assert 1 <= len(reports) <= 4
+    switch.flush()
+    assert sum(window.rounds for report in reports for window in report.arms) == 100
+
+
+def test_another_drafter_begins_anew() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.launch(1, blocked=False)
+    clock.now_s += 0.1
+    switch.complete([0])
+    switch.drafter_loaded(DrafterVersion(5))
+    switch.policy_loaded()
+    assert [report.drafter_version for report in reports] == [1]
+
+
+def test_what_the_fleet_learned_of_another_drafter_is_of_no_use() -> None:
+    window = ArmWindow(
+        arm="chain-7", group=1, rounds=50, accepted_tokens=1, produced_tokens=2, elapsed_s=1.0, median_reward=1e9
+    )
+    off = ArmWindow(
+        arm="off", group=1, rounds=50, accepted_tokens=0, produced_tokens=2, elapsed_s=1.0, median_reward=1.0
+    )
+    short = ArmWindow(
+        arm="chain-3", group=1, rounds=50, accepted_tokens=0, produced_tokens=2, elapsed_s=1.0, median_reward=1.0
+    )
+    switch, _ = make([])
+    switch.merge(Posterior(drafter_version=DrafterVersion(2), arms=(window, off, short)))
+    assert switch.launch(1, blocked=False) == OFF  # still trying arms in order
+    switch, _ = make([])
+    switch.merge(Posterior(drafter_version=DrafterVersion(1), arms=(window, off, short)))
+    assert [switch.launch(1, blocked=False) for _ in range(40)].count(chain(7)) > 20
+
+
+def rows(low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
+    positions = torch.arange(low, high)
+    return positions.float().unsqueeze(1).expand(-1, 3), positions
+
+
+def test_a_gap_is_kept_from_its_first_state_to_its_last() -> None:
+    gaps = Gaps(limit=1000)
+    gaps.append("r", 5, *rows(5, 90))
+    for position in range(90, 200):
+        gaps.append("r", position, *rows(position, position + 1))
+    gap = gaps.pop("r", 200)
+    assert gap is not None
+    assert (gap.start, gap.end) == (5, 200)
+    assert gap.tokens.tolist() == list(range(5, 200))
+    assert gap.hidden[:, 0].tolist() == list(range(5, 200))
+    assert not gaps
+
+
+def test_a_long_gap_loses_its_oldest_states() -> None:
+    gaps = Gaps(limit=40)
+    for position in range(300):
+        gaps.append("r", position, *rows(position, position + 1))
+    gap = gaps.pop("r", 300)
+    assert gap is not None
+    assert 30 <= gap.count <= 40
+    assert gap.tokens.tolist() == list(range(gap.start, 300))
+    gaps.append("r", 0, *rows(0, 100))
+    cut = gaps.pop("r", 100)
+    assert cut is None or cut.tokens.tolist() == list(range(cut.start, 100))
+
+
+def test_a_gap_that_does_not_reach_the_present_is_of_no_use() -> None:
+    gaps = Gaps(limit=40)
+    gaps.append("r", 0, *rows(0, 5))
+    assert gaps.pop("r", 9) is None
+    gaps.append("r", 0, *rows(0, 5))
+    gaps.append("r", 8, *rows(8, 9))  # a hole: what was before it does not join
+    gap = gaps.pop("r", 9)
+    assert gap is not None
+    assert gap.start == 8
+    gaps.append("s", 0, *rows(0, 5))
+    gaps.forget("s")
+    assert gaps.pop("s", 5) is None

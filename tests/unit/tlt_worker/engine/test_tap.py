@@ -1,0 +1,95 @@
+"""States become frames: in order, none twice, none lost, each with its tokens."""
+
+from dataclasses import replace
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_worker.engine.tap import Rows, Tap, is_sampled
+
+SIZE = 4
+TOKENS = list(range(100, 400))
+STATES = torch.arange(400 * SIZE, dtype=torch.float32).view(400, SIZE)
+
+
+def stretch(position: int, count: int, name: str = "r") -> Rows:
+    ids = TOKENS[position : position + count + 1]
+    return Rows(request_id=RequestId(name), prompt_tokens=10, position=position, first_row=0, token_ids=ids)
+
+
+def taking(tap: Tap, rows: Rows, version: int = 1) -> None:
+    tap.take(STATES[rows.position :], [rows], PolicyVersion(version))
+
+
+def states_of(frame: HiddenFrame) -> Tensor:
+    return torch.frombuffer(bytearray(frame.hidden), dtype=torch.float32).view(-1, SIZE)
+
+
+@given(steps=st.lists(st.integers(1, 9), min_size=1, max_size=20), frame_tokens=st.integers(1, 12))
+def test_frames_hold_every_state_once_with_its_tokens(steps: list[int], frame_tokens: int) -> None:
+    frames: list[HiddenFrame] = []
+    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy(frame_tokens=frame_tokens))
+    position = 0
+    for count in steps:
+        taking(tap, stretch(position, count))
+        position += count
+    tap.finish(RequestId("r"), 77)
+    covered = [frame.start + offset for frame in frames for offset in range(frame.token_count)]
+    assert covered == list(range(position))
+    for frame in frames:
+        assert list(frame.token_ids) == TOKENS[frame.start : frame.start + frame.token_count + 1]
+        assert torch.equal(states_of(frame), STATES[frame.start : frame.start + frame.token_count])
+        assert frame.token_count <= frame_tokens
+
+
+def test_what_was_taken_before_is_left_out() -> None:
+    frames: list[HiddenFrame] = []
+    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    taking(tap, stretch(0, 20))
+    taking(tap, stretch(0, 25))  # the cache was dropped and the request ran through its tokens again
+    tap.finish(RequestId("r"), 16)
+    assert [(frame.start, frame.token_count, frame.finished) for frame in frames] == [(0, 25, True)]
+
+
+def test_another_version_begins_another_frame() -> None:
+    frames: list[HiddenFrame] = []
+    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    taking(tap, stretch(0, 12))
+    taking(tap, stretch(12, 3), version=2)
+    tap.finish(RequestId("r"), 6)
+    assert [(frame.start, frame.token_count, frame.policy_version) for frame in frames] == [(0, 12, 1), (12, 3, 2)]
+
+
+def test_a_hole_begins_another_frame() -> None:
+    frames: list[HiddenFrame] = []
+    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    taking(tap, stretch(0, 5))
+    taking(tap, stretch(9, 2))
+    tap.finish(RequestId("r"), 2)
+    assert [(frame.start, frame.token_count) for frame in frames] == [(0, 5), (9, 2)]
+
+
+def test_rows_are_found_among_those_of_other_requests() -> None:
+    frames: list[HiddenFrame] = []
+    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    tap.take(
+        STATES, [replace(stretch(0, 2, "a"), first_row=3), replace(stretch(0, 1, "b"), first_row=8)], PolicyVersion(0)
+    )
+    tap.finish(RequestId("a"), 1)
+    tap.finish(RequestId("b"), 1)
+    assert torch.equal(states_of(frames[0]), STATES[3:5])
+    assert torch.equal(states_of(frames[1]), STATES[8:9])
+
+
+def test_sampling_is_by_request_and_close_to_its_ratio() -> None:
+    policy = CapturePolicy(sample_ratio=0.3)
+    kept = [is_sampled(f"request/{i}", policy) for i in range(2000)]
+    assert 0.25 < sum(kept) / len(kept) < 0.35
+    assert kept == [is_sampled(f"request/{i}", policy) for i in range(2000)]
+    assert not is_sampled("r", CapturePolicy(enabled=False))
+    assert is_sampled("r", CapturePolicy(sample_ratio=1.0))
+    assert not is_sampled("r", CapturePolicy(sample_ratio=0.0))
