@@ -36,3 +36,6 @@ class CoordinatorConfig(ServiceConfig):
     """A worker that sends nothing for so long is down. Workers send at least once a second."""
     queue_stale_s: float = Field(5.0, gt=0)
     """A gateway's queue no longer counts when it was not reported for so long."""
+
+
+CONFIG = CoordinatorConfig

@@ -10,3 +10,6 @@ class TunerConfig(ServiceConfig):
 
     push_interval_s: float = Field(1.0, gt=0)
     """Engines are sent what changed at most once per this time."""
+
+
+CONFIG = TunerConfig

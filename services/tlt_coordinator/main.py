@@ -1,0 +1,66 @@
+"""Start-up of the coordinator: its plan, its gRPC service and its status page in one event loop."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from socket import socket
+from typing import Never
+
+from tlt_common.rpc.app import run_app
+from tlt_common.rpc.server import Service, serving
+from tlt_common.wire import coordinator as wire
+from tlt_coordinator.clock import Clock
+from tlt_coordinator.config import CoordinatorConfig
+from tlt_coordinator.coordinator import Coordinator
+from tlt_coordinator.figures import Figures
+from tlt_coordinator.http.server import bind, serve_http
+from tlt_coordinator.http.status import app
+from tlt_coordinator.servicer import CoordinatorServicer
+from tlt_coordinator.state import Store
+
+FIGURES_EVERY_S = 0.5
+"""How old a metric may be; scrapes come every few seconds at most."""
+
+
+def run(config: CoordinatorConfig) -> None:
+    """Serve until the process is told to end."""
+    run_app(config, lambda: serve(config))
+
+
+async def serve(config: CoordinatorConfig, *, on_serving: Callable[[dict[str, str]], None]) -> Never:
+    """
+    Serve until cancelled. `on_serving` is told the bound addresses.
+
+    Raises:
+        ConfigError: An address is taken, or the state directory cannot be used.
+    """
+    clock = Clock()
+    coordinator = Coordinator(config, Store.open(config.state_dir, now_s=clock.now()), clock)
+    with ExitStack() as sockets:
+        page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
+        async with asyncio.TaskGroup() as parts:
+            servicer = CoordinatorServicer(coordinator, parts)
+            service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
+            async with serving(config.listen, service) as server:
+                if page is not None:
+                    parts.create_task(serve_http(app(coordinator.fleet), page), name="page")
+                parts.create_task(_export(coordinator), name="figures")
+                on_serving(_addresses(config, server.port, page))
+                await coordinator.run()
+    raise AssertionError("the plan never ends")
+
+
+async def _export(coordinator: Coordinator) -> Never:
+    figures = Figures()
+    while True:
+        figures.export(coordinator.fleet())
+        await asyncio.sleep(FIGURES_EVERY_S)
+
+
+def _addresses(config: CoordinatorConfig, port: int, page: socket | None) -> dict[str, str]:
+    addresses = {"grpc": f"{config.listen.rpartition(':')[0]}:{port}"}
+    if page is not None:
+        host, port = page.getsockname()[:2]
+        addresses["http"] = f"{host}:{port}"
+    return addresses

@@ -1,0 +1,136 @@
+"""What gateways, trainers and people ask of the coordinator, over real sockets."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tests.fakes.lease_holder import IDLE, LeaseHolder
+from tests.integration.coordinator.conftest import Start
+from tlt_common.domain.fleet import Fleet, Lease, Member, WorkerState
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.errors import ConfigError, InvalidRequestError, StaleVersionError
+from tlt_common.rpc.channel import connect
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import coordinator as wire
+
+CALL_S = 10.0
+
+
+@asynccontextmanager
+async def asking(address: str) -> AsyncIterator[wire.Stub]:
+    async with connect(address) as channel, asyncio.timeout(CALL_S):
+        with translated():
+            yield wire.Stub(channel)
+
+
+async def fleet_at(address: str) -> Fleet:
+    async with asking(address) as ask:
+        return wire.fleet_from_pb(await ask.GetFleet(wire.pb.GetFleetRequest()))
+
+
+async def pictures(ask: wire.Stub) -> AsyncIterator[list[Member]]:
+    async for message in ask.WatchFleet(wire.pb.WatchFleetRequest()):
+        yield [wire.member_from_pb(member) for member in message.members]
+
+
+async def test_a_gateway_sees_workers_come_change_and_go(start: Start) -> None:
+    busy = replace(IDLE, state=WorkerState.ROLLOUT, running=2, policy_version=PolicyVersion(3))
+    async with start(lending=False) as at, asking(at["grpc"]) as ask:
+        seen = pictures(ask)
+        assert await anext(seen) == []
+        async with LeaseHolder(at["grpc"]) as worker:
+            assert [member.status for member in await anext(seen)] == [IDLE]
+            await worker.say(busy)
+            assert [member.status for member in await anext(seen)] == [busy]
+        assert await anext(seen) == []
+
+
+async def test_a_worker_that_vanished_is_down_and_its_seconds_are_kept(start: Start) -> None:
+    async with start() as at, asking(at["grpc"]) as ask:
+        seen = pictures(ask)
+        async with LeaseHolder(at["grpc"]) as worker:
+            await worker.order(Lease)
+        while await anext(seen):
+            pass
+        (account,) = (await fleet_at(at["grpc"])).workers
+        assert account.status.state is WorkerState.DOWN
+        assert account.seconds[WorkerState.IDLE] > 0
+        assert [change.state for change in account.timeline][-2:] == [WorkerState.IDLE, WorkerState.DOWN]
+
+
+async def test_the_status_page_says_what_the_service_says(start: Start) -> None:
+    async with start() as at, LeaseHolder(at["grpc"]) as worker, httpx.AsyncClient(timeout=CALL_S) as client:
+        await worker.order(Lease)
+        shown = (await client.get(f"http://{at['http']}/status")).json()
+        fleet = await fleet_at(at["grpc"])
+        assert [entry["worker_id"] for entry in shown["workers"]] == [
+            account.hello.worker_id for account in fleet.workers
+        ]
+        assert shown["lending"] is True
+        assert (await client.get(f"http://{at['http']}/healthz")).status_code == 200
+
+
+async def test_without_an_http_address_there_is_no_page(start: Start) -> None:
+    async with start(http_listen=None) as at:
+        assert set(at) == {"grpc"}
+
+
+@pytest.mark.parametrize("listen", ["nonsense", "127.0.0.1:many"])
+async def test_an_http_address_that_is_none_stops_the_start(start: Start, listen: str) -> None:
+    with pytest.raises(ExceptionGroup) as failed:
+        async with start(http_listen=listen):
+            pass
+    assert failed.group_contains(ConfigError, match="accepted: host:port")
+
+
+async def test_a_taken_http_port_stops_the_start(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ExceptionGroup) as failed:
+        async with start(http_listen=f"127.0.0.1:{taken.getsockname()[1]}"):
+            pass
+    assert failed.group_contains(ConfigError, match="cannot be bound")
+
+
+async def test_trainers_that_start_from_one_base_take_turns(start: Start) -> None:
+    async with start() as at:
+        async with asking(at["grpc"]) as ask:
+            for base in (0, 1):
+                request = wire.pb.PublishDrafterRequest(base_version=base, uri=f"file:///{base}", worker_id="w0")
+                await ask.PublishDrafter(request)
+        with pytest.raises(StaleVersionError) as stale:
+            async with asking(at["grpc"]) as ask:
+                await ask.PublishDrafter(wire.pb.PublishDrafterRequest(base_version=1, uri="file:///x", worker_id="w1"))
+        assert stale.value.field == "base_version"
+        fleet = await fleet_at(at["grpc"])
+        assert fleet.drafter is not None
+        assert fleet.drafter.version == DrafterVersion(2)
+        assert [record.version for record in fleet.drafters] == [1, 2]
+
+
+async def test_lending_can_be_turned_off_and_on(start: Start) -> None:
+    async with start(lending=False) as at, LeaseHolder(at["grpc"]) as worker:
+        async with asking(at["grpc"]) as ask:
+            answer = await ask.SetLending(wire.pb.SetLendingRequest(enabled=True))
+        assert answer.was_enabled is False
+        assert await worker.order(Lease)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (wire.pb.ReportQueueRequest(gateway_id="", queued_count=1), "gateway_id"),
+        (wire.pb.ReportQueueRequest(gateway_id="g", queued_count=-1), "queued_count"),
+    ],
+)
+async def test_a_senseless_queue_is_refused_by_field(
+    start: Start, request_: wire.pb.ReportQueueRequest, field: str
+) -> None:
+    async with start() as at:
+        with pytest.raises(InvalidRequestError) as refused:
+            async with asking(at["grpc"]) as ask:
+                await ask.ReportQueue(request_)
+        assert refused.value.field == field
