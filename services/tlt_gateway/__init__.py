@@ -1,0 +1,1 @@
+"""The public rollout endpoint: queue, routing, resume and weight updates in front of the workers."""

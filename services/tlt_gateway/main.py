@@ -1,0 +1,33 @@
+"""`tlt serve gateway`."""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Never
+
+from tlt_common.rpc.app import run_app
+from tlt_common.rpc.server import Service, serving
+from tlt_common.telemetry.log import get_logger
+from tlt_common.wire import rollout as wire
+from tlt_gateway.config import GatewayConfig
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.servicer import RolloutServicer
+
+log = get_logger(__name__)
+
+
+def run(config: GatewayConfig) -> None:
+    """Serve until SIGTERM."""
+    run_app(config, lambda: live(config))
+
+
+async def live(config: GatewayConfig, *, on_serving: Callable[[str], None] = lambda _address: None) -> Never:
+    """Serve until cancelled; `on_serving` is called with the address once requests are taken."""
+    with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
+        gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
+        service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
+        async with serving(config.listen, service) as server:
+            log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
+            on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
+            await gateway.run()

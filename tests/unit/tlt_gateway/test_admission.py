@@ -1,0 +1,208 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.rollout import Prompt
+from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
+from tlt_gateway.admission import Admission
+
+pytestmark = pytest.mark.looptime
+
+
+class Room:
+    """So many seats, all alike."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.absent_since_s: float | None = None
+
+    def take(self, prompt: Prompt) -> str | None:
+        if prompt.policy_version:
+            raise NotFoundError("another version is served", field="prompt.policy_version")
+        if not self.free or self.absent_since_s is not None:
+            return None
+        self.free -= 1
+        return "seat"
+
+    def leave(self, seat: str) -> None:
+        assert seat == "seat"
+        self.free += 1
+
+
+def queue(room: Room, *, max_queued: int = 100) -> Admission[str]:
+    return Admission(room, max_queued=max_queued, worker_wait_s=60.0, retry_after_s=2.0)
+
+
+def prompt(name: str, version: int | None = None) -> Prompt:
+    return Prompt(
+        request_id=RequestId(name), token_ids=(1,), policy_version=None if version is None else PolicyVersion(version)
+    )
+
+
+async def sit(admission: Admission[str], name: str, seconds: float, order: list[str], *, first: bool = False) -> None:
+    async with admission.seat(prompt(name), first=first):
+        order.append(name)
+        await asyncio.sleep(seconds)
+
+
+async def test_requests_are_seated_in_the_order_they_came() -> None:
+    room, order = Room(2), list[str]()
+    admission = queue(room)
+    async with asyncio.TaskGroup() as group:
+        for name in "abcdef":
+            group.create_task(sit(admission, name, 3600.0, order))
+        await asyncio.sleep(1)
+        assert (order, admission.queued) == (["a", "b"], 4)
+    assert order == list("abcdef")
+    assert asyncio.get_running_loop().time() == 3 * 3600.0
+    assert (room.free, admission.queued) == (2, 0)
+
+
+async def test_a_request_that_lost_its_worker_does_not_go_to_the_end_of_the_queue() -> None:
+    order = list[str]()
+    admission = queue(Room(1))
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(sit(admission, name, 1.0, order))
+        await asyncio.sleep(0)
+        group.create_task(sit(admission, "moved", 1.0, order, first=True))
+    assert order == ["a", "moved", "b", "c"]
+
+
+async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
+    admission = queue(Room(1), max_queued=2)
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(sit(admission, name, 10.0, []))
+        await asyncio.sleep(1)
+        with pytest.raises(OverloadedError, match="2 requests wait") as refused:
+            admission.require_room()
+        assert refused.value.retry_after_s == 2.0
+        admission.require_room(0)
+    admission.require_room(2)
+
+
+async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
+    room, order = Room(1), list[str]()
+    admission = queue(room)
+    async with asyncio.TaskGroup() as group:
+        for name in "ab":
+            group.create_task(sit(admission, name, 10.0, order))
+        gone = group.create_task(sit(admission, "gone", 10.0, order))
+        group.create_task(sit(admission, "c", 10.0, order))
+        await asyncio.sleep(1)
+        gone.cancel()
+    assert order == ["a", "b", "c"]
+    assert room.free == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 10), st.booleans()), max_size=12), st.integers(1, 3))
+def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float, float, bool]], seats: int) -> None:
+    room = Room(seats)
+
+    async def run() -> None:
+        admission = queue(room)
+        async with asyncio.TaskGroup() as group:
+            for index, (start_s, stay_s, leaves) in enumerate(plan):
+                group.create_task(visit(admission, str(index), start_s, stay_s, leaves=leaves))
+        assert admission.queued == 0
+
+    async def visit(admission: Admission[str], name: str, start_s: float, stay_s: float, *, leaves: bool) -> None:
+        await asyncio.sleep(start_s / 1000)
+        try:
+            async with asyncio.timeout(stay_s / 2000 if leaves else None):
+                await sit(admission, name, stay_s / 1000, [])
+        except TimeoutError:
+            assert leaves
+
+    asyncio.run(run())
+    assert room.free == seats
+
+
+async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back() -> None:
+    room = Room(1)
+    admission = queue(room)
+    async with asyncio.TaskGroup() as group:
+        async with admission.seat(prompt("a")):
+            waiting = group.create_task(sit(admission, "b", 1.0, []))
+            await asyncio.sleep(0)
+        waiting.cancel()  # its future has the seat, its task has not run yet
+    assert room.free == 1
+
+
+async def test_a_withdrawn_request_ends_with_aborted() -> None:
+    admission = queue(Room(0))
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(expect(admission, AbortedError))
+        await asyncio.sleep(1)
+        assert admission.withdraw(RequestId("x"))
+        assert not admission.withdraw(RequestId("x"))
+        await waiting
+    assert admission.queued == 0
+
+
+async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
+    room = Room(1)
+    admission = queue(room)
+    with pytest.raises(NotFoundError):
+        async with admission.seat(prompt("v", 3)):
+            pass
+    async with asyncio.TaskGroup() as group, admission.seat(prompt("a")):
+        group.create_task(sit(admission, "b", 1.0, []))
+        await asyncio.sleep(0)
+        group.create_task(expect(admission, NotFoundError, version=3))
+        await asyncio.sleep(0)
+    assert room.free == 1
+
+
+async def test_waiting_for_a_busy_worker_has_no_other_limit_than_the_callers() -> None:
+    order = list[str]()
+    admission = queue(Room(1))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sit(admission, "long", 86400.0, order))
+        await asyncio.sleep(0)
+        group.create_task(sit(admission, "patient", 1.0, order))
+    assert order == ["long", "patient"]
+
+
+async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> None:
+    room = Room(1)
+    admission = queue(room)
+    async with asyncio.TaskGroup() as group:
+        async with admission.seat(prompt("a")):
+            waiting = group.create_task(expect(admission, UnavailableError))
+            await asyncio.sleep(100)
+            room.absent_since_s = asyncio.get_running_loop().time()
+            room.free -= 1  # what was free went away with the worker
+        await waiting
+    assert asyncio.get_running_loop().time() == pytest.approx(160.0)
+
+
+@asynccontextmanager
+async def absent(room: Room) -> AsyncIterator[None]:
+    room.absent_since_s = asyncio.get_running_loop().time()
+    yield
+    room.absent_since_s = None
+
+
+async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() -> None:
+    room, order = Room(1), list[str]()
+    admission = queue(room)
+    async with asyncio.TaskGroup() as group:
+        async with absent(room):
+            group.create_task(sit(admission, "a", 1.0, order))
+            await asyncio.sleep(59)
+            assert order == []
+        admission.pump()
+    assert order == ["a"]
+
+
+async def expect(admission: Admission[str], error: type[Exception], version: int | None = None) -> None:
+    with pytest.raises(error):
+        async with admission.seat(prompt("x", version)):
+            pytest.fail("it got a seat")

@@ -1,0 +1,108 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tlt_common.domain.ids import PolicyVersion, WorkerId
+from tlt_gateway.routing import Candidate, choose
+
+SPILL = 0.25
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[Candidate]:
+    sizes = draw(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+    return [
+        Candidate(
+            worker_id=WorkerId(f"w{index}"),
+            policy_version=PolicyVersion(draw(st.integers(0, 1))),
+            max_running=size,
+            assigned=draw(st.integers(0, size)),
+            foreign=draw(st.integers(0, 5)),
+            training=draw(st.booleans()),
+        )
+        for index, size in enumerate(sizes)
+    ]
+
+
+def one(name: str, *, assigned: int = 0, max_running: int = 8, training: bool = False, version: int = 0) -> Candidate:
+    return Candidate(
+        worker_id=WorkerId(name),
+        policy_version=PolicyVersion(version),
+        max_running=max_running,
+        assigned=assigned,
+        training=training,
+    )
+
+
+def fill(fleet: list[Candidate], requests: int) -> dict[str, int]:
+    assigned = {c.worker_id: c.assigned for c in fleet}
+    for _ in range(requests):
+        now = [
+            one(c.worker_id, assigned=assigned[c.worker_id], max_running=c.max_running, training=c.training)
+            for c in fleet
+        ]
+        if chosen := choose(now, spill_load=SPILL):
+            assigned[chosen.worker_id] += 1
+    return dict(assigned)
+
+
+@given(fleets())
+def test_a_request_waits_only_when_no_worker_has_room(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    assert (chosen is None) == all(c.assigned >= c.max_running for c in fleet)
+    assert chosen is None or chosen.has_room
+
+
+@given(fleets(), st.integers(0, 2))
+def test_only_workers_at_the_asked_version_are_chosen(fleet: list[Candidate], version: int) -> None:
+    chosen = choose(fleet, version=PolicyVersion(version), spill_load=SPILL)
+    assert chosen is None or chosen.policy_version == version
+
+
+@given(fleets())
+def test_nobody_less_loaded_of_the_same_kind_is_passed_over(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    if chosen is not None:
+        same = [c for c in fleet if c.has_room and c.training == chosen.training]
+        assert chosen.load == min(c.load for c in same)
+
+
+@given(fleets())
+def test_training_goes_on_while_a_worker_that_does_not_train_is_lightly_loaded(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    if any(c.has_room and not c.training and c.load <= SPILL for c in fleet):
+        assert chosen is not None
+        assert not chosen.training
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 60))
+def test_a_batch_is_spread_evenly_over_slots(sizes: list[int], requests: int) -> None:
+    assigned = fill([one(f"w{i}", max_running=size) for i, size in enumerate(sizes)], requests)
+    assert sum(assigned.values()) == min(requests, sum(sizes))
+    shares = [(assigned[f"w{i}"], size) for i, size in enumerate(sizes)]
+    lightest = min((count + 1) / size for count, size in shares)
+    assert all(count / size <= lightest + 1e-9 for count, size in shares)
+
+
+def test_a_batch_takes_workers_from_training_and_ends_up_even() -> None:
+    fleet = [one("serves", max_running=16), one("trains", max_running=16, training=True)]
+    assert fill(fleet, 16) == {"serves": 8, "trains": 8}
+
+
+def test_the_tail_leaves_training_alone() -> None:
+    fleet = [one("serves", max_running=16), one("trains", max_running=16, training=True)]
+    assert fill(fleet, 4) == {"serves": 4, "trains": 0}
+
+
+def test_a_training_worker_is_better_than_none() -> None:
+    fleet = [one("serves", assigned=8), one("trains", training=True)]
+    chosen = choose(fleet, spill_load=1.0)
+    assert chosen is not None
+    assert chosen.worker_id == "trains"
+
+
+def test_requests_of_other_gateways_tilt_the_choice_but_close_no_worker() -> None:
+    busy = Candidate(
+        worker_id=WorkerId("a"), policy_version=PolicyVersion(0), max_running=4, assigned=0, foreign=9, training=False
+    )
+    assert choose([busy, one("b")], spill_load=SPILL) == one("b")
+    assert choose([busy], spill_load=SPILL) == busy
