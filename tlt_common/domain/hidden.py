@@ -42,7 +42,9 @@ class HiddenFrame:
             InvalidRequestError: They do not.
         """
         if self.dtype not in ELEMENT_BYTES:
-            raise InvalidRequestError(f"frame.dtype is {self.dtype!r}; accepted: {sorted(ELEMENT_BYTES)}", field="frame.dtype")
+            raise InvalidRequestError(
+                f"frame.dtype is {self.dtype!r}; accepted: {sorted(ELEMENT_BYTES)}", field="frame.dtype"
+            )
         expected = self.token_count * self.hidden_size * ELEMENT_BYTES[self.dtype]
         if self.token_count < 1 or self.hidden_size < 1 or len(self.hidden) != expected:
             raise InvalidRequestError(

@@ -94,11 +94,14 @@ class Prompt:
             InvalidRequestError: The prompt is empty, too long, or has ids outside the vocabulary.
         """
         if not self.token_ids:
-            raise InvalidRequestError("prompt.token_ids is empty; accepted: at least one token", field="prompt.token_ids")
+            raise InvalidRequestError(
+                "prompt.token_ids is empty; accepted: at least one token", field="prompt.token_ids"
+            )
         for position, token in enumerate(self.token_ids):
             if not 0 <= token < vocab_size:
                 raise InvalidRequestError(
-                    f"prompt.token_ids[{position}] is {token}; accepted: 0 to {vocab_size - 1}", field="prompt.token_ids"
+                    f"prompt.token_ids[{position}] is {token}; accepted: 0 to {vocab_size - 1}",
+                    field="prompt.token_ids",
                 )
         room = context_length - len(self.token_ids)
         if room < 1:

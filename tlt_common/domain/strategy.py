@@ -38,7 +38,7 @@ def chain(steps: int) -> Arm:
 
 OFF = Arm(0)
 DEFAULT_ARMS: tuple[Arm, ...] = (OFF, chain(3), chain(7))
-"""Off, short, long: on the demo's CPU model chains of 3 and 7 bracket the best at batch 1 to 16 (`tlt bench rollout`)."""
+"""Off, short, long: on the demo's CPU model chains of 3 and 7 bracket the best at batch 1 to 16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Configuration: one frozen model per service, parsed once, unknown keys refused."""

@@ -1,0 +1,25 @@
+"""Base of all configuration models. Imports nothing heavy, so that --help is instant."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Frozen(BaseModel):
+    """A piece of configuration. A docstring under a field explains it to users (`tlt config explain`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+class ServiceConfig(Frozen):
+    """What every service is told."""
+
+    listen: str = Field("127.0.0.1:0", pattern=r"^.*:\d{1,5}$")
+    """host:port of the gRPC server; port 0 takes any free one."""
+    metrics_port: int | None = Field(None, ge=0, le=65535)
+    """Port of the Prometheus metrics, on the host of `listen`; 0 takes any free one, null turns them off."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe events that are written."""
+    port_file: Path | None = None
+    """Where the bound addresses are written as JSON once the service takes calls."""

@@ -1,0 +1,1 @@
+"""gRPC servers and channels, set up once for all services."""

@@ -1,0 +1,85 @@
+"""What happens around every call: errors become status, calls are counted."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from tlt_common.errors import TltError
+from tlt_common.rpc.errors import CODES, metadata
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Turns our errors into status with reason and field; one that is not ours is a defect and is logged as such."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Wrap the handler of one call."""
+        handler = await continuation(handler_call_details)
+        if handler is None or not handler_call_details.method.startswith("/tlt."):
+            return handler
+        _, service, method = handler_call_details.method.split("/")
+        call = _Call(service.rpartition(".")[2], method)
+        if handler.response_streaming:
+            return _streaming(handler, call)
+        return _single(handler, call)
+
+
+class _Call:
+    def __init__(self, service: str, method: str) -> None:
+        self._service = service
+        self._method = method
+
+    def done(self, code: str = "OK") -> None:
+        metrics.RPC_CALLS.labels(service=self._service, method=self._method, code=code).inc()
+
+    async def fail(self, context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> None:
+        if not isinstance(error, TltError):
+            log.error("call_failed", service=self._service, method=self._method, exc_info=error)
+            error = TltError(f"{type(error).__name__} in {self._service}.{self._method}; see the service's log")
+        code = CODES[type(error)]
+        self.done(code.name)
+        await context.abort(code, error.message, metadata(error))
+
+
+def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
+    inner = handler.stream_stream or handler.unary_stream
+
+    async def stream(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        try:
+            async for response in inner(request, context):
+                yield response
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place where errors become status
+            await call.fail(context, error)
+        else:
+            call.done()
+
+    make = grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+    return make(stream, handler.request_deserializer, handler.response_serializer)
+
+
+def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
+    inner = handler.stream_unary or handler.unary_unary
+
+    async def single(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        try:
+            response = await inner(request, context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place where errors become status
+            await call.fail(context, error)
+        else:
+            call.done()
+            return response
+
+    make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+    return make(single, handler.request_deserializer, handler.response_serializer)

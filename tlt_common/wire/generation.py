@@ -1,0 +1,124 @@
+"""Prompts and token chunks <-> tlt.common.v1."""
+
+from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, SamplingParams, Speculation, TokenChunk
+
+_SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}
+_SPECULATION_FROM_PB = {pb.SPECULATION_OFF: Speculation.OFF}
+_FINISH_TO_PB = {
+    FinishReason.STOP: pb.FINISH_REASON_STOP,
+    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
+    FinishReason.ABORT: pb.FINISH_REASON_ABORT,
+}
+_FINISH_FROM_PB = {value: key for key, value in _FINISH_TO_PB.items()}
+
+
+def sampling_to_pb(params: SamplingParams) -> pb.SamplingParams:
+    return pb.SamplingParams(
+        temperature=params.temperature,
+        top_p=params.top_p,
+        top_k=params.top_k,
+        min_p=params.min_p,
+        max_new_tokens=params.max_new_tokens,
+        stop_token_ids=params.stop_token_ids,
+        ignore_eos=params.ignore_eos,
+        seed=params.seed,
+        frequency_penalty=params.frequency_penalty,
+        presence_penalty=params.presence_penalty,
+        repetition_penalty=params.repetition_penalty,
+        min_new_tokens=params.min_new_tokens,
+    )
+
+
+def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
+    """
+    Unset numbers get their defaults.
+
+    Raises:
+        InvalidRequestError: A number is out of its range.
+    """
+    return SamplingParams(
+        temperature=message.temperature if message.HasField("temperature") else 1.0,
+        top_p=message.top_p if message.HasField("top_p") else 1.0,
+        top_k=message.top_k,
+        min_p=message.min_p,
+        max_new_tokens=message.max_new_tokens if message.HasField("max_new_tokens") else None,
+        stop_token_ids=tuple(message.stop_token_ids),
+        ignore_eos=message.ignore_eos,
+        seed=message.seed if message.HasField("seed") else None,
+        frequency_penalty=message.frequency_penalty,
+        presence_penalty=message.presence_penalty,
+        repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else 1.0,
+        min_new_tokens=message.min_new_tokens,
+    )
+
+
+def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
+    return pb.Prompt(
+        request_id=prompt.request_id,
+        token_ids=prompt.token_ids,
+        sampling=sampling_to_pb(prompt.sampling),
+        speculation=_SPECULATION_TO_PB[prompt.speculation],
+        no_capture=not prompt.capture,
+        policy_version=prompt.policy_version or 0,
+    )
+
+
+def prompt_from_pb(message: pb.Prompt) -> Prompt:
+    """
+    Raises:
+        InvalidRequestError: A sampling number is out of its range.
+    """
+    return Prompt(
+        request_id=RequestId(message.request_id),
+        token_ids=tuple(message.token_ids),
+        sampling=sampling_from_pb(message.sampling),
+        speculation=_SPECULATION_FROM_PB.get(message.speculation, Speculation.AUTO),
+        capture=not message.no_capture,
+        policy_version=PolicyVersion(message.policy_version) if message.policy_version else None,
+    )
+
+
+def stats_to_pb(stats: ResponseStats) -> pb.ResponseStats:
+    return pb.ResponseStats(
+        prompt_tokens=stats.prompt_tokens,
+        completion_tokens=stats.completion_tokens,
+        rounds=stats.rounds,
+        accepted_draft_tokens=stats.accepted_draft_tokens,
+        speculation_blocker=stats.speculation_blocker,
+        worker_id=stats.worker_id,
+    )
+
+
+def stats_from_pb(message: pb.ResponseStats) -> ResponseStats:
+    return ResponseStats(
+        prompt_tokens=message.prompt_tokens,
+        completion_tokens=message.completion_tokens,
+        rounds=message.rounds,
+        accepted_draft_tokens=message.accepted_draft_tokens,
+        speculation_blocker=message.speculation_blocker,
+        worker_id=message.worker_id,
+    )
+
+
+def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
+    return pb.TokenChunk(
+        request_id=chunk.request_id,
+        token_ids=chunk.token_ids,
+        logprobs=chunk.logprobs,
+        policy_versions=chunk.policy_versions,
+        finish_reason=_FINISH_TO_PB[chunk.finish_reason] if chunk.finish_reason else pb.FINISH_REASON_UNSPECIFIED,
+        stats=stats_to_pb(chunk.stats) if chunk.stats else None,
+    )
+
+
+def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
+    return TokenChunk(
+        request_id=RequestId(message.request_id),
+        token_ids=tuple(message.token_ids),
+        logprobs=tuple(message.logprobs),
+        policy_versions=tuple(PolicyVersion(version) for version in message.policy_versions),
+        finish_reason=_FINISH_FROM_PB.get(message.finish_reason),
+        stats=stats_from_pb(message.stats) if message.HasField("stats") else None,
+    )
