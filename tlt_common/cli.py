@@ -8,10 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
-import typer.main
-from typer.core import TyperGroup
 
 from tlt_common import __version__
 from tlt_common.config.base import ServiceConfig
@@ -23,21 +20,7 @@ USAGE = 2
 """Exit code for input that cannot be used."""
 
 
-class _Commands(TyperGroup):
-    """Commands of this file, and those that packages above it bring by entry point."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), *sorted(entry.name for entry in entry_points(group="tlt.commands"))]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for entry in entry_points(group="tlt.commands", name=cmd_name):
-            command = typer.main.get_command(entry.load())
-            command.name = cmd_name
-            return command
-        return super().get_command(ctx, cmd_name)
-
-
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 config_app = typer.Typer(no_args_is_help=True, help="What services can be told.")
 app.add_typer(config_app, name="config")
 
@@ -110,6 +93,8 @@ def _run(name: str) -> Callable[[ServiceConfig], None]:
 
 def main() -> Any:
     """Run the command; an error of ours becomes one line and an exit code."""
+    for command in sorted(entry_points(group="tlt.commands"), key=lambda entry: entry.name):
+        app.add_typer(command.load(), name=command.name)
     try:
         return app()
     except TltError as error:
