@@ -1,5 +1,7 @@
 """What happens around every call: errors become status, calls are counted."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 

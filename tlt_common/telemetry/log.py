@@ -26,5 +26,5 @@ def configure(level: str) -> None:
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """Return the logger of a module; `name` goes with each event."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return logger
