@@ -58,5 +58,5 @@ def settings_of(config: WorkerConfig) -> dict[str, str]:
         "nice": str(config.trainer.nice),
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,
-        **config.trainer.settings,
+        **{key: str(value) for key, value in config.trainer.settings.items()},
     }

@@ -38,7 +38,7 @@ class TrainerSettings(Frozen):
     """Longest answer to Start; embedding and head are read then."""
     preempt_s: float = Field(5.0, gt=0)
     """Longest answer to Preempt; a trainer that takes longer is killed and started anew."""
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Handed to `tlt serve trainer --set`, beside what the worker itself fills in."""
 
 

@@ -16,7 +16,7 @@ class FleetSpec(Frozen):
 
     worker: dict[str, Any]
     """Settings of `WorkerConfig`, without those that depend on the rank."""
-    trainer: dict[str, str] = Field(default_factory=dict)
+    trainer: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Settings of the spot trainers."""
     replicas: int = Field(1, ge=1)
     cores_per_worker: int | None = Field(None, ge=1)

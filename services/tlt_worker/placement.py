@@ -18,6 +18,7 @@ import ray
 from ray import serve
 
 from tlt_common.errors import EngineError
+from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
@@ -69,7 +70,8 @@ class WorkerReplica:
             await asyncio.wait({self._life})
 
     async def _live(self, config: WorkerConfig, serving: asyncio.Future[None]) -> None:
-        await live(config, engine_of(config), on_serving=lambda _: serving.set_result(None))
+        with exposed(config):
+            await live(config, engine_of(config), on_serving=lambda _: serving.set_result(None))
 
 
 def application(spec: FleetSpec) -> serve.Application:

@@ -38,5 +38,8 @@ class RoundLog:
             self._latest = report.arms or self._latest
             for window in report.arms:
                 metrics.ROUNDS.labels(arm=window.arm).inc(window.rounds)
+                metrics.ROUND_TOKENS.labels(arm=window.arm).inc(window.produced_tokens)
+                metrics.ROUND_SECONDS.labels(arm=window.arm).inc(window.elapsed_s)
+                metrics.ACCEPTED_TOKENS.labels(arm=window.arm).inc(window.accepted_tokens)
             for listener in self._listeners:
                 listener(report)

@@ -167,8 +167,8 @@ class Worker:
         return self.weights.directory, self.weights.version
 
     def _note_transition(self, previous: WorkerState, current: WorkerState) -> None:
-        metrics.WORKER_STATE.labels(state=previous.value).set(0)
-        metrics.WORKER_STATE.labels(state=current.value).set(1)
+        metrics.WORKER_DEVICE_STATE.labels(state=previous.value).set(0)
+        metrics.WORKER_DEVICE_STATE.labels(state=current.value).set(1)
         log.debug("state_changed", previous=previous.value, current=current.value)
         self._tell_coordinator()
 

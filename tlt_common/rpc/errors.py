@@ -1,5 +1,6 @@
 """One table between our errors and gRPC status, for both directions."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -67,4 +68,9 @@ def translated() -> Iterator[None]:
     try:
         yield
     except grpc.aio.AioRpcError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # gRPC answers a cancellation with the call's own error when both come at once (seen with 1.85): a loop that
+            # tries again would outlive its owner.
+            raise asyncio.CancelledError from error
         raise from_status(error) from error
