@@ -1,0 +1,99 @@
+"""
+A tiny process that outlives the run by a moment: when its owner lets go of the pipe, or dies, everything goes.
+
+Run as `python -m tlt_lab.up.guard TOKEN DIRECTORY`. It reads its standard input to the end, kills every process that
+carries the token in its environment together with what those started, removes the directory and prints how many
+processes there were. Only the standard library is imported: it costs 10 MB while the suite runs.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - marks our processes, opens nothing
+SWEEP_S = 10.0
+"""A killed process that is still there after so long hangs in the kernel; there is nothing more to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEntry:
+    """A living process as /proc tells it."""
+
+    pid: int
+    parent: int
+    marked: bool
+    """Carries the token."""
+
+
+def doomed(processes: Iterable[ProcessEntry], spared: int) -> frozenset[int]:
+    """
+    Choose whom to kill: the marked and all their descendants, marked or not, but not `spared`.
+
+    Programs that write their title over their environment (Redis does) are found through their parents.
+    """
+    entries = [entry for entry in processes if entry.pid != spared]
+    found = {entry.pid for entry in entries if entry.marked}
+    while more := {entry.pid for entry in entries if entry.parent in found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def environment(token: str) -> Mapping[str, str]:
+    """What a process must have in its environment to belong to the run."""
+    # SPT_NOENV keeps the setproctitle library, which SGLang and Ray use, from overwriting the environment.
+    return {TOKEN_VARIABLE: token, "SPT_NOENV": "1"}
+
+
+def processes(token: str) -> list[ProcessEntry]:
+    """All living processes this user may look into."""
+    mark = f"{TOKEN_VARIABLE}={token}".encode()
+    entries = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            marked = mark in (folder / "environ").read_bytes().split(b"\0")
+            # "pid (name) state parent ...": the name may hold blanks and brackets.
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it ended meanwhile, or belongs to somebody else
+            continue
+        if state not in {"Z", "X"}:
+            entries.append(ProcessEntry(pid=int(folder.name), parent=int(parent), marked=marked))
+    return entries
+
+
+def sweep(token: str) -> int:
+    """Kill until nobody is left; return how many there were."""
+    killed: set[int] = set()
+    deadline_s = time.monotonic() + SWEEP_S
+    while (victims := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        killed |= victims
+        time.sleep(0.05)
+    return len(killed)
+
+
+def main(token: str, directory: str) -> int:
+    """Wait for the owner to let go, then clean up."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    killed = sweep(token)
+    shutil.rmtree(directory, ignore_errors=True)
+    with suppress(BrokenPipeError):  # nobody reads it when the owner was killed
+        os.write(1, str(killed).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,91 @@
+"""Where a run keeps its files, and the guard that clears them away."""
+
+import asyncio
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tlt_common.telemetry.log import get_logger
+from tlt_lab.up import guard
+
+log = get_logger(__name__)
+
+CLEAR_S = 2 * guard.SWEEP_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The files of a run, and what its processes find in their environment."""
+
+    directory: Path
+    """Private and short: unix sockets lie here, and their paths have at most 107 characters."""
+    data: Path
+    """Checkpoints and drafters; in `directory` unless somebody wants to keep them."""
+    environment: Mapping[str, str]
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+    def addresses(self, name: str) -> Path:
+        """File a process writes its addresses to once it serves."""
+        return self.directory / "addresses" / f"{name}.json"
+
+    def all_addresses(self) -> dict[str, Mapping[str, str]]:
+        """What every process wrote, by name."""
+        return {path.stem: json.loads(path.read_text()) for path in self.addresses("any").parent.glob("*.json")}
+
+
+@asynccontextmanager
+async def guarded(data: Path | None) -> AsyncIterator[Home]:
+    """
+    Make a home; at the end, or when this process dies, kill whoever still lives in it and remove it.
+
+    Args:
+        data: Directory to keep; None keeps nothing.
+    """
+    token = secrets.token_hex(8)
+    # Not in TMPDIR, which may be long: Ray's sockets need 80 characters below it.
+    directory = Path(tempfile.mkdtemp(prefix="tlt-", dir="/tmp"))
+    try:
+        watcher = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-S", "-E", guard.__file__, token, str(directory)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+    try:
+        yield _furnished(directory, data, token)
+    finally:
+        await asyncio.shield(_clear(watcher))
+
+
+def _furnished(directory: Path, data: Path | None, token: str) -> Home:
+    temporary = directory / "tmp"
+    home = Home(
+        directory=directory,
+        data=data.resolve() if data else directory / "data",
+        # Temporary files of libraries go the same way as ours.
+        environment={**guard.environment(token), "TMPDIR": str(temporary), "RAY_USAGE_STATS_ENABLED": "0"},
+    )
+    for folder in (temporary, home.logs, home.addresses("any").parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+async def _clear(watcher: asyncio.subprocess.Process) -> None:
+    assert watcher.stdin is not None  # noqa: S101 - it is a pipe
+    watcher.stdin.close()
+    async with asyncio.timeout(CLEAR_S):
+        killed, _ = await watcher.communicate()
+    if count := int(killed or 0):
+        log.warning("processes_left_behind", killed=count)

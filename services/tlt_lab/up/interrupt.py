@@ -1,0 +1,36 @@
+"""Running until somebody presses Ctrl-C, and ending in order when they do."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
+    """
+    Run `main` to its end, or cancel it when a signal comes; return that signal.
+
+    A second signal cancels what the first one left to be done in order, so that the rest is ended at once.
+    """
+    received: list[int] = []
+
+    async def watched() -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None  # noqa: S101 - we are inside one
+
+        def interrupt(number: int) -> None:
+            received.append(number)
+            task.cancel()
+
+        for number in SIGNALS:
+            loop.add_signal_handler(number, interrupt, number)
+        await main()
+
+    try:
+        asyncio.run(watched())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+    return received[0] if received else None

@@ -1,0 +1,138 @@
+"""The suite's processes: started, watched, restarted, ended."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from tlt_common.aio import backoff
+from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.telemetry.log import get_logger
+from tlt_lab.up.home import Home
+
+log = get_logger(__name__)
+
+START_S = 120.0
+"""Longest time from a process's start to its addresses; engines are waited for elsewhere."""
+STOP_S = 15.0
+"""Longest orderly end; then it is killed. Ray's takes about 5 s."""
+LOOK_EVERY_S = 0.05
+
+
+Command: TypeAlias = Callable[[Mapping[str, str]], Sequence[str]]
+
+
+def serve(name: str, settings: Mapping[str, str]) -> list[str]:
+    """Spell `tlt serve NAME --set key=value ...`."""
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "tlt_common.cli", "serve", name, *options]
+
+
+def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
+    """Settings with which a service opens the same addresses again."""
+    spelled: dict[str, Callable[[str], tuple[str, str]]] = {
+        "grpc": lambda address: ("listen", address),
+        "metrics": lambda address: ("metrics_port", address.rpartition(":")[2]),
+        "http": lambda address: ("http_listen", address),
+    }
+    return dict(spelled[kind](address) for kind, address in addresses.items() if kind in spelled)
+
+
+def last_words(log_file: Path) -> str:
+    """Last line a process wrote, which for our services says why they ended."""
+    lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+class Supervised:
+    """
+    One process, restarted when it dies, with the addresses it had. One that never served is not: that is an error.
+
+    Args:
+        command: Makes program and arguments from the settings that repeat the addresses of the first start.
+    """
+
+    def __init__(self, name: str, command: Command, home: Home) -> None:
+        self.name = name
+        self._command = command
+        self._fixed: Mapping[str, str] = {}
+        self._home = home
+        self._served: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    async def addresses(self) -> Mapping[str, str]:
+        """
+        Wait until it serves; return its addresses by kind: grpc, metrics, and what else it opens.
+
+        Raises:
+            ConfigError: It ended before it served. Carries the last line it wrote.
+            UnavailableError: It took too long.
+        """
+        return await asyncio.shield(self._served)
+
+    async def run(self) -> None:
+        """Keep it alive until `stop`. Cancelled, kill it at once."""
+        delays = backoff()
+        while not self._stopping:
+            code = await self._live()
+            if self._stopping:
+                return
+            log.warning("service_died", service=self.name, code=code, log=str(self._log))
+            await asyncio.sleep(next(delays))
+
+    async def stop(self) -> None:
+        """End it in order; kill it if that takes too long. Repeating it does nothing."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await process.wait()
+        except TimeoutError:
+            log.warning("service_killed", service=self.name, after_s=STOP_S)
+            process.kill()
+
+    @property
+    def _log(self) -> Path:
+        return self._home.logs / f"{self.name}.log"
+
+    async def _live(self) -> int:
+        self._home.addresses(self.name).unlink(missing_ok=True)
+        with self._log.open("ab") as output:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self._command(self._fixed),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self._home.environment},
+                # A session of its own: Ctrl-C goes to `tlt up` alone, which ends the others in order.
+                start_new_session=True,
+            )
+        try:
+            if not self._served.done():
+                await self._await_first_serving(process)
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+    async def _await_first_serving(self, process: asyncio.subprocess.Process) -> None:
+        path = self._home.addresses(self.name)
+        try:
+            async with asyncio.timeout(START_S):
+                while not path.exists():
+                    if process.returncode is not None and not self._stopping:
+                        raise ConfigError(f"{self.name} did not start: {last_words(self._log)}")
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            raise UnavailableError(f"{self.name} did not serve within {START_S:g} s; see {self._log}") from None
+        addresses = json.loads(path.read_text())
+        # The others know these addresses: a restart has to come back to them.
+        self._fixed = repeated(addresses)
+        self._served.set_result(addresses)

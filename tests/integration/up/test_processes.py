@@ -1,0 +1,145 @@
+"""Supervised processes and the guard behind them: real children, real signals."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tlt_common.errors import ConfigError
+from tlt_lab.up.home import Home, guarded
+from tlt_lab.up.processes import Supervised, repeated
+
+SERVICE = """
+import json, os, sys, time
+path, listen = sys.argv[1:3]
+print("serving", flush=True)
+with open(path + ".new", "w") as file:
+    json.dump({"grpc": listen, "pid": os.getpid()}, file)
+os.replace(path + ".new", path)
+time.sleep(600)
+"""
+REFUSING = "import sys; print('first'); sys.exit('cache: redis://nowhere does not answer')"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVICE
+
+
+def command(program: str, home: Home) -> Callable[[Mapping[str, str]], Sequence[str]]:
+    def spelled(fixed: Mapping[str, str]) -> Sequence[str]:
+        return [sys.executable, "-c", program, str(home.addresses("thing")), fixed.get("listen", "host:1")]
+
+    return spelled
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - other processes are waited for
+            await asyncio.sleep(0.01)
+
+
+def pid_of(home: Home) -> int:
+    try:
+        return int(json.loads(home.addresses("thing").read_text())["pid"])
+    except OSError:
+        return 0
+
+
+async def test_a_service_that_dies_comes_back_at_its_address() -> None:
+    async with guarded(None) as home, asyncio.TaskGroup() as owners:
+        service = Supervised("thing", command(SERVICE, home), home)
+        owners.create_task(service.run())
+        first = await service.addresses()
+        assert first["grpc"] == "host:1"
+        former = pid_of(home)
+        os.kill(former, signal.SIGKILL)
+        await eventually(lambda: pid_of(home) not in {0, former})
+        assert json.loads(home.addresses("thing").read_text())["grpc"] == "host:1"
+        await service.stop()
+    assert not lives(former)
+    assert not home.directory.exists()
+
+
+async def test_a_service_that_never_served_is_an_error_with_its_last_words() -> None:
+    async with guarded(None) as home:
+        service = Supervised("thing", command(REFUSING, home), home)
+        with pytest.raises(ConfigError, match="thing did not start: cache: redis://nowhere does not answer"):
+            await service.run()
+    assert not home.directory.exists()
+
+
+async def test_a_cancelled_owner_kills_at_once_what_does_not_listen() -> None:
+    async with guarded(None) as home:
+        service = Supervised("thing", command(STUBBORN, home), home)
+        owner = asyncio.ensure_future(service.run())
+        await service.addresses()
+        pid = pid_of(home)
+        owner.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await owner
+        await eventually(lambda: not lives(pid))
+
+
+async def test_logs_and_data_may_be_kept(tmp_path: Path) -> None:
+    async with guarded(tmp_path / "run") as home, asyncio.TaskGroup() as owners:
+        service = Supervised("thing", command(SERVICE, home), home)
+        owners.create_task(service.run())
+        await service.addresses()
+        await service.stop()
+    assert (tmp_path / "run" / "logs" / "thing.log").read_text() == "serving\n"
+
+
+OWNER = """
+import asyncio, sys
+from tlt_lab.up.home import guarded
+from tlt_lab.up.processes import Supervised
+
+async def main():
+    async with guarded(None) as home, asyncio.TaskGroup() as owners:
+        # The child hides its environment, as Redis does, and has a child of its own in another session.
+        program = '''
+import json, os, subprocess, sys
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+with open(sys.argv[1] + ".new", "w") as file:
+    json.dump({"pid": os.getpid(), "child": child.pid}, file)
+os.replace(sys.argv[1] + ".new", sys.argv[1])
+child.wait()
+'''
+        path = home.addresses("thing")
+        service = Supervised("thing", lambda fixed: [sys.executable, "-c", program, str(path)], home)
+        owners.create_task(service.run())
+        await service.addresses()
+        print(home.directory, path.read_text(), sep="|", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_nothing_outlives_an_owner_that_is_killed() -> None:
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(OWNER), stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    async with asyncio.timeout(30):
+        directory, text = (await owner.stdout.readline()).decode().split("|")
+    pids = json.loads(text)
+    owner.kill()
+    await owner.wait()
+    await eventually(lambda: not lives(pids["pid"]) and not lives(pids["child"]))
+    await eventually(lambda: not Path(directory).exists())
+
+
+def test_a_restart_repeats_every_address_others_may_know() -> None:
+    addresses = {"grpc": "127.0.0.1:7", "metrics": "127.0.0.1:8", "http": "127.0.0.1:9", "pid": "5"}
+    assert repeated(addresses) == {"listen": "127.0.0.1:7", "metrics_port": "8", "http_listen": "127.0.0.1:9"}
