@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
-from socket import socket
 from typing import Never
 
+from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator as wire
@@ -14,7 +15,7 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.figures import Figures
-from tlt_coordinator.http.server import bind, serve_http
+from tlt_coordinator.http.server import address_of, bind, serve_http
 from tlt_coordinator.http.status import app
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.state import Store
@@ -23,12 +24,21 @@ FIGURES_EVERY_S = 0.5
 """How old a metric may be; scrapes come every few seconds at most."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a coordinator can be reached, as host:port."""
+
+    grpc: str
+    http: str | None
+    """None: the status page is off."""
+
+
 def run(config: CoordinatorConfig) -> None:
     """Serve until the process is told to end."""
     run_app(config, lambda: serve(config))
 
 
-async def serve(config: CoordinatorConfig, *, on_serving: Callable[[dict[str, str]], None]) -> Never:
+async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], None] = lambda _: None) -> Never:
     """
     Serve until cancelled. `on_serving` is told the bound addresses.
 
@@ -40,13 +50,15 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[dict[str, st
     with ExitStack() as sockets:
         page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
         async with asyncio.TaskGroup() as parts:
+            if page is not None:
+                announce("http", address_of(page))
+                parts.create_task(serve_http(app(coordinator.fleet), page), name="page")
             servicer = CoordinatorServicer(coordinator, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             async with serving(config.listen, service) as server:
-                if page is not None:
-                    parts.create_task(serve_http(app(coordinator.fleet), page), name="page")
                 parts.create_task(_export(coordinator), name="figures")
-                on_serving(_addresses(config, server.port, page))
+                grpc = f"{config.listen.rpartition(':')[0]}:{server.port}"
+                on_serving(Addresses(grpc=grpc, http=address_of(page) if page else None))
                 await coordinator.run()
     raise AssertionError("the plan never ends")
 
@@ -56,11 +68,3 @@ async def _export(coordinator: Coordinator) -> Never:
     while True:
         figures.export(coordinator.fleet())
         await asyncio.sleep(FIGURES_EVERY_S)
-
-
-def _addresses(config: CoordinatorConfig, port: int, page: socket | None) -> dict[str, str]:
-    addresses = {"grpc": f"{config.listen.rpartition(':')[0]}:{port}"}
-    if page is not None:
-        host, port = page.getsockname()[:2]
-        addresses["http"] = f"{host}:{port}"
-    return addresses

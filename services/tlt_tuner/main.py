@@ -17,9 +17,9 @@ def run(config: TunerConfig) -> None:
     run_app(config, lambda: serve(config))
 
 
-async def serve(config: TunerConfig, *, on_serving: Callable[[dict[str, str]], None]) -> None:
+async def serve(config: TunerConfig, *, on_serving: Callable[[str], None] = lambda _: None) -> None:
     """
-    Serve until cancelled. `on_serving` is told the bound addresses.
+    Serve until cancelled. `on_serving` is told the bound host:port.
 
     Raises:
         ConfigError: The address is taken.
@@ -27,5 +27,5 @@ async def serve(config: TunerConfig, *, on_serving: Callable[[dict[str, str]], N
     servicer = TunerServicer(Tuner(config))
     service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
     async with serving(config.listen, service) as server:
-        on_serving({"grpc": f"{config.listen.rpartition(':')[0]}:{server.port}"})
+        on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
         await asyncio.Event().wait()

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
-import grpc
-
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import UnavailableError
@@ -64,7 +62,7 @@ class LeaseHolder:
             while True:
                 with translated():
                     message = await self._call.read()
-                if message is grpc.aio.EOF:
+                if not isinstance(message, wire.pb.HoldLeaseResponse):  # gRPC's mark of the end
                     raise UnavailableError("the stream ended")
                 if isinstance(order := wire.order_from_pb(message), kind):
                     return order

@@ -42,3 +42,9 @@ def bind(listen: str) -> socket.socket:
         return socket.create_server((host, int(port)))
     except OSError as error:
         raise ConfigError(f"http_listen {listen} cannot be bound: {error.strerror}", field="http_listen") from error
+
+
+def address_of(bound: socket.socket) -> str:
+    """host:port a socket is bound to."""
+    host, port = bound.getsockname()[:2]
+    return f"{host}:{port}"

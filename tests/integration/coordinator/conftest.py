@@ -7,9 +7,8 @@ from typing import TypeAlias
 import pytest
 
 from tlt_coordinator.config import CoordinatorConfig, SpotConfig
-from tlt_coordinator.main import serve
+from tlt_coordinator.main import Addresses, serve
 
-Addresses: TypeAlias = dict[str, str]
 Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Addresses]]
 
 

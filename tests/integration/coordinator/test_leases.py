@@ -34,19 +34,19 @@ async def report_queue(address: str, queued: int) -> None:
 
 
 async def test_an_idle_worker_is_lent_kept_and_taken_back_when_requests_wait(start: Start) -> None:
-    async with start(spot=SpotConfig(settle_s=0.0, lease_ttl_s=0.6)) as at, LeaseHolder(at["grpc"]) as worker:
+    async with start(spot=SpotConfig(settle_s=0.0, lease_ttl_s=0.6)) as at, LeaseHolder(at.grpc) as worker:
         lease = await worker.order(Lease)
         await worker.say(training(lease))
         assert await worker.order(Lease) == lease
-        await report_queue(at["grpc"], queued=1)
+        await report_queue(at.grpc, queued=1)
         assert await worker.order(Revocation) == Revocation(epoch=lease.epoch)
         await worker.say(IDLE)
-        await report_queue(at["grpc"], queued=0)
+        await report_queue(at.grpc, queued=0)
         assert (await worker.order(Lease)).epoch > lease.epoch
 
 
 async def test_a_worker_that_preempted_itself_is_lent_again_when_it_ran_dry(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"]) as worker:
+    async with start() as at, LeaseHolder(at.grpc) as worker:
         lease = await worker.order(Lease)
         await worker.say(training(lease))
         await worker.say(replace(IDLE, state=WorkerState.ROLLOUT, running=1))
@@ -56,22 +56,22 @@ async def test_a_worker_that_preempted_itself_is_lent_again_when_it_ran_dry(star
 
 
 async def test_a_newer_stream_of_a_worker_ends_the_older_one(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"]) as older:
+    async with start() as at, LeaseHolder(at.grpc) as older:
         await older.order(Lease)
-        async with LeaseHolder(at["grpc"]) as newer:
+        async with LeaseHolder(at.grpc) as newer:
             with pytest.raises(AbortedError, match="newer stream"):
                 await older.order(DrafterWish)
             assert await newer.order(Lease)
 
 
 async def test_a_silent_worker_is_told_that_it_was_given_up(start: Start) -> None:
-    async with start(silence_s=0.2) as at, LeaseHolder(at["grpc"]) as worker:
+    async with start(silence_s=0.2) as at, LeaseHolder(at.grpc) as worker:
         with pytest.raises(UnavailableError, match="nothing was heard"):
             await worker.order(DrafterWish)
 
 
 async def test_a_worker_that_hangs_up_leaves_in_peace(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"]) as worker:
+    async with start() as at, LeaseHolder(at.grpc) as worker:
         await worker.order(Lease)
         await worker.hang_up()
         with pytest.raises(UnavailableError, match="the stream ended"):
@@ -79,30 +79,30 @@ async def test_a_worker_that_hangs_up_leaves_in_peace(start: Start) -> None:
 
 
 async def test_a_published_drafter_reaches_those_that_are_there_and_those_that_come(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"], "early") as early:
+    async with start() as at, LeaseHolder(at.grpc, "early") as early:
         await early.order(Lease)
-        assert await publish(at["grpc"], base=0, uri="file:///first") == 1
-        async with LeaseHolder(at["grpc"], "late") as late:
+        assert await publish(at.grpc, base=0, uri="file:///first") == 1
+        async with LeaseHolder(at.grpc, "late") as late:
             assert await early.order(DrafterWish) == await late.order(DrafterWish)
 
 
 async def test_a_restarted_coordinator_goes_on_with_its_drafter_and_higher_epochs(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"]) as worker:
+    async with start() as at, LeaseHolder(at.grpc) as worker:
         lease = await worker.order(Lease)
-        await publish(at["grpc"], base=0, uri="file:///first")
+        await publish(at.grpc, base=0, uri="file:///first")
         wish = await worker.order(DrafterWish)
-    async with start() as at, LeaseHolder(at["grpc"], opening=[hello("w0"), training(lease)]) as worker:
+    async with start() as at, LeaseHolder(at.grpc, opening=[hello("w0"), training(lease)]) as worker:
         assert await worker.order(Revocation) == Revocation(epoch=lease.epoch)
         await worker.say(IDLE)
         assert (await worker.order(Lease)).epoch > lease.epoch
-    async with start() as at, LeaseHolder(at["grpc"]) as worker:
+    async with start() as at, LeaseHolder(at.grpc) as worker:
         assert await worker.order(DrafterWish) == wish
-        assert await publish(at["grpc"], base=1, uri="file:///second") == 2
+        assert await publish(at.grpc, base=1, uri="file:///second") == 2
 
 
 async def test_workers_of_a_coordinator_that_stops_see_their_streams_end(start: Start) -> None:
     async with start() as at:
-        worker = await LeaseHolder(at["grpc"]).__aenter__()
+        worker = await LeaseHolder(at.grpc).__aenter__()
         await worker.order(Lease)
     with pytest.raises(TltError):
         await worker.order(DrafterWish)
@@ -121,20 +121,20 @@ async def test_workers_of_a_coordinator_that_stops_see_their_streams_end(start: 
 async def test_a_stream_that_is_no_workers_is_refused_by_field(
     start: Start, opening: list[WorkerHello | WorkerStatus], field: str
 ) -> None:
-    async with start() as at, LeaseHolder(at["grpc"], opening=opening) as worker:
+    async with start() as at, LeaseHolder(at.grpc, opening=opening) as worker:
         with pytest.raises(InvalidRequestError) as refused:
             await worker.order(Lease)
         assert refused.value.field == field
 
 
 async def test_a_workers_mistake_does_not_disturb_the_others(start: Start) -> None:
-    async with start() as at, LeaseHolder(at["grpc"], "good") as good:
+    async with start() as at, LeaseHolder(at.grpc, "good") as good:
         lease = await good.order(Lease)
-        async with LeaseHolder(at["grpc"], opening=[hello("bad"), hello("bad")]) as bad:
+        async with LeaseHolder(at.grpc, opening=[hello("bad"), hello("bad")]) as bad:
             with pytest.raises(InvalidRequestError):
                 await bad.order(Lease)
         await good.say(training(lease))
-        await report_queue(at["grpc"], queued=1)
+        await report_queue(at.grpc, queued=1)
         assert await good.order(Revocation) == Revocation(epoch=lease.epoch)
 
 
@@ -148,7 +148,7 @@ async def test_a_state_directory_that_is_a_file_stops_the_start(start: Start, tm
 
 async def test_epochs_of_a_fresh_state_begin_above_what_a_worker_still_holds(start: Start) -> None:
     held = replace(IDLE, state=WorkerState.TRAINING, epoch=Epoch(5000))
-    async with start() as at, LeaseHolder(at["grpc"], opening=[hello("w0"), held]) as worker:
+    async with start() as at, LeaseHolder(at.grpc, opening=[hello("w0"), held]) as worker:
         await worker.order(Revocation)
         await worker.say(IDLE)
         assert (await worker.order(Lease)).epoch > held.epoch

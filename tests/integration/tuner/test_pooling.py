@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import grpc
 import pytest
 
 from tlt_common.bandit import Bandit, BanditConfig
@@ -22,26 +23,26 @@ FAST = chain(7)
 
 
 @pytest.fixture
-async def ask() -> AsyncIterator[wire.Stub]:
-    addresses: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+async def channel() -> AsyncIterator[grpc.aio.Channel]:
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(serve(TunerConfig(push_interval_s=0.01), on_serving=addresses.set_result))
-        async with connect((await addresses)["grpc"]) as channel:
-            yield wire.Stub(channel)
+        serving = tasks.create_task(serve(TunerConfig(push_interval_s=0.01), on_serving=address.set_result))
+        async with connect(await address) as channel:
+            yield channel
         serving.cancel()
 
 
-async def report(ask: wire.Stub, windows: tuple[ArmWindow, ...], key: PoolKey = KEY) -> None:
+async def report(channel: grpc.aio.Channel, windows: tuple[ArmWindow, ...], key: PoolKey = KEY) -> None:
     request = wire.pb.ReportWindowRequest(
         worker_id="w0", key=wire.key_to_pb(key), arms=[wire.window_to_pb(window) for window in windows]
     )
     with translated():
-        await ask.ReportWindow(request, timeout=10)
+        await wire.Stub(channel).ReportWindow(request, timeout=10)
 
 
 @asynccontextmanager
-async def watching(ask: wire.Stub, key: PoolKey = KEY) -> AsyncIterator[AsyncIterator[Posterior]]:
-    call = ask.WatchPosterior(wire.pb.WatchPosteriorRequest(key=wire.key_to_pb(key)))
+async def watching(channel: grpc.aio.Channel, key: PoolKey = KEY) -> AsyncIterator[AsyncIterator[Posterior]]:
+    call = wire.Stub(channel).WatchPosterior(wire.pb.WatchPosteriorRequest(key=wire.key_to_pb(key)))
     async with asyncio.timeout(10):
         yield (wire.posterior_from_pb(message) async for message in call)
     call.cancel()
@@ -55,35 +56,35 @@ def experienced(fastest: Arm) -> Bandit:
     return bandit
 
 
-async def test_a_new_engine_starts_with_what_another_one_learned(ask: wire.Stub) -> None:
-    await report(ask, experienced(fastest=FAST).windows())
+async def test_a_new_engine_starts_with_what_another_one_learned(channel: grpc.aio.Channel) -> None:
+    await report(channel, experienced(fastest=FAST).windows())
     newcomer = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0), seed=2)
-    async with watching(ask) as posteriors:
+    async with watching(channel) as posteriors:
         newcomer.merge(await anext(posteriors))
     assert newcomer.choose(batch=5) == FAST
 
 
-async def test_windows_of_two_engines_come_back_as_one(ask: wire.Stub) -> None:
+async def test_windows_of_two_engines_come_back_as_one(channel: grpc.aio.Channel) -> None:
     first, second = experienced(FAST).windows(), experienced(FAST).windows()
-    await report(ask, first)
-    await report(ask, second)
-    async with watching(ask) as posteriors:
+    await report(channel, first)
+    await report(channel, second)
+    async with watching(channel) as posteriors:
         posterior = await anext(posteriors)
     assert sum(arm.rounds for arm in posterior.arms) == sum(window.rounds for window in first + second)
 
 
-async def test_a_newer_drafter_is_pushed_with_its_own_rewards_only(ask: wire.Stub) -> None:
-    await report(ask, experienced(FAST).windows())
-    async with watching(ask) as posteriors:
+async def test_a_newer_drafter_is_pushed_with_its_own_rewards_only(channel: grpc.aio.Channel) -> None:
+    await report(channel, experienced(FAST).windows())
+    async with watching(channel) as posteriors:
         assert (await anext(posteriors)).drafter_version == 1
         newer = PoolKey(model=KEY.model, device=KEY.device, drafter_version=DrafterVersion(2))
         windows = experienced(FAST).windows()[:1]
-        await report(ask, windows, newer)
+        await report(channel, windows, newer)
         assert await anext(posteriors) == Posterior(drafter_version=DrafterVersion(2), arms=windows)
 
 
-async def test_a_senseless_window_is_refused_by_field(ask: wire.Stub) -> None:
+async def test_a_senseless_window_is_refused_by_field(channel: grpc.aio.Channel) -> None:
     (window, *_) = experienced(FAST).windows()
     with pytest.raises(InvalidRequestError) as refused:
-        await report(ask, (window,), PoolKey(model="", device="cpu", drafter_version=DrafterVersion(1)))
+        await report(channel, (window,), PoolKey(model="", device="cpu", drafter_version=DrafterVersion(1)))
     assert refused.value.field == "key.model"
