@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -13,6 +15,9 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
+
+READ_OUT_S = 30.0
+"""A caller that sends longer than this after its call failed has to do with INTERNAL."""
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
@@ -69,6 +74,18 @@ def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
     return make(stream, handler.request_deserializer, handler.response_serializer)
 
 
+async def _read_out(requests: AsyncIterator[Any]) -> None:
+    """
+    Drop what a caller still sends, before it is told the status.
+
+    grpc.aio loses the status otherwise: a message that is on its way when it comes fails with INTERNAL at the caller.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(READ_OUT_S):
+            async for _ in requests:
+                pass
+
+
 def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
     inner = handler.stream_unary or handler.unary_unary
 
@@ -78,6 +95,8 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where errors become status
+            if handler.request_streaming:
+                await _read_out(request)
             await call.fail(context, error)
         else:
             call.done()
