@@ -34,3 +34,6 @@ class CacheConfig(ServiceConfig):
     """How often the store is asked whether it is there. While it is not, engines copy nothing."""
     run_dir: Path | None = None
     """Where the embedded Redis has its socket; None: the system's temporary directory."""
+
+
+CONFIG = CacheConfig

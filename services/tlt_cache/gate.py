@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Never
 
 from tlt_cache.base import FrameStore
+from tlt_common.aio import Signal
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.errors import CacheUnavailableError
 from tlt_common.telemetry import metrics
@@ -20,7 +21,7 @@ class CaptureGate:
     def __init__(self, policy: CapturePolicy) -> None:
         self._policy = policy
         self._reachable: bool | None = None
-        self._changed = asyncio.Condition()
+        self._changed = Signal()
 
     @property
     def policy(self) -> CapturePolicy:
@@ -29,16 +30,13 @@ class CaptureGate:
 
     async def watch(self) -> AsyncIterator[CapturePolicy]:
         """Yield the policy, and again whenever it changed. A slow reader misses what was overtaken."""
-        told = self.policy
-        yield told
         while True:
-            async with self._changed:
-                while self.policy == told:
-                    await self._changed.wait()
-                told = self.policy
+            seen, told = self._changed.count, self.policy
             yield told
+            while self.policy == told:
+                seen = await self._changed.beyond(seen)
 
-    async def note(self, *, reachable: bool, reason: str = "") -> None:
+    def note(self, *, reachable: bool, reason: str = "") -> None:
         """Open or close. Logged once per change."""
         if reachable == self._reachable:
             return
@@ -48,8 +46,7 @@ class CaptureGate:
             log.info("store_reachable")
         else:
             log.warning("store_unreachable", reason=reason, effect="nothing is captured until it is back")
-        async with self._changed:
-            self._changed.notify_all()
+        self._changed.set()
 
     async def probe(self, store: FrameStore, every_s: float) -> Never:
         """Ask the store whether it is there, until cancelled."""
@@ -58,9 +55,9 @@ class CaptureGate:
                 await store.ping()
                 usage = await store.usage()
             except CacheUnavailableError as error:
-                await self.note(reachable=False, reason=error.message)
+                self.note(reachable=False, reason=error.message)
             else:
                 metrics.CACHE_BYTES.set(usage.used_bytes)
                 metrics.CACHE_EVICTED.set(usage.evicted)
-                await self.note(reachable=True)
+                self.note(reachable=True)
             await asyncio.sleep(every_s)

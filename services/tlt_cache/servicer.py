@@ -33,7 +33,7 @@ class HiddenStateServicer(wire.Servicer):
                 was_kept = await self._store.put(frame)
             except CacheUnavailableError as error:
                 metrics.CACHE_FRAMES.labels(outcome="dropped").inc()
-                await self._gate.note(reachable=False, reason=error.message)
+                self._gate.note(reachable=False, reason=error.message)
                 raise
             metrics.CACHE_FRAMES.labels(outcome="kept" if was_kept else "dropped").inc()
             kept, dropped = kept + was_kept, dropped + (not was_kept)

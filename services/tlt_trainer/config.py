@@ -70,3 +70,6 @@ class TrainerConfig(ServiceConfig):
     """When a drafter is worth sharing."""
     data: DataSettings = DataSettings()
     """Where training data comes from."""
+
+
+CONFIG = TrainerConfig

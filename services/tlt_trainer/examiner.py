@@ -39,6 +39,11 @@ class Examiner:
         self._batch_tokens = batch_tokens
         self._allowed = allowed
 
+    @property
+    def allowed(self) -> bool:
+        """Whether the device is still ours."""
+        return self._allowed()
+
     async def scores(self, *candidates: Mapping[str, Tensor] | None) -> tuple[Score, ...] | None:
         """
         Score weights on the same frames; None among them stands for the learner's own.

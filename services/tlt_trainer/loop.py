@@ -70,7 +70,7 @@ class Loop:
         self._broken = 0
         self._score: Score | None = None
         self._gained = False  # the score is news to the fleet
-        self._scored_at_s = self._published_at_s = self._saved_at_s = 0.0  # of training
+        self._scored_at_s = self._shared_at_s = self._saved_at_s = 0.0  # of training
         self._saved_steps = learner.counters.steps
 
     @property
@@ -102,7 +102,7 @@ class Loop:
         self._permit.start(epoch, ttl_s)
         if self._policy != (policy, version):
             try:
-                await self._device.run(self._share, policy)
+                await self._device.run(self._read_policy, policy)
             except WeightsError:
                 if self._permit.epoch == epoch:
                     self._permit.preempt(epoch)
@@ -132,8 +132,7 @@ class Loop:
         while True:
             await self._permit.granted.wait()
             log.info("lease_begun", epoch=self._permit.epoch)
-            if self._sharing is not None and await self._sharing.follow():
-                self._gained = False
+            await self._share()
             while self._permit.holds():
                 group = self._feed.next()
                 if group is None:
@@ -170,8 +169,8 @@ class Loop:
         """Between two micro-steps: score, publish and save when it is time."""
         if self._training_s - self._scored_at_s >= self._config.score_every_s and self._permit.holds():
             await self._examine()
-        if self._gained and self._training_s - self._published_at_s >= self._config.publish.every_s:
-            await self._publish()
+        if self._training_s - self._shared_at_s >= self._config.publish.every_s:
+            await self._share()
         if self._training_s - self._saved_at_s >= self._config.checkpoint_every_s:
             await self._save()
 
@@ -183,17 +182,23 @@ class Loop:
             return
         self._score = scores[0]
         self._gained = is_worth_sharing(self._score, scores[1] if has_published else None, self._config.publish)
-        metrics.HELD_OUT_TOP1.set(self._score.top1)
+        metrics.HELD_OUT_TOP.set(self._score.top1)
 
-    async def _publish(self) -> None:
-        self._gained, self._published_at_s = False, self._training_s
-        if self._sharing is not None and self._score is not None:
+    async def _share(self) -> None:
+        """Publish what is better than the fleet's drafter; else see whether somebody else has a better one."""
+        self._shared_at_s = self._training_s
+        if self._sharing is None:
+            return
+        if self._gained and self._score is not None:
+            self._gained = False  # a score speaks for these weights once
             await self._sharing.publish(self._score)
+        elif await self._sharing.follow():
+            self._gained = False
 
     async def _end_lease(self) -> None:
         log.info("lease_over", epoch=self._permit.epoch, steps=self._learner.counters.steps)
         if self._gained:
-            await self._publish()
+            await self._share()
         if self._learner.counters.steps != self._saved_steps:
             await self._save()
 
@@ -214,5 +219,5 @@ class Loop:
     def _micro_step(self, group: tuple[HiddenFrame, ...]) -> float:
         return self._learner.micro_step(collate(group, self._learner.device))
 
-    def _share(self, policy: Path) -> None:
+    def _read_policy(self, policy: Path) -> None:
         self._learner.share(read_shared(policy, self._learner.shape, self._learner.device))

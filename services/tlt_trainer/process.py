@@ -18,6 +18,7 @@ from tlt_trainer.drafter.files import META_FILE
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.fleet import FleetClient
+from tlt_trainer.following import Following
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease import Permit
 from tlt_trainer.loop import Loop
@@ -124,14 +125,14 @@ async def _loop(
     )
     sharing = None
     if config.coordinator:
-        channel = await stack.enter_async_context(connect(config.coordinator))
+        fleet = FleetClient(await stack.enter_async_context(connect(config.coordinator)), config.worker_id)
         sharing = Sharing(
-            FleetClient(channel, config.worker_id),
+            fleet,
             Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),
             learner,
-            examiner,
+            Following(fleet, learner, examiner),
             worker_id=config.worker_id,
-            kept=config.publish.kept,
+            settings=config.publish,
         )
     feed = Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
     return Loop(learner, device, permit, feed, examiner, checkpoints, sharing, config)

@@ -7,7 +7,7 @@ from typing import Never, Protocol
 import grpc
 
 from tlt_common.domain.hidden import HiddenFrame
-from tlt_common.errors import UnavailableError
+from tlt_common.errors import AbortedError, UnavailableError
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -74,7 +74,7 @@ class Source:
             seed += 1
             try:
                 await self._take(tokens, seed)
-            except UnavailableError as error:
+            except (UnavailableError, AbortedError) as error:  # gone, or going
                 self._note(reachable=False, error=error.message)
             else:
                 self._note(reachable=True)

@@ -71,7 +71,7 @@ async def test_what_was_learned_is_saved_when_it_is_told_to_end(policy: TinyPoli
             *command(policy, tmp_path, f"127.0.0.1:{port}"), stderr=asyncio.subprocess.DEVNULL
         )
         await there(tmp_path / "trainer.sock")
-        async with connect(f"unix://{tmp_path / 'trainer.sock'}") as channel:
+        async with connect(f"unix:{tmp_path / 'trainer.sock'}") as channel:
             stub = wire.Stub(channel)
             await stub.Start(wire.pb.StartRequest(epoch=1, ttl_s=100.0, policy_uri=str(policy.directory)))
             while not (await stub.GetProgress(wire.pb.GetProgressRequest())).progress.step_count:  # noqa: ASYNC110

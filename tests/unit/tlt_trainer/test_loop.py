@@ -201,9 +201,9 @@ async def test_a_new_policy_is_read_once(bench: Bench) -> None:
     async with running(bench):
         for _ in range(3):
             await bench.start(1)
-        assert bench.device.begun["share"] == 1
+        assert bench.device.begun["read_policy"] == 1
         await bench.loop.start(Epoch(1), 100.0, bench.directory, PolicyVersion(1))
-        assert bench.device.begun["share"] == 2
+        assert bench.device.begun["read_policy"] == 2
 
 
 async def test_a_broken_batch_is_skipped_and_broken_weights_end_the_trainer(bench: Bench) -> None:

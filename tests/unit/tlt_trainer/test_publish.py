@@ -14,6 +14,7 @@ from tlt_trainer.batch import collate, plan
 from tlt_trainer.config import PublishSettings
 from tlt_trainer.drafter.files import META_FILE
 from tlt_trainer.examiner import Examiner
+from tlt_trainer.following import Following
 from tlt_trainer.learner import Learner
 from tlt_trainer.pool import FramePool
 from tlt_trainer.publish import Sharing, is_worth_sharing
@@ -35,7 +36,9 @@ class Trainer:
             self.learner, InlineDevice(), self.pool, tokens=2000, batch_tokens=512, allowed=lambda: True
         )
         storage = Storage(str(root / name), mark=META_FILE)
-        self.sharing = Sharing(fleet, storage, self.learner, self.examiner, worker_id=name, kept=2)
+        following = Following(fleet, self.learner, self.examiner)
+        settings = PublishSettings(kept=2)
+        self.sharing = Sharing(fleet, storage, self.learner, following, worker_id=name, settings=settings)
 
     def train(self, seed: int, steps: int) -> None:
         rng, frames = random.Random(seed), frames_of(self._policy, 60, seed=seed)
@@ -104,7 +107,7 @@ async def test_who_was_overtaken_keeps_the_work_of_both_and_publishes_next_time(
     assert fleet.drafter.version == 2
 
 
-async def test_held_out_data_decides_what_to_go_on_from(
+async def test_who_was_overtaken_goes_on_from_what_is_best_and_publishes_it_at_once(
     one: Trainer, two: Trainer, fleet: FakeFleet, policy: TinyPolicy
 ) -> None:
     one.train(1, 1)
@@ -113,8 +116,10 @@ async def test_held_out_data_decides_what_to_go_on_from(
     assert two.pool.held_out_tokens > 0
     assert await one.sharing.publish(SCORE)
     before = await two.examiner.scores(None)
-    assert not await two.sharing.publish(SCORE)
-    after = await two.examiner.scores(None, two.learner.base())
+    newest = one.learner.weights()
+    assert await two.sharing.publish(SCORE)
+    after = await two.examiner.scores(None, newest)
+    assert fleet.refused == 1
     assert before is not None
     assert after is not None
     assert after[0].accept_length >= before[0].accept_length
