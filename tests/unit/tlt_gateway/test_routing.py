@@ -42,7 +42,7 @@ def fill(fleet: list[Candidate], requests: int) -> dict[str, int]:
         ]
         if chosen := choose(now, spill_load=SPILL):
             assigned[chosen.worker_id] += 1
-    return dict(assigned)
+    return {str(worker_id): count for worker_id, count in assigned.items()}
 
 
 @given(fleets())

@@ -1,0 +1,62 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+import pytest
+import pytest_asyncio
+
+from tests.fakes.worker import FakeWorker
+from tlt_common.client import Client
+from tlt_gateway.config import GatewayConfig
+from tlt_gateway.main import live
+
+Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@asynccontextmanager
+async def served(config: GatewayConfig, *, workers: int) -> AsyncIterator[Client]:
+    """A gateway on a real socket, once so many workers take requests."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(live(config, on_serving=address.set_result))
+        async with asyncio.timeout(10):
+            await address
+        async with Client(address.result()) as client:
+            if workers:
+                await client.wait_ready(10, workers=workers)
+            yield client
+        serving.cancel()
+
+
+async def queued(client: Client, count: int) -> None:
+    """Wait until so many requests wait at the gateway."""
+    async with asyncio.timeout(10):
+        while (await client.info()).queued != count:
+            pass
+
+
+@pytest.fixture
+def start() -> Start:
+    """Starts a gateway in front of fakes."""
+
+    def starting(
+        *fakes: FakeWorker, workers: int | None = None, **changes: object
+    ) -> AbstractAsyncContextManager[Client]:
+        config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05, report_s=0.05)
+        ready = len(fakes) if workers is None else workers
+        return served(GatewayConfig.model_validate(config.model_dump() | changes), workers=ready)
+
+    return starting
+
+
+@pytest_asyncio.fixture
+async def worker() -> AsyncIterator[FakeWorker]:
+    async with FakeWorker("w0") as fake:
+        yield fake
+
+
+@pytest_asyncio.fixture
+async def pair() -> AsyncIterator[tuple[FakeWorker, FakeWorker]]:
+    async with FakeWorker("w0") as first, FakeWorker("w1") as second:
+        yield first, second

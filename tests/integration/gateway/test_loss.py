@@ -1,0 +1,121 @@
+import asyncio
+
+import pytest
+
+from tests.fakes.worker import FakeWorker
+from tests.integration.gateway.conftest import Start
+from tlt_common.client import FinishReason, SamplingParams
+from tlt_common.errors import EngineError, UnavailableError
+
+TWENTY = SamplingParams(max_new_tokens=20, min_new_tokens=10)
+Pair = tuple[FakeWorker, FakeWorker]
+
+
+async def held(fake: FakeWorker, after: int) -> None:
+    fake.free_tokens = after
+    fake.gate.clear()
+
+
+def by_load(pair: Pair) -> Pair:
+    """The worker that has the request, and the other."""
+    return pair if pair[0].running else (pair[1], pair[0])
+
+
+async def test_a_lost_worker_is_invisible_and_tokens_are_counted_once(start: Start, pair: Pair) -> None:
+    for fake in pair:
+        await held(fake, after=7)
+    async with start(*pair) as client:
+        stream = client.stream([5], TWENTY, request_id="r")
+        chunks = [await anext(stream) for _ in range(7)]
+        lost, other = by_load(pair)
+        await lost.kill()
+        other.gate.set()
+        chunks += [chunk async for chunk in stream]
+    assert [token for chunk in chunks for token in chunk.token_ids] == list(range(6, 26))
+    assert len([p for chunk in chunks for p in chunk.logprobs]) == 20
+    assert {chunk.request_id for chunk in chunks} == {"r"}
+    assert sum(chunk.finish_reason is not None for chunk in chunks) == 1
+    stats = chunks[-1].stats
+    assert stats is not None
+    assert (stats.prompt_tokens, stats.completion_tokens, stats.rounds) == (1, 20, 20)
+    assert stats.worker_id == other.worker_id
+    asked = other.prompts[0]
+    assert asked.token_ids == (5, *range(6, 13))
+    assert (asked.sampling.max_new_tokens, asked.sampling.min_new_tokens) == (13, 3)
+
+
+async def test_a_request_whose_worker_dies_before_the_first_token_starts_over(start: Start, pair: Pair) -> None:
+    for fake in pair:
+        await held(fake, after=0)
+    seeded = SamplingParams(max_new_tokens=4, seed=1, frequency_penalty=0.5)
+    async with start(*pair) as client, asyncio.TaskGroup() as group:
+        asked = group.create_task(client.generate([5], seeded))
+        while not (pair[0].running or pair[1].running):
+            await client.info()
+        lost, other = by_load(pair)
+        other.gate.set()
+        await lost.kill()
+        assert (await asked).token_ids == (6, 7, 8, 9)
+    assert other.prompts[0].sampling == seeded
+
+
+@pytest.mark.parametrize("sampling", [SamplingParams(seed=1), SamplingParams(presence_penalty=0.5)])
+async def test_what_cannot_go_on_exactly_fails_and_says_so(start: Start, pair: Pair, sampling: SamplingParams) -> None:
+    for fake in pair:
+        await held(fake, after=2)
+    async with start(*pair) as client:
+        stream = client.stream([5], sampling)
+        await anext(stream)
+        await by_load(pair)[0].kill()
+        with pytest.raises(UnavailableError, match="with a seed or penalties no other can go on exactly"):
+            async for _ in stream:
+                pass
+
+
+async def test_with_no_other_worker_the_request_waits_until_the_same_one_is_back(
+    start: Start, worker: FakeWorker
+) -> None:
+    await held(worker, after=3)
+    async with start(worker) as client, asyncio.TaskGroup() as group:
+        asked = group.create_task(client.generate([5], TWENTY))
+        await worker.until(running=1)
+        await worker.kill()
+        while (await client.info()).workers:
+            pass
+        worker.gate.set()
+        async with worker:
+            assert (await asked).token_ids == tuple(range(6, 26))
+            assert (await client.info()).workers == 1
+
+
+async def test_with_no_worker_left_the_request_fails_after_the_limit(start: Start, worker: FakeWorker) -> None:
+    await held(worker, after=3)
+    async with start(worker, worker_wait_s=0.3) as client:
+        stream = client.stream([5], TWENTY)
+        await anext(stream)
+        await worker.kill()
+        with pytest.raises(UnavailableError, match="no worker has been there"):
+            async for _ in stream:
+                pass
+
+
+async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair) -> None:
+    for fake in pair:
+        fake.generate_error = EngineError("illegal memory access")
+    async with start(*pair, max_moves=2) as client:
+        with pytest.raises(UnavailableError, match="the 3th of this request"):
+            await client.generate([5], TWENTY)
+
+
+async def test_a_lost_worker_gets_nothing_until_it_answers_again(start: Start, pair: Pair) -> None:
+    first, second = pair
+    async with start(*pair) as client:
+        await first.kill()
+        responses = await client.batch([[5]], 6, TWENTY)
+        assert all(response.finish_reason is FinishReason.LENGTH for response in responses[0])
+        async with first:
+            await client.wait_ready(10, workers=2)
+            before = len(first.prompts)
+            await client.batch([[5]], 6, TWENTY)
+            assert len(first.prompts) > before
+    assert second.prompts

@@ -1,0 +1,16 @@
+"""The SDK of the rollout endpoint: `from tlt_common.client import Client`."""
+
+from tlt_common.client.blocking import BlockingClient
+from tlt_common.client.rollout import Client
+from tlt_common.domain.rollout import FinishReason, ResponseStats, Sample, SamplingParams, Speculation, TokenChunk
+
+__all__ = [
+    "BlockingClient",
+    "Client",
+    "FinishReason",
+    "ResponseStats",
+    "Sample",
+    "SamplingParams",
+    "Speculation",
+    "TokenChunk",
+]

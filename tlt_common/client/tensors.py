@@ -1,0 +1,56 @@
+"""State dicts as streams of raw bytes. Torch and numpy are the caller's; neither is imported unless it is used."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tlt_common.checkpoint import pieces
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.errors import InvalidRequestError
+
+_TORCH_DTYPES = {"torch.bfloat16": "BF16", "torch.float16": "F16", "torch.float32": "F32"}
+_NUMPY_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+
+
+def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
+    """
+    Cut torch tensors (any device) or numpy arrays into pieces. A tensor stored once under two names, as tied
+    embeddings are, is sent once, under the first.
+
+    Raises:
+        InvalidRequestError: A value is neither, or of another type than bfloat16, float16 or float32.
+    """
+    seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
+    for name, value in state_dict.items():
+        if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
+            identity = (value.data_ptr(), tuple(value.shape), tuple(value.stride()))
+            if value.numel() and identity in seen:
+                continue
+            seen.add(identity)
+            yield from pieces(name, _dtype(name, str(value.dtype), _TORCH_DTYPES), tuple(value.shape), _torch(value))
+        elif "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray):
+            yield from pieces(name, _dtype(name, str(value.dtype), _NUMPY_DTYPES), value.shape, _numpy(value))
+        else:
+            raise InvalidRequestError(
+                f"weights[{name!r}] is a {type(value).__name__}; accepted: torch tensors and numpy arrays",
+                field=f"weights[{name!r}]",
+            )
+
+
+def _dtype(name: str, dtype: str, known: Mapping[str, str]) -> str:
+    if dtype not in known:
+        raise InvalidRequestError(
+            f"weights[{name!r}] has dtype {dtype}; accepted: bfloat16, float16, float32", field=f"weights[{name!r}]"
+        )
+    return known[dtype]
+
+
+def _torch(value: Any) -> memoryview:
+    """Raw bytes, row-major. Seen as bytes, since numpy knows no bfloat16."""
+    torch = sys.modules["torch"]
+    flat = value.detach().contiguous().cpu().reshape(-1)
+    return memoryview(flat.view(torch.uint8).numpy())
+
+
+def _numpy(value: Any) -> memoryview:
+    return memoryview(sys.modules["numpy"].ascontiguousarray(value).reshape(-1).view("uint8"))
