@@ -1,16 +1,24 @@
-"""Commands around the demo's model. Torch takes seconds to import, so each command imports what it needs."""
+"""`tlt demo`. Torch takes seconds to import, so each command imports what it needs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="The demo's tiny reasoner.", no_args_is_help=True)
+app = typer.Typer(help="The main job on one machine, with a tiny reasoner; writes a report.")
 
 
-@app.callback()
-def demo() -> None:
-    """The demo's tiny reasoner."""
+@app.callback(invoke_without_command=True)
+def demo(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="Four short steps: under 4 minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for report.html and run.json.")] = Path("reports/demo"),
+) -> None:
+    """Run an RL trainer against the suite, compare with everything off, and write a report."""
+    if context.invoked_subcommand is None:
+        from tlt_lab.demo.main import main
+
+        main(quick=quick, out=out)
 
 
 @app.command()

@@ -46,7 +46,7 @@ def figures(run: Run) -> dict[str, Figure]:
 
 
 def utilisation(steps: Sequence[Step]) -> float:
-    """training / (training + idle + switching) while lending was on: the `on` rollouts and learning."""
+    """Training / (training + idle + switching) while lending was on: the `on` rollouts and learning."""
     seconds: dict[str, float] = {}
     for step in steps:
         for ledger in (step.side("on").ledger, step.learn_ledger):

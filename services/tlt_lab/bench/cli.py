@@ -1,0 +1,31 @@
+"""`tlt bench`. Progress goes to stderr; the last line on stdout is one JSON object."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Measure what the project claims, each side against its baseline in one run.", no_args_is_help=True
+)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure what the project claims, each side against its baseline in one run."""
+
+
+@app.command()
+def rollout(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: under 5 minutes on 2 cores.")] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
+) -> None:
+    """Step and tail time, accept length, bubble utilisation: everything on against everything off, same prompts."""
+    from tlt_lab.bench.rollout import measure
+
+    measure(quick=quick, keep=keep).write(json)
+
+
+if __name__ == "__main__":
+    app()

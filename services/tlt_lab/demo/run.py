@@ -1,0 +1,196 @@
+"""A demo run from nothing to its record: the suite, the external trainer, the comparison."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tlt_common.client import Client, SamplingParams, Speculation
+from tlt_common.domain.fleet import Fleet
+from tlt_common.errors import TltError, UnavailableError
+from tlt_lab.bench.result import machine, versions
+from tlt_lab.demo.coordinator import fleet_at
+from tlt_lab.demo.curriculum import LARGE, Curriculum
+from tlt_lab.demo.events import Event, StepDone, parsed
+from tlt_lab.demo.record import Greedy, Interval, Run, Step, Swap
+from tlt_lab.demo.settings import DemoSettings
+from tlt_lab.demo.vocabulary import prompt_ids
+from tlt_lab.up.config import StackConfig
+from tlt_lab.up.stack import Stack
+
+LOOK_EVERY_S = 0.5
+GREEDY_TOKENS = 256
+STOP_S = 10.0
+LINE_BYTES = 16 * 2**20
+"""Longest line of the trainer: a step with all its responses."""
+
+
+class Watcher:
+    """Told how the run goes; the base class says nothing."""
+
+    def say(self, text: str) -> None:
+        """A stage begins."""
+
+    def event(self, event: Event) -> None:
+        """The trainer told something."""
+
+    def fleet(self, fleet: Fleet) -> None:
+        """The coordinator's view, twice a second."""
+
+
+async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
+    """
+    Run the demo; `directory` gets what the run leaves behind: the served checkpoint and logs.
+
+    Raises:
+        TltError: A part failed; says which and where its log is.
+    """
+    began_unix_s = time.time()
+    watcher.say("deepening the shipped policy for serving")
+    served = directory / "served"
+    await _deepen(served)
+    config = StackConfig(model=served, workers=settings.workers, cores_per_worker=1, run_dir=directory / "suite")
+    async with Stack(config, say=watcher.say) as stack:
+        start_up_s = time.time() - began_unix_s
+        steps = await _train(settings, stack, directory, watcher)
+        watcher.say("comparing greedy responses with and without drafts")
+        greedy = await _greedy(stack.endpoint, settings)
+        fleet = await fleet_at(stack.coordinator)
+    return Run(
+        began_unix_s=began_unix_s,
+        ended_unix_s=time.time(),
+        start_up_s=start_up_s,
+        machine=machine(),
+        versions=versions(),
+        settings=settings.described(),
+        steps=tuple(steps),
+        intervals=_intervals(fleet, time.time()),
+        swaps=tuple(
+            Swap(
+                version=record.version,
+                at_unix_s=record.at_unix_s,
+                held_out_top1=record.held_out_top1,
+                worker=record.worker_id,
+            )
+            for record in fleet.drafters
+        ),
+        greedy=greedy,
+    )
+
+
+async def _deepen(out: Path) -> None:
+    # In a process of its own: this one then never holds torch, whose threads would disturb what is measured.
+    code = (
+        "from pathlib import Path; from tlt_lab.demo.model import CHECKPOINT, write_served_checkpoint;"
+        f"write_served_checkpoint(CHECKPOINT, Path({str(out)!r}))"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    if await process.wait():
+        raise TltError("the shipped checkpoint could not be read")
+
+
+async def _train(settings: DemoSettings, stack: Stack, directory: Path, watcher: Watcher) -> list[Step]:
+    """Run the trainer's program until it ends; return its steps."""
+    command = [sys.executable, "-m", "tlt_lab.demo.trainer", stack.endpoint, stack.coordinator]
+    log_file = directory / "trainer.log"
+    watcher.say("starting the external trainer (TRL GRPO)")
+    async with AsyncExitStack() as parts:
+        log = parts.enter_context(log_file.open("wb"))
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            _as_json(settings),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            limit=LINE_BYTES,
+            env={**os.environ, "OMP_NUM_THREADS": "2", "TRL_EXPERIMENTAL_SILENCE": "1"},
+        )
+        parts.push_async_callback(_end, process)
+        steps: list[Step] = []
+
+        def on_event(event: Event) -> None:
+            if isinstance(event, StepDone):
+                steps.append(event.step)
+            watcher.event(event)
+
+        async with asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(_look(stack.coordinator, watcher), name="look")
+            await _follow(process, on_event)
+            looking.cancel()
+        if await process.wait():
+            lines = log_file.read_text(errors="replace").strip().splitlines()
+            raise TltError(
+                f"the trainer ended with an error: {lines[-1] if lines else 'it said nothing'}; see {log_file}"
+            )
+    return steps
+
+
+async def _follow(process: asyncio.subprocess.Process, on_event: Callable[[Event], None]) -> None:
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    async for line in process.stdout:
+        if event := parsed(line):
+            on_event(event)
+
+
+async def _look(coordinator: str, watcher: Watcher) -> None:
+    while True:
+        try:
+            watcher.fleet(await fleet_at(coordinator))
+        except UnavailableError:
+            watcher.say("the coordinator does not answer; rollouts go on")
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+
+
+async def _greedy(endpoint: str, settings: DemoSettings) -> Greedy:
+    """Answer fresh problems at temperature 0 on both sides and compare token by token."""
+    problems = Curriculum(first=LARGE, last=LARGE).problems(0, count=settings.greedy_prompts, seed=settings.seed + 1)
+    prompts = [prompt_ids(problem.prompt) for problem in problems]
+    sampling = SamplingParams(temperature=0.0, max_new_tokens=GREEDY_TOKENS)
+    async with Client(endpoint) as client:
+        on = await client.batch(prompts, 1, sampling, speculation=Speculation.AUTO, capture=False)
+        off = await client.batch(prompts, 1, sampling, speculation=Speculation.OFF, capture=False)
+    differences = []
+    for index, ((mine,), (other,)) in enumerate(zip(on, off, strict=True)):
+        if mine.token_ids == other.token_ids:
+            continue
+        pairs = enumerate(zip(mine.token_ids, other.token_ids, strict=False))
+        at = next((position for position, (left, right) in pairs if left != right), -1)
+        gap = abs(mine.logprobs[at] - other.logprobs[at])
+        differences.append(f"response {index}, token {at}: the two tokens' logprobs are {gap:.4f} apart")
+    return Greedy(responses=len(problems), identical=len(problems) - len(differences), differences=tuple(differences))
+
+
+def _intervals(fleet: Fleet, until_unix_s: float) -> tuple[Interval, ...]:
+    found = []
+    for account in fleet.workers:
+        ends = [change.at_unix_s for change in account.timeline[1:]] + [until_unix_s]
+        for change, end in zip(account.timeline, ends, strict=True):
+            found.append(
+                Interval(
+                    worker=account.hello.worker_id,
+                    state=change.state.value,
+                    began_unix_s=change.at_unix_s,
+                    ended_unix_s=end,
+                )
+            )
+    return tuple(found)
+
+
+def _as_json(settings: DemoSettings) -> str:
+    import json
+    from dataclasses import asdict
+
+    return json.dumps(asdict(settings))

@@ -1,0 +1,1 @@
+"""Adapters for RL trainers. Each imports its framework late."""
