@@ -16,10 +16,10 @@ SCENE_S = 280.0
 
 
 @pytest.fixture(scope="module")
-def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """Play a scene of `scenes.py` in a process of its own and return what it returns."""
 
-    def run(scene: str) -> Any:
+    def run(scene: str) -> dict[str, Any]:
         work = tmp_path_factory.mktemp(scene)
         result = work / "result.pickle"
         done = subprocess.run(
@@ -31,6 +31,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
             check=False,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-        return pickle.loads(result.read_bytes())  # noqa: S301 - written by our own child
+        outcome: dict[str, Any] = pickle.loads(result.read_bytes())  # noqa: S301 - written by our own child
+        return outcome
 
     return run

@@ -9,7 +9,7 @@ import pickle
 import sys
 from pathlib import Path
 
-import scenes
+import scenes  # type: ignore[import-not-found] # beside this script
 
 if __name__ == "__main__":
     scene, result_file, work = sys.argv[1:4]

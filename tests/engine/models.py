@@ -2,10 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from tlt_worker.engine.weights import drafter_config, drafter_shapes
 
@@ -34,13 +43,33 @@ def write_target(
         eos_token_id=1,
         pad_token_id=2,
     )
-    model = LlamaForCausalLM(config).float()
+    model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call] # transformers
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_tokens" in name:
                 parameter.copy_(torch.nn.functional.normalize(torch.randn_like(parameter), dim=-1) * hidden**0.5)
             elif parameter.dim() > 1:
                 parameter.copy_(torch.randn_like(parameter) * (0.35 if "lm_head" in name else weight))
+    model.save_pretrained(directory)
+    return directory
+
+
+def write_qwen(directory: Path, family: str) -> Path:
+    """A Qwen with random weights: biases and a tied head for Qwen2, normalised queries and keys for Qwen3."""
+    torch.manual_seed(7)
+    shape: dict[str, Any] = {
+        "vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 512, "bos_token_id": 0, "eos_token_id": 1,
+    }  # fmt: skip
+    model: Any
+    if family == "qwen2":
+        model = Qwen2ForCausalLM(Qwen2Config(**shape, tie_word_embeddings=True))  # type: ignore[no-untyped-call] # transformers
+    else:
+        model = Qwen3ForCausalLM(Qwen3Config(**shape, head_dim=16, tie_word_embeddings=False))  # type: ignore[no-untyped-call] # transformers
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter.normal_(std=0.2)
     model.save_pretrained(directory)
     return directory
 
@@ -57,3 +86,9 @@ def write_drafter(directory: Path, target: Path, *, noise: float, seed: int = 3)
     save_file(tensors, directory / "model.safetensors")
     (directory / "config.json").write_text(json.dumps(drafter_config(config)))
     return directory
+
+
+def load(directory: Path) -> Any:
+    """The same model in transformers, in float32."""
+    model: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    return model.eval()

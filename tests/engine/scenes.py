@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import models
+import models  # type: ignore[import-not-found] # beside this script
 import torch
-from transformers import LlamaForCausalLM
 
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
@@ -94,7 +93,7 @@ async def _draw(work: Path, *, lossless: bool) -> dict[str, Any]:
 @torch.no_grad()
 def _exact(target: Path, sampling: SamplingParams) -> list[float]:
     """Probability of every answer of DRAWN_TOKENS tokens, in order of token ids."""
-    model = LlamaForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    model = models.load(target)
     size = model.config.vocab_size
     masses, answers = torch.ones(1), torch.zeros(1, 0, dtype=torch.int64)
     for _ in range(DRAWN_TOKENS):
@@ -164,7 +163,7 @@ async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, A
     frames = await _frames(made)
     ids = [*captured.token_ids, *chunk.token_ids]
     with torch.no_grad():
-        model = LlamaForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+        model = models.load(target)
         seen = model(torch.tensor([ids]), output_hidden_states=True)
     logprobs = torch.log_softmax(seen.logits[0] / 0.7, -1)[len(captured.token_ids) - 1 : -1]
     return {
@@ -219,10 +218,10 @@ async def _update_in_flight(made: SglangEngine, work: Path, target: Path) -> dic
     said = {}
     for version, directory in ((0, target), (7, newer)):
         with torch.no_grad():
-            logits = LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()(ids).logits[0]
+            logits = models.load(directory)(ids).logits[0]
         said[version] = logits[len(PROMPT) - 1 : -1].argmax(-1).tolist()
     with torch.no_grad():
-        model = LlamaForCausalLM.from_pretrained(newer, dtype=torch.float32).eval()
+        model = models.load(newer)
         alone = model.generate(
             torch.tensor([PROMPT]), max_new_tokens=30, min_new_tokens=30, do_sample=False, eos_token_id=None
         )
@@ -250,3 +249,52 @@ async def _die(made: SglangEngine) -> dict[str, Any]:
         except EngineError as error:
             failure = error.message
     return {"died": why, "failure": failure}
+
+
+async def qwen2(work: Path) -> dict[str, Any]:
+    return await _family(work, "qwen2")
+
+
+async def qwen3(work: Path) -> dict[str, Any]:
+    return await _family(work, "qwen3")
+
+
+async def _family(work: Path, family: str) -> dict[str, Any]:
+    """Greedy answers of another family with a drafter from the start, and what transformers answers."""
+    target = models.write_qwen(work / "target", family)
+    drafter = models.write_drafter(work / "drafter", target, noise=0.02)
+    options = EngineOptions(model=target, drafter=drafter, dtype="float32", max_running=4, context_length=256)
+    async with engine(options) as made:
+        made.force_arm("chain-3")
+        chunk = await answer(made, prompt("greedy", temperature=0.0, max_new_tokens=60))
+        again = await made.load_weights(target, PolicyVersion(1))
+        pids = made.child_pids
+    with torch.no_grad():
+        logits = models.load(target)(torch.tensor([[*PROMPT, *chunk.token_ids]])).logits[0]
+    return {
+        "said": chunk,
+        "expected": logits[len(PROMPT) - 1 : -1].argmax(-1).tolist(),
+        "reload_s": again,
+        "left": [pid for pid in pids if _runs(pid)],
+    }
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty for a process that ended and was not waited for
+    except OSError:
+        return False
+
+
+def _tell(work: Path, pids: tuple[int, ...]) -> None:
+    (work / "pids.new").write_text(" ".join(map(str, pids)))
+    (work / "pids.new").rename(work / "pids")
+
+
+async def orphans(work: Path) -> dict[str, Any]:
+    """Start an engine, say which processes it has, and stay until killed."""
+    target = models.write_target(work / "target")
+    async with engine(EngineOptions(model=target, dtype="float32", max_running=4, context_length=64)) as made:
+        _tell(work, made.child_pids)
+        await asyncio.Event().wait()
+    return {}

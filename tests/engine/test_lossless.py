@@ -9,12 +9,14 @@ from scipy.stats import chi2
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
+Play = Callable[[str], dict[str, Any]]
+
 LEVEL = 1e-4
 """A correct engine fails once in ten thousand runs; a wrong one gives 1e-100 and less."""
 
 
 @pytest.fixture(scope="module")
-def drawn(play: Callable[[str], Any]) -> dict[str, Any]:
+def drawn(play: Play) -> dict[str, Any]:
     return play("lossless")
 
 
@@ -44,6 +46,6 @@ def test_sampled_acceptance_follows_the_target_distribution(drawn: dict[str, Any
     assert chi_square(case["tokens"], case["exact"]) > LEVEL
 
 
-def test_the_same_test_fails_with_sglangs_own_verification(play: Callable[[str], Any]) -> None:
+def test_the_same_test_fails_with_sglangs_own_verification(play: Play) -> None:
     case = play("unpatched")["plain"]
     assert chi_square(case["tokens"], case["exact"]) < 1e-12

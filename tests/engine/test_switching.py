@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def told(play: Callable[[str], Any]) -> dict[str, Any]:
+def told(play: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     return play("switching")
 
 

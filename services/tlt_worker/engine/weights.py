@@ -182,13 +182,16 @@ def drafter_config(target: Mapping[str, Any]) -> dict[str, Any]:
     kept = (
         "vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim",
         "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "hidden_act", "max_position_embeddings",
-        "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype",
+        "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype",
     )  # fmt: skip
     return {
         **{key: target[key] for key in kept if key in target},
         "architectures": ["LlamaForCausalLMEagle"],
         "model_type": "llama",
         "num_hidden_layers": 1,
+        # Also for a tied target: SGLang puts the target's embedding and head in place one after the other, and fails
+        # if they are one module.
+        "tie_word_embeddings": False,
         "attention_bias": False,
         "mlp_bias": False,
     }

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def is_running(pid: int) -> bool:
 def await_end(pids: list[int]) -> list[int]:
     give_up_s = time.monotonic() + DEADLINE_S
     while (left := [pid for pid in pids if is_running(pid)]) and time.monotonic() < give_up_s:
-        os.sched_yield()
+        threading.Event().wait(0.02)
     return left
 
 

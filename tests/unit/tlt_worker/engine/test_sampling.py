@@ -45,7 +45,8 @@ def scalar_chain(drafts: list[int], p: Tensor, q: Tensor, coins: list[float], la
 
 def scalar_tree(tokens: list[int], parents: list[int], p: Tensor, coins: list[float], last_coin: float) -> list[int]:
     """One request, one child at a time."""
-    node, said = 0, []
+    node = 0
+    said: list[int] = []
     while True:
         tried, mass, taken = set[int](), 0.0, -1
         for child in [c for c, parent in enumerate(parents) if parent == node]:
