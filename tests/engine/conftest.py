@@ -12,7 +12,7 @@ import pytest
 
 HOST = Path(__file__).parent / "host.py"
 
-SCENE_S = 280.0
+SCENE_S = 560.0
 
 
 @pytest.fixture(scope="module")

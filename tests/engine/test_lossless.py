@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.stats import chi2
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 Play = Callable[[str], dict[str, Any]]
 

@@ -116,12 +116,16 @@ class Control:
         self._is_closing = True
         if (watchdog := self._engine.tokenizer_manager._subprocess_watchdog) is not None:  # noqa: SLF001
             watchdog.stop()
+        self._loop.call_soon_threadsafe(self._cancel_all)
 
     def _ended(self, handle: int, pid: int) -> None:
         self._loop.remove_reader(handle)
         os.close(handle)
         if not self._death.done() and not self._is_closing:
             self._death.set_result(f"SGLang's process {pid} ended")
+        self._cancel_all()
+
+    def _cancel_all(self) -> None:
         for task in tuple(self._tasks):
             task.cancel()
 

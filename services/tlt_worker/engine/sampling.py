@@ -85,18 +85,25 @@ def accept_chain(
         q_BN = draft_probs[:, : nodes - 1].gather(2, drafts_BN.unsqueeze(-1)).squeeze(-1)
         kept_BN = uniform_samples[:, : nodes - 1] * q_BN < p_BN
         kept_B = kept_BN.to(torch.int64).cumprod(1).sum(1)
-    final_BV = target_probs[rows_B, kept_B]
-    if nodes > 1:
-        q_BV = draft_probs[rows_B, kept_B.clamp(max=nodes - 2)] * (kept_B < nodes - 1).unsqueeze(1)
-        residual_BV = (final_BV - q_BV).clamp_(min=0.0)
-        # p = q up to rounding leaves nothing: the draft was then refused by rounding too, and p is right.
-        final_BV = torch.where(residual_BV.sum(1, keepdim=True) > 0, residual_BV, final_BV)
+    final_BV = _after_chain(target_probs, draft_probs, kept_B)
     tokens_BN = torch.cat([drafts_BN, drafts_BN.new_zeros(batch, 1)], 1)
     tokens_BN[rows_B, kept_B] = draw(final_BV, uniform_samples_for_final_sampling)
     predicts[retrive_index.reshape(-1).to(torch.int64)] = tokens_BN.reshape(-1).to(predicts.dtype)
     on_path_BN = torch.arange(nodes, device=candidates.device) <= kept_B.unsqueeze(1)
     accept_index.copy_(torch.where(on_path_BN, retrive_index, -1))
     accept_token_num.copy_(kept_B)
+
+
+def _after_chain(target_probs: Tensor, draft_probs: Tensor, kept_B: Tensor) -> Tensor:
+    """Weights [B, V] of the token after `kept_B` drafts: what p has more than q, or p after the last draft."""
+    rows_B, nodes = torch.arange(len(kept_B), device=kept_B.device), target_probs.shape[1]
+    p_BV = target_probs[rows_B, kept_B]
+    if nodes == 1:
+        return p_BV
+    q_BV = draft_probs[rows_B, kept_B.clamp(max=nodes - 2)] * (kept_B < nodes - 1).unsqueeze(1)
+    residual_BV = (p_BV - q_BV).clamp_(min=0.0)
+    # p = q up to rounding leaves nothing: the draft was then refused by rounding too, and p is right.
+    return torch.where(residual_BV.sum(1, keepdim=True) > 0, residual_BV, p_BV)
 
 
 def accept_tree(
@@ -126,36 +133,42 @@ def accept_tree(
     if threshold_single != 1.0 or threshold_acc != 1.0:
         raise ValueError("acceptance thresholds below 1 change the distribution")
     batch, depth = accept_index.shape
-    coins_BN, finals_B = uniform_samples.tolist(), uniform_samples_for_final_sampling
     tokens_BN, index_BN = candidates.tolist(), retrive_index.tolist()
     child_BN, sibling_BN = retrive_next_token.tolist(), retrive_next_sibling.tolist()
-    flat = predicts.view(-1)
-    last_BV = target_probs[:, 0].clone()
-    ends: list[int] = []
-    for request in range(batch):
-        node, path = 0, [index_BN[request][0]]
-        while True:
-            masses_V, tried = target_probs[request, node], set[int]()
-            child, mass = (child_BN[request][node] if len(path) < depth else -1), 0.0
-            while child != -1:
-                token = tokens_BN[request][child]
-                share = 0.0 if token in tried else float(masses_V[token])
-                mass += share
-                tried.add(token)
-                if share > 0.0 and coins_BN[request][node] < mass:
-                    break
-                child = sibling_BN[request][child]
-            if child == -1:
-                last_BV[request] = masses_V
-                last_BV[request, list(tried)] = 0.0
-                break
-            flat[index_BN[request][node]] = tokens_BN[request][child]
-            node = child
-            path.append(index_BN[request][node])
-        accept_index[request, : len(path)] = torch.tensor(path, dtype=accept_index.dtype, device=accept_index.device)
+    flat, last_BV, ends = predicts.view(-1), target_probs[:, 0].clone(), []
+    for request, coins_N in enumerate(uniform_samples.tolist()):
+        path, tried = _walk(
+            tokens_BN[request], child_BN[request], sibling_BN[request], target_probs[request], coins_N, depth
+        )
+        nodes = [index_BN[request][node] for node in path]
+        flat[nodes[:-1]] = torch.tensor([tokens_BN[request][node] for node in path[1:]]).to(flat)
+        accept_index[request, : len(path)] = torch.tensor(nodes).to(accept_index)
         accept_token_num[request] = len(path) - 1
-        ends.append(path[-1])
-    flat[torch.tensor(ends, device=flat.device)] = draw(last_BV, finals_B).to(flat.dtype)
+        last_BV[request] = target_probs[request, path[-1]]
+        last_BV[request, tried] = 0.0
+        ends.append(nodes[-1])
+    flat[torch.tensor(ends, device=flat.device)] = draw(last_BV, uniform_samples_for_final_sampling).to(flat.dtype)
+
+
+def _walk(
+    tokens_N: list[int], child_N: list[int], sibling_N: list[int], probs_NV: Tensor, coins_N: list[float], depth: int
+) -> tuple[list[int], list[int]]:
+    """Return one request's accepted nodes, root first, and the tokens refused below the last one."""
+    path: list[int] = [0]
+    while True:
+        node, mass, tried = path[-1], 0.0, list[int]()
+        child = child_N[node] if len(path) < depth else -1
+        while child != -1:
+            token = tokens_N[child]
+            share = 0.0 if token in tried else float(probs_NV[node, token])
+            mass += share
+            if share > 0.0 and coins_N[node] < mass:
+                break
+            tried.append(token)
+            child = sibling_N[child]
+        if child == -1:
+            return path, tried
+        path.append(child)
 
 
 def sample_with_plain_filters(
