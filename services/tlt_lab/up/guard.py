@@ -2,10 +2,11 @@
 A tiny process that outlives the run by a moment: when its owner lets go of the pipe, or dies, everything goes.
 
 Run as `python -m tlt_lab.up.guard TOKEN DIRECTORY`. It reads its standard input to the end, kills every process that
-carries the token in its environment together with what those started, removes the directory and prints how many
-processes there were. Only the standard library is imported: it costs 10 MB while the suite runs.
+carries the token in its environment together with what those started, removes the directory and prints the names
+of those processes as JSON. Only the standard library is imported: it costs 10 MB while the suite runs.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -68,19 +69,17 @@ def processes(token: str) -> list[ProcessEntry]:
     return entries
 
 
-def sweep(token: str) -> int:
-    """Kill until nobody is left; return how many there were."""
-    killed: set[int] = set()
+def sweep(token: str) -> list[str]:
+    """Kill until nobody is left; return the names of those who were there."""
+    killed: dict[int, str] = {}
     deadline_s = time.monotonic() + SWEEP_S
     while (victims := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
         for pid in victims:
-            try:
+            with suppress(OSError):  # it ended meanwhile
+                killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        killed |= victims
         time.sleep(0.05)
-    return len(killed)
+    return sorted(killed.values())
 
 
 def main(token: str, directory: str) -> int:
@@ -91,7 +90,7 @@ def main(token: str, directory: str) -> int:
     killed = sweep(token)
     shutil.rmtree(directory, ignore_errors=True)
     with suppress(BrokenPipeError):  # nobody reads it when the owner was killed
-        os.write(1, str(killed).encode())
+        os.write(1, json.dumps(killed).encode())
     return 0
 
 

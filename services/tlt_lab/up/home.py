@@ -17,6 +17,11 @@ from tlt_lab.up import guard
 log = get_logger(__name__)
 
 CLEAR_S = 2 * guard.SWEEP_S
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # gRPC's hooks around fork warn about every child that is started; ours call exec at once.
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +80,7 @@ def _furnished(directory: Path, data: Path | None, token: str) -> Home:
         directory=directory,
         data=data.resolve() if data else directory / "data",
         # Temporary files of libraries go the same way as ours.
-        environment={**guard.environment(token), "TMPDIR": str(temporary), "RAY_USAGE_STATS_ENABLED": "0"},
+        environment={**guard.environment(token), "TMPDIR": str(temporary), **QUIET},
     )
     for folder in (temporary, home.logs, home.addresses("any").parent):
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,5 +92,5 @@ async def _clear(watcher: asyncio.subprocess.Process) -> None:
     watcher.stdin.close()
     async with asyncio.timeout(CLEAR_S):
         killed, _ = await watcher.communicate()
-    if count := int(killed or 0):
-        log.warning("processes_left_behind", killed=count)
+    if names := json.loads(killed):
+        log.warning("processes_left_behind", killed=names)

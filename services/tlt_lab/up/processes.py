@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,12 @@ from tlt_common.aio import backoff
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_lab.up.home import Home
+from tlt_worker.trainer_process import send
 
 log = get_logger(__name__)
 
 START_S = 120.0
-"""Longest time from a process's start to its addresses; engines are waited for elsewhere."""
+"""Longest time from a process's start to its addresses."""
 STOP_S = 15.0
 """Longest orderly end; then it is killed. Ray's takes about 5 s."""
 LOOK_EVERY_S = 0.05
@@ -55,8 +57,9 @@ class Supervised:
         command: Makes program and arguments from the settings that repeat the addresses of the first start.
     """
 
-    def __init__(self, name: str, command: Command, home: Home) -> None:
+    def __init__(self, name: str, command: Command, home: Home, *, start_s: float = START_S) -> None:
         self.name = name
+        self._start_s = start_s
         self._command = command
         self._fixed: Mapping[str, str] = {}
         self._home = home
@@ -90,13 +93,13 @@ class Supervised:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        process.terminate()
+        send(process, signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_S):
                 await process.wait()
         except TimeoutError:
             log.warning("service_killed", service=self.name, after_s=STOP_S)
-            process.kill()
+            send(process, signal.SIGKILL)
 
     @property
     def _log(self) -> Path:
@@ -119,19 +122,19 @@ class Supervised:
                 await self._await_first_serving(process)
             return await process.wait()
         finally:
-            if process.returncode is None:
-                process.kill()
+            send(process, signal.SIGKILL)
 
     async def _await_first_serving(self, process: asyncio.subprocess.Process) -> None:
         path = self._home.addresses(self.name)
         try:
-            async with asyncio.timeout(START_S):
+            async with asyncio.timeout(self._start_s):
                 while not path.exists():
                     if process.returncode is not None and not self._stopping:
                         raise ConfigError(f"{self.name} did not start: {last_words(self._log)}")
                     await asyncio.sleep(LOOK_EVERY_S)
         except TimeoutError:
-            raise UnavailableError(f"{self.name} did not serve within {START_S:g} s; see {self._log}") from None
+            said = last_words(self._log)
+            raise UnavailableError(f"{self.name} did not serve within {self._start_s:g} s; last said: {said}") from None
         addresses = json.loads(path.read_text())
         # The others know these addresses: a restart has to come back to them.
         self._fixed = repeated(addresses)

@@ -14,11 +14,13 @@ from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
 from tlt_lab.up.config import HOST, StackConfig, check
 from tlt_lab.up.home import Home, guarded
-from tlt_lab.up.processes import Command, Supervised, serve
+from tlt_lab.up.processes import START_S, Command, Supervised, serve
 from tlt_worker.fleet import FleetSpec
 
 ENGINES_S = 900.0
 """Longest wait for all engines: one takes 20 s on a quiet machine and five minutes on a crowded one."""
+JOIN_S = 30.0
+"""Longest wait for workers that serve to be known to the coordinator."""
 
 
 class Stack:
@@ -83,8 +85,8 @@ class Stack:
             raise _first(group) from None
 
     async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
-        def launch(name: str, command: Command) -> Supervised:
-            process = Supervised(name, command, home)
+        def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:
+            process = Supervised(name, command, home, start_s=start_s)
             running.append(process)
             owners.create_task(process.run(), name=name)
             return process
@@ -94,13 +96,14 @@ class Stack:
         first = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
         coordinator, cache, tuner = [await process.addresses() for process in first]
         self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
-        self.status_url = f"http://{coordinator['http']}"
+        self.status_url = f"http://{coordinator['http']}/status"
         gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
-        launch("workers", self._fleet(home))
+        workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
         self.endpoint = (await gateway.addresses())["grpc"]
         await self._publish_drafter()
         self._say(f"starting {self._config.workers} engines; the model is loaded and checked, which takes a while")
-        await self._until_all_serve()
+        await workers.addresses()
+        await self._until_all_joined()
         self.metrics = {
             name: addresses["metrics"]
             for name, addresses in sorted(home.all_addresses().items())
@@ -140,6 +143,7 @@ class Stack:
             cores_per_worker=self._config.cores_per_worker,
             directory=home.directory,
             logs=home.logs,
+            port_file=home.addresses("workers"),
         )
         path = home.directory / "fleet.json"
         path.write_text(spec.model_dump_json())
@@ -153,16 +157,16 @@ class Stack:
             with translated():
                 await wire.Stub(channel).PublishDrafter(request, timeout=10.0)
 
-    async def _until_all_serve(self) -> None:
+    async def _until_all_joined(self) -> None:
         try:
-            async with asyncio.timeout(ENGINES_S), connect(self.coordinator) as channel:
+            async with asyncio.timeout(JOIN_S), connect(self.coordinator) as channel:
                 with translated():
                     async for message in wire.Stub(channel).WatchFleet(wire.pb.WatchFleetRequest()):
                         if len(message.members) >= self._config.workers:
                             return
         except TimeoutError:
             pass
-        raise UnavailableError(f"not all workers served within {ENGINES_S:g} s; see {self.logs}")
+        raise UnavailableError(f"not all workers told the coordinator within {JOIN_S:g} s that they serve")
 
 
 async def _stop(running: list[Supervised]) -> None:

@@ -23,6 +23,7 @@ from tlt_lab.up.interrupt import run
 app = typer.Typer(add_completion=False)
 EVERY_S = 1.0
 ANSWER_S = 3.0
+LEFT = {"worker", "state", "arm"}
 COLORS = {
     WorkerState.ROLLOUT: "green",
     WorkerState.TRAINING: "magenta",
@@ -87,17 +88,17 @@ def summary(fleet: Fleet) -> dict[str, Any]:
 def picture(fleet: Fleet) -> Group:
     """The fleet as a table and one line below it."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("worker", "state", "running", "lease", "policy", "drafter", "arm", "accept", "tokens", "training"):
-        table.add_column(heading, justify="left" if heading in {"worker", "state", "arm"} else "right")
+    for heading in ("worker", "state", "running", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer"):
+        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
     for account in fleet.workers:
         table.add_row(*row(account))
     return Group(table, Text(footer(fleet), style="bold"))
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:
-    """One worker's cells; a dash where there is nothing to say."""
+    """One worker's cells; a dash where there is nothing to say. The trainer's are its steps and its last loss."""
     status = account.status
-    training = f"{status.training_steps} steps, loss {status.training_loss:.3f}" if status.training_steps else "-"
+    training = f"{status.training_steps}: {status.training_loss:.2f}" if status.training_steps else "-"
     return (
         account.hello.worker_id,
         Text(status.state.value, style=COLORS[status.state]),
@@ -108,7 +109,7 @@ def row(account: WorkerAccount) -> tuple[Text | str, ...]:
         status.arm or "-",
         f"{status.accept_length:.2f}" if status.accept_length else "-",
         str(status.produced_tokens),
-        training if status.trainer_ready else f"{training} (no trainer)",
+        training if status.trainer_ready else "away",
     )
 
 
