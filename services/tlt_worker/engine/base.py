@@ -1,4 +1,4 @@
-"""What a worker needs of an engine. SGLang is the one we run; the scripted fake of the tests keeps the same contract."""
+"""What a worker needs of an engine. SGLang is the one we run; the scripted fake of the tests keeps the contract."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

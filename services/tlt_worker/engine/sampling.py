@@ -132,7 +132,7 @@ def accept_tree(
     del draft_probs, deterministic
     if threshold_single != 1.0 or threshold_acc != 1.0:
         raise ValueError("acceptance thresholds below 1 change the distribution")
-    batch, depth = accept_index.shape
+    depth = accept_index.shape[1]
     tokens_BN, index_BN = candidates.tolist(), retrive_index.tolist()
     child_BN, sibling_BN = retrive_next_token.tolist(), retrive_next_sibling.tolist()
     flat, last_BV, ends = predicts.view(-1), target_probs[:, 0].clone(), []
