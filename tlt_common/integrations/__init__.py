@@ -1,1 +1,1 @@
-"""Adapters for RL trainers. Each imports its framework late."""
+"""Adapters for trainers. Each is thin and imports its framework late, if at all."""

@@ -1,0 +1,185 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from tests.integration.gateway.thread import Endpoint, endpoint
+from tlt_common.client import BlockingClient, Sample, TokenChunk
+from tlt_common.errors import InvalidRequestError, StaleVersionError
+from tlt_common.integrations.trl import Rollout, TltRollouts
+
+VOCAB = 40
+# TRL and Transformers warn about themselves; what is ours is not their business.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def served() -> Iterator[Endpoint]:
+    with endpoint(vocab_size=VOCAB) as running:
+        yield running
+
+
+@pytest.fixture
+def tokenizer() -> Any:
+    words = {"<pad>": 0, "<eos>": 1} | {f"w{i}": i for i in range(2, VOCAB)}
+    backend = Tokenizer(WordLevel(words, unk_token="<pad>"))  # noqa: S106 - a word of the vocabulary
+    backend.pre_tokenizer = WhitespaceSplit()
+    return cast(Any, PreTrainedTokenizerFast)(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>")  # noqa: S106
+
+
+@pytest.fixture
+def model() -> Any:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCAB, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=64, eos_token_id=1, pad_token_id=0, tie_word_embeddings=True,
+    )  # fmt: skip
+    return cast(Any, LlamaForCausalLM)(config)
+
+
+def config(directory: Path, **changes: Any) -> Any:
+    settings: dict[str, Any] = {
+        "output_dir": str(directory), "per_device_train_batch_size": 4, "num_generations": 2, "max_steps": 2,
+        "max_completion_length": 6, "learning_rate": 0.1, "use_cpu": True, "bf16": False, "report_to": [],
+        "save_strategy": "no", "disable_tqdm": True, "logging_steps": 1, "gradient_checkpointing": False,
+    }  # fmt: skip
+    return GRPOConfig(**settings | changes)
+
+
+class Rewards:
+    """Rewards large tokens; keeps what TRL hands to reward functions."""
+
+    __name__ = "rewards"
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+
+    def __call__(self, completion_ids: list[list[int]], **columns: Any) -> list[float]:
+        self.seen.append({"completion_ids": completion_ids, **columns})
+        return [sum(ids) + index for index, ids in enumerate(completion_ids)]
+
+
+def trainer_of(model: Any, tokenizer: Any, rewards: Rewards, rollouts: TltRollouts, args: Any) -> Any:
+    data = Dataset.from_dict({"prompt": ["w3 w10", "w5 w20", "w7", "w9 w30"], "column": [1, 2, 3, 4]})
+    return GRPOTrainer(
+        model=model, reward_funcs=[cast(Any, rewards)], args=args, train_dataset=data, processing_class=tokenizer,
+        rollout_func=rollouts,
+    )  # fmt: skip
+
+
+def test_a_trainer_learns_from_the_suites_rollouts(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    taken: list[Rollout] = []
+    finished: list[Sample] = []
+    rewards = Rewards()
+    answer = partial(BlockingClient.batch, on_progress=finished.append)
+    rollouts = TltRollouts(served.address, answer=answer, on_rollout=taken.append)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    trainer = trainer_of(model, tokenizer, rewards, rollouts, config(tmp_path))
+    trainer.train()
+    rollouts.close()
+
+    assert [(rollout.step, rollout.policy_version) for rollout in taken] == [(0, 1), (1, 2)]
+    assert all(rollout.publish_s > 0 and rollout.rollout_s > 0 for rollout in taken)
+    assert len(finished) == 8
+    for fake in served.workers:
+        assert fake.updates == [1, 2]
+        assert fake.weights.keys() == before.keys() - {"lm_head.weight"}  # tied: sent once
+        at_step_1 = torch.frombuffer(bytearray(fake.weights["model.norm.weight"]), dtype=torch.float32)
+        assert not torch.equal(at_step_1, before["model.norm.weight"])
+    for rollout in taken:
+        for prompt, response in zip(rollout.prompts, rollout.responses, strict=True):
+            assert response.token_ids[0] == (prompt[-1] + 1) % VOCAB
+            assert set(response.policy_versions) == {rollout.policy_version}
+    for seen, rollout in zip(rewards.seen, taken, strict=True):
+        assert seen["completion_ids"] == [list(response.token_ids) for response in rollout.responses]
+        assert seen["finish_reason"] == ["length"] * 4
+        assert seen["column"]
+    prompts = [prompt for fake in served.workers for prompt in fake.prompts]
+    assert {(p.sampling.temperature, p.sampling.max_new_tokens, p.sampling.stop_token_ids) for p in prompts} == {
+        (1.0, 6, (1,))
+    }
+    assert sorted(prompt.request_id.rpartition("/")[2] for prompt in prompts) == ["0"] * 4 + ["1"] * 4
+
+
+def test_what_is_published_may_be_an_image_of_the_weights(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    rollouts = TltRollouts(served.address, export=lambda state: {"half": state["model.norm.weight"].bfloat16()})
+    trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path, max_steps=1)).train()
+    rollouts.close()
+    assert served.workers[0].weights == {"half": torch.ones(16).bfloat16().view(torch.uint8).numpy().tobytes()}
+
+
+def test_counting_goes_on_where_an_earlier_run_ended(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    versions: list[int] = []
+    for _ in range(2):
+        rollouts = TltRollouts(served.address, on_rollout=lambda rollout: versions.append(rollout.policy_version))
+        trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()
+        rollouts.close()
+    assert versions == [1, 2, 3, 4]
+
+
+def test_weights_are_published_only_when_the_step_moved(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    rollouts = TltRollouts(served.address)
+    args = config(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=2, steps_per_generation=1)
+    trainer_of(model, tokenizer, Rewards(), rollouts, args).train()
+    rollouts.close()
+    assert served.workers[0].updates == [1, 2]
+    assert sum(len(fake.prompts) for fake in served.workers) == 8
+
+
+def test_the_engines_logprobs_correct_the_loss_when_asked(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    rollouts = TltRollouts(served.address)
+    args = config(tmp_path, vllm_importance_sampling_mode="token_truncate")
+    trainer = trainer_of(model, tokenizer, Rewards(), rollouts, args)
+    rollouts.correct_sampling(trainer)
+    trainer.train()
+    rollouts.close()
+    # The fake says -token / 128, the model about log(1 / 40): the difference is what TRL saw of our logprobs.
+    difference = trainer.state.log_history[0]["sampling/sampling_logp_difference/mean"]
+    assert difference == pytest.approx(torch.log(torch.tensor(40.0)).item(), abs=0.4)
+
+
+def test_a_second_publisher_is_found_out(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    def answer(client: BlockingClient, *asked: Any) -> list[list[TokenChunk]]:
+        client.publish_weights(7, {"w": torch.ones(1)})
+        return client.batch(*asked)
+
+    rollouts = TltRollouts(served.address, answer=answer)
+    with pytest.raises(StaleVersionError, match=r"versions \[7\], published was 1"):
+        trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()
+    rollouts.close()
+
+
+def test_adapters_are_refused_by_name(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    rollouts = TltRollouts(served.address)
+    trainer = trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path))
+    model.peft_config = {}
+    with pytest.raises(InvalidRequestError, match="PEFT adapters"):
+        trainer.train()
+    rollouts.close()
+
+
+def test_the_adapter_imports_neither_trl_nor_torch() -> None:
+    code = "import sys, tlt_common.integrations.trl; sys.exit(any(name in sys.modules for name in ('trl', 'torch')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
