@@ -7,6 +7,7 @@ drafter is loaded. Nothing ever waits: a full socket drops the message and count
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -174,8 +175,10 @@ class WorkerEnd:
         self._down.bind(self.settings.down)
 
     def send(self, message: Down) -> None:
-        """Send down. Waits in this process until the engine is there."""
-        self._down.send_multipart(pack(message))
+        """Send down, once the engine has reported. To a dead one nothing is sent: `died` tells of it."""
+        # A send that waits for a peer that is gone would stop the worker's event loop for ever.
+        with suppress(zmq.Again):
+            self._down.send_multipart(pack(message), flags=zmq.NOBLOCK)
 
     def receive(self, timeout_s: float) -> Up | None:
         """Return the next message, or None when none came in time."""
