@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from typing import TypeAlias
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, Sample, TokenChunk
@@ -10,6 +12,9 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.admission import Admission
 from tlt_gateway.dispatch import Dispatch
 from tlt_gateway.link import Link
+
+Finished: TypeAlias = tuple[int, int, TokenChunk]
+"""Index of the prompt, index of the sample, response."""
 
 
 class Batches:
@@ -28,6 +33,22 @@ class Batches:
             OverloadedError: The queue does not hold so many.
             TltError: A sample failed; the others were aborted.
         """
+        checked = await self._admitted(prompts, samples_per_prompt)
+        started_s = asyncio.get_running_loop().time()
+        count = 0
+        async with aclosing(self._finished(checked, samples_per_prompt)) as finished:
+            async for prompt_index, sample_index, response in finished:
+                count += 1
+                yield Sample(
+                    prompt_index=prompt_index,
+                    sample_index=sample_index,
+                    response=response,
+                    finished_count=count,
+                    total_count=len(checked) * samples_per_prompt,
+                    elapsed_s=asyncio.get_running_loop().time() - started_s,
+                )
+
+    async def _admitted(self, prompts: Sequence[Prompt], samples_per_prompt: int) -> list[Prompt]:
         if not prompts:
             raise InvalidRequestError("prompts is empty; accepted: at least one", field="prompts")
         if samples_per_prompt < 1:
@@ -37,52 +58,42 @@ class Batches:
         self._admission.require_room(len(prompts) * samples_per_prompt)
         checked = [await self._checked(index, prompt) for index, prompt in enumerate(prompts)]
         _require_distinct(checked)
-        total = len(checked) * samples_per_prompt
-        started_s = asyncio.get_running_loop().time()
-        finished: asyncio.Queue[tuple[int, int, TokenChunk] | TltError] = asyncio.Queue()
+        return checked
+
+    async def _finished(self, prompts: Sequence[Prompt], samples_per_prompt: int) -> AsyncGenerator[Finished, None]:
+        """Run all samples; those that finish first come first."""
+        outcomes: asyncio.Queue[Finished | TltError] = asyncio.Queue()
+        failure: TltError | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._sample(prompt, p, s, finished), name=f"sample {p}/{s}")
-                for p, prompt in enumerate(checked)
-                for s in range(samples_per_prompt)
+                group.create_task(self._sample(prompt, prompt_index, sample_index, outcomes))
+                for prompt_index, prompt in enumerate(prompts)
+                for sample_index in range(samples_per_prompt)
             ]
             try:
-                for count in range(1, total + 1):
-                    match await finished.get():
-                        case TltError() as error:
-                            break
-                        case (prompt_index, sample_index, response):
-                            yield Sample(
-                                prompt_index=prompt_index,
-                                sample_index=sample_index,
-                                response=response,
-                                finished_count=count,
-                                total_count=total,
-                                elapsed_s=asyncio.get_running_loop().time() - started_s,
-                            )
-                else:
-                    return
+                for _ in tasks:
+                    outcome = await outcomes.get()
+                    if isinstance(outcome, TltError):
+                        failure = outcome
+                        break
+                    yield outcome
             except GeneratorExit:
-                # A task group would wrap it into a group, which nobody who closes a generator expects.
-                return
+                return  # a task group would wrap it, which nobody who closes a generator expects
             finally:
                 for task in tasks:
                     task.cancel()
-        raise error
+        if failure:
+            raise failure
 
     async def _sample(
-        self,
-        prompt: Prompt,
-        prompt_index: int,
-        sample_index: int,
-        finished: asyncio.Queue[tuple[int, int, TokenChunk] | TltError],
+        self, prompt: Prompt, prompt_index: int, sample_index: int, outcomes: asyncio.Queue[Finished | TltError]
     ) -> None:
         try:
             response = await self._dispatch.complete(_sample_of(prompt, sample_index))
         except TltError as error:
-            finished.put_nowait(error)
+            outcomes.put_nowait(error)
         else:
-            finished.put_nowait((prompt_index, sample_index, response))
+            outcomes.put_nowait((prompt_index, sample_index, response))
 
     async def _checked(self, index: int, prompt: Prompt) -> Prompt:
         try:

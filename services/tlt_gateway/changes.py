@@ -5,6 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Never, TypeVar
 
 from tlt_common.errors import TltError
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -27,7 +30,9 @@ class Changes:
             try:
                 result = await change()
             except TltError as error:
-                if not done.cancelled():
+                if done.cancelled():
+                    log.warning("change_failed_unheard", error=error.message)
+                else:
                     done.set_exception(error)
             else:
                 if not done.cancelled():

@@ -80,7 +80,7 @@ class Dispatch:
 
     def abort(self, request_ids: Iterable[RequestId]) -> int:
         """End requests, given by their own id or that of their batch prompt; return how many were ended."""
-        wanted = set(request_ids)
+        wanted = set(request_ids) - {""}  # the empty id would be the parent of all that have none
         return sum(
             self._abort(request)
             for request_id, request in list(self._requests.items())

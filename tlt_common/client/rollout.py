@@ -6,6 +6,8 @@ from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import grpc
+
 from tlt_common.client.tensors import stream as tensor_stream
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
@@ -16,9 +18,8 @@ from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import rollout as wire
 
-RETRIES = 4
-RETRY_S = 0.2
-"""First pause between tries; doubled each time, 3 s in all: longer than a gateway that restarts needs for its port."""
+RETRY_PAUSES_S = (0.2, 0.4, 0.8, 1.6)
+"""3 s in all: longer than a gateway that restarts is away from its port."""
 CALL_S = 10.0
 """Deadline of calls that only ask."""
 READY_PAUSE_S = 0.1
@@ -179,7 +180,8 @@ class Client:
         request = wire.pb.AbortRequest(request_ids=[RequestId(name) for name in request_ids], all=everything)
 
         async def call() -> int:
-            return (await self._stub.Abort(request, timeout=CALL_S)).aborted_count
+            with translated():
+                return (await self._stub.Abort(request, timeout=CALL_S)).aborted_count
 
         return await _retried(call)
 
@@ -239,12 +241,13 @@ def _prompt(
 
 
 async def _retried(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Repeat a harmless call while the gateway is not there."""
-    for attempt in range(RETRIES):
+    """Repeat a harmless call while the gateway is not there. A deadline that passed is not a reason to try again."""
+    for pause_s in RETRY_PAUSES_S:
         try:
-            with translated():
-                return await call()
-        except UnavailableError:
-            await asyncio.sleep(RETRY_S * 2**attempt)
-    with translated():
-        return await call()
+            return await call()
+        except UnavailableError as error:
+            cause = error.__cause__
+            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            await asyncio.sleep(pause_s)
+    return await call()

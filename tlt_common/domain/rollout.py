@@ -117,7 +117,14 @@ class Prompt:
                 f"{len(self.token_ids)} tokens, since the context holds {context_length}",
                 field="sampling.max_new_tokens",
             )
-        return replace(self, sampling=replace(self.sampling, max_new_tokens=wanted or room))
+        most = wanted or room
+        if self.sampling.min_new_tokens > most:
+            raise InvalidRequestError(
+                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; accepted: at most {most}, the most tokens "
+                "that may come",
+                field="sampling.min_new_tokens",
+            )
+        return replace(self, sampling=replace(self.sampling, max_new_tokens=most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

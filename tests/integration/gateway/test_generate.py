@@ -127,6 +127,12 @@ async def test_requests_are_aborted_by_id_running_or_waiting(start: Start, worke
             "sampling.max_new_tokens",
             "is 128; accepted: at most 127",
         ),
+        (
+            {"prompt_ids": [1], "sampling": SamplingParams(max_new_tokens=3, min_new_tokens=4)},
+            InvalidRequestError,
+            "sampling.min_new_tokens",
+            "is 4; accepted: at most 3",
+        ),
         ({"prompt_ids": [1], "policy_version": 7}, NotFoundError, "prompt.policy_version", "is 7; accepted: 0"),
     ],
 )
