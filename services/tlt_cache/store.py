@@ -6,6 +6,7 @@ sums. They change together, in scripts, so that replicas of the service may shar
 while it is there, and removing it twice counts once. What to evict is decided here (`eviction`), from the index.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -144,8 +145,15 @@ def _reachable() -> Iterator[None]:
     """
     Raises:
         CacheUnavailableError: Redis did not answer, or refused.
+        CancelledError: The task was cancelled meanwhile. The client (redis 8.1) loses some cancellations while it
+            connects, and a service that was told to end would go on.
     """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
     try:
         yield
     except (RedisError, OSError) as error:
-        raise CacheUnavailableError(f"Redis cannot be used: {error}") from error
+        if not (task and task.cancelling() > before):
+            raise CacheUnavailableError(f"Redis cannot be used: {error}") from error
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError

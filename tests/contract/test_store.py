@@ -156,3 +156,16 @@ async def test_replicas_share_a_redis_and_fleets_do_not(tmp_path: Path) -> None:
         assert await taken(other) == []
         for store in (one, two, other):
             await store.aclose()
+
+
+async def test_a_cancelled_call_ends_at_whatever_moment(tmp_path: Path) -> None:
+    async with embedded_redis(None, max_bytes=64 * MIB) as redis:
+        for turns in range(30):
+            store = RedisStore(redis.url, fleet="a", budget_bytes=MIB)
+            call = asyncio.create_task(store.ping())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            came_in_time = call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled() or not came_in_time
+            await store.aclose()
