@@ -33,7 +33,7 @@ async def coordinating() -> AsyncIterator[str]:
 @asynccontextmanager
 async def working(
     name: str, engine: FakeEngine, trainer: FakeTrainer, coordinator: str, run_dir: Path
-) -> AsyncIterator[str]:
+) -> AsyncIterator[None]:
     @asynccontextmanager
     async def beside(_config: WorkerConfig) -> AsyncIterator[Trainer]:
         yield Trainer(link=trainer, process=trainer)
