@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - marks our processes, opens nothing
+GRACE_S = 3.0
+"""For processes on their way out, when the owner says goodbye. Ray's agents notice its end only after a while."""
 SWEEP_S = 10.0
 """A killed process that is still there after so long hangs in the kernel; there is nothing more to do."""
 
@@ -69,9 +71,12 @@ def processes(token: str) -> list[ProcessEntry]:
     return entries
 
 
-def sweep(token: str) -> list[str]:
-    """Kill until nobody is left; return the names of those who were there."""
+def sweep(token: str, *, grace_s: float) -> list[str]:
+    """Kill whoever is left after `grace_s`, until nobody is; return the names of those who were killed."""
     killed: dict[int, str] = {}
+    patient_s = time.monotonic() + grace_s
+    while doomed(processes(token), os.getpid()) and time.monotonic() < patient_s:
+        time.sleep(0.05)
     deadline_s = time.monotonic() + SWEEP_S
     while (victims := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
         for pid in victims:
@@ -86,8 +91,8 @@ def main(token: str, directory: str) -> int:
     """Wait for the owner to let go, then clean up."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    sys.stdin.buffer.read()
-    killed = sweep(token)
+    parting = sys.stdin.buffer.read()
+    killed = sweep(token, grace_s=GRACE_S if parting else 0.0)
     shutil.rmtree(directory, ignore_errors=True)
     with suppress(BrokenPipeError):  # nobody reads it when the owner was killed
         os.write(1, json.dumps(killed).encode())

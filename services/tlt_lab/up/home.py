@@ -16,7 +16,7 @@ from tlt_lab.up import guard
 
 log = get_logger(__name__)
 
-CLEAR_S = 2 * guard.SWEEP_S
+CLEAR_S = 2 * (guard.GRACE_S + guard.SWEEP_S)
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # gRPC's hooks around fork warn about every child that is started; ours call exec at once.
@@ -26,13 +26,19 @@ QUIET = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The files of a run, and what its processes find in their environment."""
+    """The files of a run, and what marks its processes."""
 
     directory: Path
     """Private and short: unix sockets lie here, and their paths have at most 107 characters."""
     data: Path
     """Checkpoints and drafters; in `directory` unless somebody wants to keep them."""
-    environment: Mapping[str, str]
+    token: str
+    """Marks every process of the run."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of every process of the run. Temporary files of libraries go the same way as ours."""
+        return {**guard.environment(self.token), "TMPDIR": str(self.directory / "tmp"), **QUIET}
 
     @property
     def logs(self) -> Path:
@@ -75,22 +81,14 @@ async def guarded(data: Path | None) -> AsyncIterator[Home]:
 
 
 def _furnished(directory: Path, data: Path | None, token: str) -> Home:
-    temporary = directory / "tmp"
-    home = Home(
-        directory=directory,
-        data=data.resolve() if data else directory / "data",
-        # Temporary files of libraries go the same way as ours.
-        environment={**guard.environment(token), "TMPDIR": str(temporary), **QUIET},
-    )
-    for folder in (temporary, home.logs, home.addresses("any").parent):
+    home = Home(directory=directory, data=data.resolve() if data else directory / "data", token=token)
+    for folder in (directory / "tmp", home.logs, home.addresses("any").parent):
         folder.mkdir(parents=True, exist_ok=True)
     return home
 
 
 async def _clear(watcher: asyncio.subprocess.Process) -> None:
-    assert watcher.stdin is not None  # noqa: S101 - it is a pipe
-    watcher.stdin.close()
     async with asyncio.timeout(CLEAR_S):
-        killed, _ = await watcher.communicate()
+        killed, _ = await watcher.communicate(b"goodbye")
     if names := json.loads(killed):
         log.warning("processes_left_behind", killed=names)

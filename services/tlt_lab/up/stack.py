@@ -46,6 +46,8 @@ class Stack:
     data: Path
     """Checkpoints and drafters."""
     logs: Path
+    token: str
+    """Carried by every process of the run in its environment."""
 
     def __init__(self, config: StackConfig, *, say: Callable[[str], None] = lambda _: None) -> None:
         self._config = config
@@ -91,7 +93,7 @@ class Stack:
             owners.create_task(process.run(), name=name)
             return process
 
-        self.home, self.data, self.logs = home.directory, home.data, home.logs
+        self.home, self.data, self.logs, self.token = home.directory, home.data, home.logs, home.token
         self._say("starting coordinator, cache and tuner")
         first = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
         coordinator, cache, tuner = [await process.addresses() for process in first]

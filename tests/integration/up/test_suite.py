@@ -1,0 +1,118 @@
+"""The whole suite at work while its parts are killed, one after the other: rollouts go on, and the parts come back."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tlt_common.domain.fleet import Fleet, WorkerState
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
+from tlt_common.errors import UnavailableError
+from tlt_common.rpc.channel import connect
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import coordinator, rollout
+from tlt_lab.up import guard
+from tlt_lab.up.config import StackConfig
+from tlt_lab.up.stack import Stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
+
+MODEL = Path(__file__).parents[3] / "services" / "tlt_lab" / "demo" / "checkpoint"
+LOOK_S = 0.5
+COME_BACK_S = 400.0
+
+
+async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:
+    """Ask through the gateway, as a trainer does."""
+    prompts = [
+        Prompt(request_id=RequestId(f"p{i}"), token_ids=(1, 5 + i), sampling=SamplingParams(max_new_tokens=40))
+        for i in range(count)
+    ]
+    async with connect(stack.endpoint) as channel:
+        with translated():
+            call = rollout.Stub(channel).GenerateBatch(rollout.batch_to_pb(prompts, 1), timeout=120)
+            return [rollout.sample_from_pb(message).response async for message in call]
+
+
+async def fleet(stack: Stack) -> Fleet:
+    async with connect(stack.coordinator) as channel:
+        with translated():
+            request = coordinator.pb.GetFleetRequest()
+            return coordinator.fleet_from_pb(await coordinator.Stub(channel).GetFleet(request, timeout=5))
+
+
+async def until(stack: Stack, holds: Callable[[Fleet], bool]) -> Fleet:
+    async with asyncio.timeout(COME_BACK_S):
+        while True:
+            try:
+                if holds(seen := await fleet(stack)):
+                    return seen
+            except UnavailableError:  # it is being restarted
+                pass
+            await asyncio.sleep(LOOK_S)
+
+
+def pids(stack: Stack, *marks: str) -> list[int]:
+    """Processes of the run whose command line carries all marks."""
+    found = []
+    for entry in guard.processes(stack.token):
+        try:
+            command = Path(f"/proc/{entry.pid}/cmdline").read_text()
+        except OSError:
+            continue
+        if entry.marked and all(mark in command for mark in marks):
+            found.append(entry.pid)
+    return found
+
+
+def serving(count: int) -> Callable[[Fleet], bool]:
+    return lambda seen: sum(w.status.state is not WorkerState.DOWN for w in seen.workers) == count
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stack() -> AsyncIterator[Stack]:
+    async with Stack(StackConfig(model=MODEL, workers=2)) as running:
+        yield running
+
+
+async def test_both_workers_answer_and_are_named_by_their_rank(stack: Stack) -> None:
+    chunks = await answers(stack)
+    assert {chunk.stats.worker_id for chunk in chunks if chunk.stats} == {"worker-0", "worker-1"}
+
+
+async def test_workers_without_requests_are_lent(stack: Stack) -> None:
+    await until(stack, lambda seen: all(worker.status.epoch for worker in seen.workers))
+    assert len(await answers(stack)) == 8
+
+
+@pytest.mark.parametrize("name", ["coordinator", "cache", "tuner"])
+async def test_rollouts_go_on_without_a_service_and_it_comes_back(stack: Stack, name: str) -> None:
+    (pid,) = pids(stack, "\0serve\0", f"\0{name}\0")
+    os.kill(pid, signal.SIGKILL)
+    assert len(await answers(stack)) == 8
+    async with asyncio.timeout(COME_BACK_S):
+        while pids(stack, "\0serve\0", f"\0{name}\0") in ([], [pid]):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(LOOK_S)
+    await until(stack, serving(2))
+
+
+async def test_rollouts_go_on_without_a_trainer_and_it_comes_back(stack: Stack) -> None:
+    for pid in pids(stack, "\0serve\0trainer\0"):
+        os.kill(pid, signal.SIGKILL)
+    assert len(await answers(stack)) == 8
+    await until(stack, lambda seen: all(worker.status.trainer_ready for worker in seen.workers))
+
+
+async def test_a_worker_whose_engine_dies_is_replaced_under_its_name(stack: Stack) -> None:
+    before = {worker.hello.worker_id: worker.hello.address for worker in (await fleet(stack)).workers}
+    os.kill(pids(stack, "sglang::scheduler")[0], signal.SIGKILL)
+    assert len(await answers(stack)) == 8
+    await until(stack, serving(1))
+    after = await until(stack, serving(2))
+    assert {worker.hello.worker_id for worker in after.workers} == set(before)
+    assert len(await answers(stack)) == 8
