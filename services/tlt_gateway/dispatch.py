@@ -167,7 +167,7 @@ class Dispatch:
             ) from error
         if transcript.moves == self._max_moves:
             raise UnavailableError(
-                f"worker {link.name} was lost ({error.message}), the {transcript.moves + 1}th of this request"
+                f"worker {link.name} was lost ({error.message}) after the request had moved {transcript.moves} times"
             ) from error
         transcript.move()
         metrics.GATEWAY_MOVED_REQUESTS.inc()

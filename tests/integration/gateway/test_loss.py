@@ -103,7 +103,7 @@ async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair) -> N
     for fake in pair:
         fake.generate_error = EngineError("illegal memory access")
     async with start(*pair, max_moves=2) as client:
-        with pytest.raises(UnavailableError, match="the 3th of this request"):
+        with pytest.raises(UnavailableError, match="after the request had moved 2 times"):
             await client.generate([5], TWENTY)
 
 
