@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Never, Protocol
 
 from tlt_common.rpc.channel import connect
@@ -32,21 +33,19 @@ class Trainer:
 
 
 @asynccontextmanager
-async def beside(config: WorkerConfig) -> AsyncIterator[Trainer | None]:
+async def beside(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Trainer | None]:
     """Make the trainer of a worker, not yet started. None without a coordinator, which alone can lend the device."""
     if not (config.trainer.enabled and config.coordinator):
         yield None
         return
-    config.run_dir.mkdir(parents=True, exist_ok=True)
-    async with connect(f"unix:{config.run_dir / 'trainer.sock'}") as channel:
+    async with connect(f"unix:{run_dir / 'trainer.sock'}") as channel:
         limits = config.trainer
         link = TrainerClient(channel, start_s=limits.start_s, preempt_s=limits.preempt_s)
-        yield Trainer(link=link, process=TrainerProcess(command(settings_of(config))))
+        yield Trainer(link=link, process=TrainerProcess(command(settings_of(config, run_dir))))
 
 
-def settings_of(config: WorkerConfig) -> dict[str, str]:
+def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
     """What the trainer is told: what it shares with its worker, then what it is told on purpose."""
-    run_dir = config.run_dir
     return {
         "socket": str(run_dir / "trainer.sock"),
         "model": str(config.model),

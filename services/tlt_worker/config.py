@@ -77,8 +77,8 @@ class WorkerConfig(ServiceConfig):
     """Hidden states waiting for the cache; above this frames are dropped and counted."""
     trainer: TrainerSettings = TrainerSettings()
     """The spot trainer beside the engine."""
-    run_dir: Path = Path("/tmp/tlt-worker")  # noqa: S108 - short, since a unix socket's path has 107 characters
-    """Sockets and streamed weights; emptied at start."""
+    run_dir: Path | None = None
+    """Sockets and streamed weights. Short, since a socket's path has 107 characters. None: a temporary directory."""
     drafter_dir: Path | None = None
     """Where the trainer publishes drafters, readable by every worker; None: in run_dir."""
     checkpoint_dir: Path | None = None

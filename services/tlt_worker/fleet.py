@@ -25,6 +25,8 @@ class FleetSpec(Frozen):
     """Short: sockets and streamed weights of worker N go to `DIRECTORY/wN`."""
     logs: Path
     """Worker N and its children write to `worker-N.log`."""
+    port_file: Path | None = None
+    """Written once every replica serves. What it says is in the files of the replicas."""
 
     def config(self, rank: int, cores: frozenset[int]) -> WorkerConfig:
         """

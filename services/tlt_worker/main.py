@@ -1,11 +1,15 @@
 """`tlt serve worker`: one worker by itself. Serve's replicas use the same `live`."""
 
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Never
 
+from tlt_common.errors import ConfigError
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.server import Service, serving
 from tlt_common.telemetry.log import get_logger
@@ -52,11 +56,39 @@ def engine_of(config: WorkerConfig) -> Engine:
     )
 
 
+@contextmanager
+def furnished(run_dir: Path | None) -> Iterator[Path]:
+    """Make the directory of a run, without weights of an earlier one; None makes one that is removed afterwards."""
+    if run_dir is None:
+        with tempfile.TemporaryDirectory(prefix="tlt-worker-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+    else:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(run_dir / "weights", ignore_errors=True)
+        yield run_dir
+
+
+def check_free(listen: str) -> None:
+    """
+    Look for a taken port now, before half a minute of loading a model.
+
+    Raises:
+        ConfigError: Somebody listens there.
+    """
+    host, _, port = listen.rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except OSError as error:
+            raise ConfigError(f"listen: {listen} is taken; choose another or 0", field="listen") from error
+
+
 async def live(
     config: WorkerConfig,
     engine: Engine,
     *,
-    trainer: Callable[[WorkerConfig], AbstractAsyncContextManager[Trainer | None]] = beside,
+    trainer: Callable[[WorkerConfig, Path], AbstractAsyncContextManager[Trainer | None]] = beside,
     on_serving: Callable[[str], None] = lambda _address: None,
 ) -> Never:
     """
@@ -68,13 +100,14 @@ async def live(
         ConfigError: The address is taken, or the checkpoint is not supported.
         EngineError: The engine did not start, or died.
     """
-    spool_dir = config.run_dir / "weights"
-    shutil.rmtree(spool_dir, ignore_errors=True)
+    check_free(config.listen)
     async with AsyncExitStack() as parts:
+        run_dir = parts.enter_context(furnished(config.run_dir))
         parts.push_async_callback(engine.aclose)
         info = await engine.start()
         log.info("engine_started", kernels=info.device, model=info.model, max_running=info.max_running)
-        worker = Worker(config, engine, info, trainer=await parts.enter_async_context(trainer(config)))
+        beside_it = await parts.enter_async_context(trainer(config, run_dir))
+        worker = Worker(config, engine, info, run_dir / "weights", trainer=beside_it)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, WorkerServicer(worker)))
         parts.callback(worker.weights.close)
         server = await parts.enter_async_context(serving(config.listen, service))

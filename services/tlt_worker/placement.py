@@ -19,13 +19,10 @@ from ray import serve
 
 from tlt_common.errors import EngineError
 from tlt_common.rpc.app import exposed
-from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
 from tlt_worker.fleet import FleetSpec
 from tlt_worker.main import engine_of, live
-
-log = get_logger(__name__)
 
 NAME = "workers"
 HEALTH_EVERY_S = 1.0
@@ -122,7 +119,8 @@ def run(spec: FleetSpec) -> Never:
         )
         serve.start(proxy_location="Disabled")
         serve.run(application(spec), name=NAME, route_prefix=None)
-        log.info("workers_serve", replicas=spec.replicas)
+        if spec.port_file:
+            spec.port_file.write_text("{}")
         while True:
             signal.pause()
     finally:

@@ -1,8 +1,11 @@
 """The spot trainer's process: started by entry-point name, restarted when it dies, never left behind."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Never
 
 from tlt_common.aio import backoff
@@ -34,7 +37,7 @@ class TrainerProcess:
     def kill(self) -> None:
         """End the process now; it is started again."""
         if self._process is not None:
-            self._process.kill()
+            send(self._process, signal.SIGKILL)
 
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
         """Keep a process alive until cancelled, then end it. `on_exit` is called whenever it died by itself."""
@@ -61,12 +64,21 @@ class TrainerProcess:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
+    send(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(STOP_S):
             await process.wait()
     except TimeoutError:
-        process.kill()
+        send(process, signal.SIGKILL)
         await process.wait()
+
+
+def send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """
+    Send a signal to a process that has not ended.
+
+    Not by `process.kill()`: that looks for the exit status first, and takes it away from asyncio's own watcher.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)

@@ -32,6 +32,7 @@ class Worker:
     The parts of one worker around a started engine.
 
     Args:
+        spool_dir: Where streamed weights go.
         trainer: The spot trainer beside the engine; None: there is none, and no lease is taken.
     """
 
@@ -40,6 +41,7 @@ class Worker:
         config: WorkerConfig,
         engine: Engine,
         info: EngineInfo,
+        spool_dir: Path,
         *,
         trainer: Trainer | None = None,
     ) -> None:
@@ -52,7 +54,7 @@ class Worker:
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
         self.weights = Weights(
-            engine, self.changes, self.activity, self.make_way, model=config.model, spool_dir=config.run_dir / "weights"
+            engine, self.changes, self.activity, self.make_way, model=config.model, spool_dir=spool_dir
         )
         self.drafters = Drafters(engine, self.changes, self.activity, loaded=DrafterVersion(1 if config.drafter else 0))
         self.generation = Generation(

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tlt_common.errors import ConfigError
 
@@ -13,6 +14,7 @@ HOST = "127.0.0.1"
 PORT = 7700
 """Where the rollout endpoint is unless told otherwise, so that `tlt status` finds the coordinator next to it."""
 MOST_PORT = 2**16 - 3
+REDIS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,7 @@ def check(config: StackConfig) -> None:
     _check_model(config.model)
     if config.drafter is not None and not any(config.drafter.glob("*.safetensors")):
         raise ConfigError(f"--drafter: {config.drafter} holds no *.safetensors", field="drafter")
-    if config.redis != "embedded" and not config.redis.startswith(("redis://", "rediss://", "unix://")):
-        raise ConfigError(f"--redis is {config.redis!r}; accepted: embedded, or a redis:// URL", field="redis")
+    _check_redis(config.redis)
     if not 0 <= config.port <= MOST_PORT:
         raise ConfigError(f"--port is {config.port}; accepted: 0 to {MOST_PORT}", field="port")
     for port in config.ports:
@@ -81,6 +82,20 @@ def _check_model(model: Path) -> None:
         raise ConfigError(
             f"--model: {model} holds no *.safetensors; accepted: a Hugging Face checkpoint", field="model"
         )
+
+
+def _check_redis(redis: str) -> None:
+    if redis == "embedded":
+        return
+    url = urlsplit(redis)
+    if url.scheme not in {"redis", "rediss"} or not url.hostname:
+        raise ConfigError(f"--redis is {redis!r}; accepted: embedded, or redis://host:port", field="redis")
+    address = (url.hostname, url.port or 6379)
+    try:
+        socket.create_connection(address, timeout=REDIS_S).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(f"--redis: nobody answers at {address[0]}:{address[1]}: {reason}", field="redis") from error
 
 
 def _check_port(port: int) -> None:

@@ -3,7 +3,7 @@ A tiny process that outlives the run by a moment: when its owner lets go of the 
 
 Run as `python -m tlt_lab.up.guard TOKEN DIRECTORY`. It reads its standard input to the end, kills every process that
 carries the token in its environment together with what those started, removes the directory and prints the names
-of those processes as JSON. Only the standard library is imported: it costs 10 MB while the suite runs.
+of those processes as JSON. Almost only the standard library is imported: it costs 10 MB while the suite runs.
 """
 
 import json
@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tlt_worker.engine.guard import shared_memory
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - marks our processes, opens nothing
 GRACE_S = 3.0
@@ -78,12 +80,16 @@ def sweep(token: str, *, grace_s: float) -> list[str]:
     while doomed(processes(token), os.getpid()) and time.monotonic() < patient_s:
         time.sleep(0.05)
     deadline_s = time.monotonic() + SWEEP_S
+    leaked: set[Path] = set()
     while (victims := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
+        leaked |= {path for pid in victims for path in shared_memory(pid)}
         for pid in victims:
             with suppress(OSError):  # it ended meanwhile
                 killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+    for path in leaked:
+        path.unlink(missing_ok=True)
     return sorted(killed.values())
 
 

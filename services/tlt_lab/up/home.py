@@ -66,7 +66,7 @@ async def guarded(data: Path | None) -> AsyncIterator[Home]:
     directory = Path(tempfile.mkdtemp(prefix="tlt-", dir="/tmp"))
     try:
         watcher = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-S", "-E", guard.__file__, token, str(directory)),
+            *(sys.executable, "-m", "tlt_lab.up.guard", token, str(directory)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,

@@ -87,8 +87,8 @@ def summary(fleet: Fleet) -> dict[str, Any]:
 
 def picture(fleet: Fleet) -> Group:
     """The fleet as a table and one line below it."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("worker", "state", "running", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer"):
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in ("worker", "state", "run", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer"):
         table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
     for account in fleet.workers:
         table.add_row(*row(account))

@@ -21,6 +21,8 @@ TOKEN_VARIABLE = "TLT_GUARD_TOKEN"  # noqa: S105 - the name of a variable, not a
 SETTLE_S = 5.0
 """Longest wait for killed processes to be gone; a process between fork and exec may show up late."""
 
+SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - where POSIX puts it
+
 _POLL_S = 0.05
 
 
@@ -41,16 +43,30 @@ def marked(token: str) -> list[int]:
     return found
 
 
+def shared_memory(pid: int) -> set[Path]:
+    """Return the files of shared memory a process has mapped: a killed process leaves them in the machine's memory."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError:
+        return set()  # it ended
+    paths = {line.split(maxsplit=5)[-1] for line in lines if SHARED_MEMORY in line}
+    return {Path(path) for path in paths if path.startswith(SHARED_MEMORY) and not path.endswith(" (deleted)")}
+
+
 def kill_marked(token: str) -> None:
-    """SIGKILL every process marked with `token`, and wait until none is left or `SETTLE_S` have passed."""
+    """SIGKILL every process marked with `token`, wait until none is left or `SETTLE_S` have passed, and tidy up."""
     give_up_s = time.monotonic() + SETTLE_S
+    leaked: set[Path] = set()
     while (left := marked(token)) and time.monotonic() < give_up_s:
+        leaked |= {path for pid in left for path in shared_memory(pid)}
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         time.sleep(_POLL_S)
+    for path in leaked:
+        path.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)

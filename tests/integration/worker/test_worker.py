@@ -61,7 +61,7 @@ class Bench:
             await wire.Stub(self.channel).CommitWeights(wire.pb.CommitWeightsRequest(policy_version=version))
 
     @asynccontextmanager
-    async def beside(self, _config: WorkerConfig) -> AsyncIterator[Trainer]:
+    async def beside(self, _config: WorkerConfig, _run_dir: Path) -> AsyncIterator[Trainer]:
         yield Trainer(link=self.trainer, process=self.trainer)
 
 

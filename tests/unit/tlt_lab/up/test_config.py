@@ -19,7 +19,9 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_good_configuration_passes(model: Path) -> None:
-    check(StackConfig(model=model, redis="redis://127.0.0.1:6379/0", cores_per_worker=1))
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        port = redis.getsockname()[1]
+        check(StackConfig(model=model, redis=f"redis://127.0.0.1:{port}/0", cores_per_worker=1))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,8 @@ def test_a_good_configuration_passes(model: Path) -> None:
         ({"workers": 0}, "workers", "1 or more"),
         ({"cores_per_worker": 0}, "cores_per_worker", "accepted: 1 to"),
         ({"cores_per_worker": 10_000}, "cores_per_worker", "accepted: 1 to"),
-        ({"redis": "localhost"}, "redis", "redis:// URL"),
+        ({"redis": "localhost"}, "redis", "redis://host:port"),
+        ({"redis": "redis://127.0.0.1:1"}, "redis", "nobody answers at 127.0.0.1:1"),
         ({"port": -1}, "port", "0 to"),
         ({"port": 70_000}, "port", "0 to"),
         ({"drafter": Path("/nowhere")}, "drafter", "safetensors"),

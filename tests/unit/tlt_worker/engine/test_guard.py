@@ -78,3 +78,34 @@ def test_guards_do_not_know_each_other() -> None:
     assert child.poll() is None
     one.close()
     child.wait(timeout=DEADLINE_S)
+
+
+def test_shared_memory_of_the_killed_is_removed_and_that_of_others_stays() -> None:
+    # Nothing of Python's own: its resource tracker would tidy up behind us.
+    program = """
+        import mmap, os, sys, time
+        with open(sys.argv[1], "w+b") as file:
+            file.truncate(4096)
+            kept = mmap.mmap(file.fileno(), 4096)
+        print("mapped", flush=True)
+        time.sleep(600)
+    """
+    path, other = Path(f"/dev/shm/tlt-test-{os.getpid()}"), Path(f"/dev/shm/tlt-other-{os.getpid()}")  # noqa: S108
+    other.touch()
+    owner = Guard()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), str(path)],
+            env={**os.environ, **owner.variables},
+            stdout=subprocess.PIPE,
+        ) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            assert path.exists()
+            owner.close()
+        assert not path.exists()
+        assert other.exists()
+    finally:
+        owner.close()
+        other.unlink()
+        path.unlink(missing_ok=True)
