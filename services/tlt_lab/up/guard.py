@@ -20,8 +20,8 @@ from pathlib import Path
 from tlt_worker.engine.guard import shared_memory
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - marks our processes, opens nothing
-GRACE_S = 3.0
-"""For processes on their way out, when the owner says goodbye. Ray's agents notice its end only after a while."""
+GRACE_S = 1.0
+"""For processes on their way out, when the owner says goodbye."""
 SWEEP_S = 10.0
 """A killed process that is still there after so long hangs in the kernel; there is nothing more to do."""
 
