@@ -1,9 +1,10 @@
 """
 A tiny process that outlives the run by a moment: when its owner lets go of the pipe, or dies, everything goes.
 
-Run as `python -m tlt_lab.up.guard TOKEN DIRECTORY`. It reads its standard input to the end, kills every process that
-carries the token in its environment together with what those started, removes the directory and prints the names
-of those processes as JSON. Almost only the standard library is imported: it costs 10 MB while the suite runs.
+Run as `python -m tlt_lab.up.guard TOKEN DIRECTORY`. A byte on its standard input says that the run is about to end, the
+end of the input that the owner is gone, one way or the other. The guard then kills every process that carries the token
+in its environment, with what those started, removes their shared memory and the directory, and prints the names of the
+killed as JSON. Almost only the standard library is imported: it costs 10 MB while the suite runs.
 """
 
 import json
@@ -17,11 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tlt_worker.engine.guard import shared_memory
+from tlt_worker.engine.guard import shared_memory, tidies_up
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - marks our processes, opens nothing
 GRACE_S = 1.0
 """For processes on their way out, when the owner says goodbye."""
+LOOK_S = 0.05
 SWEEP_S = 10.0
 """A killed process that is still there after so long hangs in the kernel; there is nothing more to do."""
 
@@ -73,23 +75,25 @@ def processes(token: str) -> list[ProcessEntry]:
     return entries
 
 
+def mapped(token: str) -> set[Path]:
+    """Shared memory of all processes of the run."""
+    return {path for pid in doomed(processes(token), os.getpid()) for path in shared_memory(pid)}
+
+
 def sweep(token: str, *, grace_s: float) -> list[str]:
     """Kill whoever is left after `grace_s`, until nobody is; return the names of those who were killed."""
     killed: dict[int, str] = {}
     patient_s = time.monotonic() + grace_s
     while doomed(processes(token), os.getpid()) and time.monotonic() < patient_s:
-        time.sleep(0.05)
+        time.sleep(LOOK_S)
     deadline_s = time.monotonic() + SWEEP_S
-    leaked: set[Path] = set()
-    while (victims := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
-        leaked |= {path for pid in victims for path in shared_memory(pid)}
+    while (left := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
+        victims = [pid for pid in left if not tidies_up(pid)]
         for pid in victims:
             with suppress(OSError):  # it ended meanwhile
                 killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-    for path in leaked:
-        path.unlink(missing_ok=True)
+        time.sleep(LOOK_S)
     return sorted(killed.values())
 
 
@@ -97,8 +101,13 @@ def main(token: str, directory: str) -> int:
     """Wait for the owner to let go, then clean up."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    parting = sys.stdin.buffer.read()
-    killed = sweep(token, grace_s=GRACE_S if parting else 0.0)
+    told = os.read(0, 1)
+    # Taken before anybody ends: Ray kills what would tidy up behind a process that ends in order.
+    shared = mapped(token)
+    sys.stdin.buffer.read()
+    killed = sweep(token, grace_s=GRACE_S if told else 0.0)
+    for path in shared:
+        path.unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
     with suppress(BrokenPipeError):  # nobody reads it when the owner was killed
         os.write(1, json.dumps(killed).encode())

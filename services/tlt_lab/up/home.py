@@ -6,9 +6,10 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tlt_common.telemetry.log import get_logger
@@ -34,6 +35,8 @@ class Home:
     """Checkpoints and drafters; in `directory` unless somebody wants to keep them."""
     token: str
     """Marks every process of the run."""
+    leave: Callable[[], None]
+    """Tells the guard that the run is about to end in order. To be called once, before anybody is stopped."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -75,13 +78,14 @@ async def guarded(data: Path | None) -> AsyncIterator[Home]:
         shutil.rmtree(directory)
         raise
     try:
-        yield _furnished(directory, data, token)
+        assert watcher.stdin is not None  # noqa: S101 - it is a pipe
+        yield _furnished(directory, data, token, leave=partial(watcher.stdin.write, b"."))
     finally:
         await asyncio.shield(_clear(watcher))
 
 
-def _furnished(directory: Path, data: Path | None, token: str) -> Home:
-    home = Home(directory=directory, data=data.resolve() if data else directory / "data", token=token)
+def _furnished(directory: Path, data: Path | None, token: str, *, leave: Callable[[], None]) -> Home:
+    home = Home(directory=directory, data=data.resolve() if data else directory / "data", token=token, leave=leave)
     for folder in (directory / "tmp", home.logs, home.addresses("any").parent):
         folder.mkdir(parents=True, exist_ok=True)
     return home
@@ -89,7 +93,7 @@ def _furnished(directory: Path, data: Path | None, token: str) -> Home:
 
 async def _clear(watcher: asyncio.subprocess.Process) -> None:
     async with asyncio.timeout(CLEAR_S):
-        killed, _ = await watcher.communicate(b"goodbye")
+        killed, _ = await watcher.communicate(b"")
     # Ray's agents notice only after seconds that their Ray has ended; they are not waited for.
     if names := [name for name in json.loads(killed) if not name.startswith("ray::")]:
         log.warning("processes_left_behind", killed=names)

@@ -82,6 +82,7 @@ class Stack:
                     await self._start(home, owners, running)
                     yield
                 finally:
+                    home.leave()
                     await _stop(running)
         except BaseExceptionGroup as group:
             raise _first(group) from None

@@ -45,19 +45,33 @@ def marked(token: str) -> list[int]:
 
 def shared_memory(pid: int) -> set[Path]:
     """Return the files of shared memory a process has mapped: a killed process leaves them in the machine's memory."""
+    # By inode: a semaphore is mapped under the name it had before it got its own.
     try:
+        files = {entry.inode(): Path(entry.path) for entry in os.scandir(SHARED_MEMORY)}
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except OSError:
         return set()  # it ended
-    paths = {line.split(maxsplit=5)[-1] for line in lines if SHARED_MEMORY in line}
-    return {Path(path) for path in paths if path.startswith(SHARED_MEMORY) and not path.endswith(" (deleted)")}
+    inodes = {int(line.split(maxsplit=5)[4]) for line in lines if f" {SHARED_MEMORY}" in line}
+    return {files[inode] for inode in inodes & files.keys()}
+
+
+def tidies_up(pid: int) -> bool:
+    """Tell Python's resource trackers: they end by themselves after those they serve, and remove what those left."""
+    try:
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False  # it ended
 
 
 def kill_marked(token: str) -> None:
-    """SIGKILL every process marked with `token`, wait until none is left or `SETTLE_S` have passed, and tidy up."""
+    """
+    SIGKILL every process marked with `token`, wait until none is left or `SETTLE_S` have passed, and tidy up.
+
+    Resource trackers are left to end by themselves.
+    """
     give_up_s = time.monotonic() + SETTLE_S
     leaked: set[Path] = set()
-    while (left := marked(token)) and time.monotonic() < give_up_s:
+    while (left := [pid for pid in marked(token) if not tidies_up(pid)]) and time.monotonic() < give_up_s:
         leaked |= {path for pid in left for path in shared_memory(pid)}
         for pid in left:
             try:
