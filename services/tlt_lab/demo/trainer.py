@@ -100,7 +100,9 @@ def deep_image(state: Mapping[str, Any]) -> dict[str, Any]:
     return deepen_state(state, from_layers=LAYERS, to_layers=SERVED_LAYERS)
 
 
-def rewards(*, completions: list[str], completion_ids: list[list[int]], problem: list[str], cap: list[int], **_: Any) -> list[float]:
+def rewards(
+    *, completions: list[str], completion_ids: list[list[int]], problem: list[str], cap: list[int], **_: Any
+) -> list[float | None]:
     """TRL's reward function: correctness minus a penalty for length."""
     asked = [Problem(numbers=tuple(entry["numbers"]), target=entry["target"]) for entry in map(json.loads, problem)]
     return [

@@ -1,0 +1,63 @@
+# Two commands do all on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: install demo demo-quick test unit integration engine stack check fmt lint types imports proto proto-check bench clean
+
+install: $(STAMP)  ## everything, into .venv
+
+$(STAMP): pyproject.toml deploy/constraints.txt
+	@command -v uv >/dev/null || $(PYTHON) -m pip install -q uv
+	test -x $(BIN)/python || uv venv -q --python $(PYTHON) $(VENV)
+	uv pip install -q --python $(BIN)/python -c deploy/constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install  ## the main job, with a report (about 13 minutes)
+	$(BIN)/tlt demo
+
+demo-quick: install  ## the same in under 4 minutes
+	$(BIN)/tlt demo --quick
+
+test: check unit integration engine  ## all tests but those that start the whole suite
+
+unit: install
+	$(BIN)/pytest tests/unit tests/wire tests/contract tests/test_house.py
+
+integration: install
+	$(BIN)/pytest tests/integration -m "not stack"
+
+engine: install  ## the real SGLang engine
+	$(BIN)/pytest tests/engine
+
+stack: install  ## the whole suite, started, killed and restarted
+	$(BIN)/pytest tests/integration -m stack
+
+check: lint types imports proto-check
+
+fmt: install
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: install
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/buf lint proto
+
+types: install
+	$(BIN)/mypy
+
+imports: install
+	$(BIN)/lint-imports
+
+proto: install  ## stubs from proto/, in an environment of their own
+	uv run -q --no-project --python $(PYTHON) --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
+
+proto-check: proto
+	git diff --exit-code --stat -- tlt_common/_generated
+
+bench: install
+	$(BIN)/tlt bench rollout --json -
+
+clean:
+	rm -rf $(VENV) dist reports .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
