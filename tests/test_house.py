@@ -1,0 +1,60 @@
+"""What keeps the house in order: sizes, names, virtual time."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("tlt_common", "services", "tests", "proto")
+LONGEST_FILE = 400
+FORBIDDEN_NAMES = {"utils.py", "helpers.py", "manager.py", "misc.py"}
+
+
+def files() -> Iterator[Path]:
+    for source in SOURCES:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            if "_generated" not in path.parts:
+                yield path
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_short_and_named_for_what_it_holds(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+    assert path.name not in FORBIDDEN_NAMES
+
+
+def test_every_metric_is_declared_once_and_all_names_carry_the_prefix() -> None:
+    text = (ROOT / "tlt_common/telemetry/metrics.py").read_text()
+    names = re.findall(r'(?:Counter|Gauge|Histogram)\("([^"]+)"', text)
+    assert names
+    assert all(name.startswith("tlt_") for name in names)
+    assert len(names) == len(set(names))
+
+
+def test_metrics_are_declared_nowhere_else() -> None:
+    for path in files():
+        if path.name != "metrics.py" and "tests" not in path.parts:
+            assert "from prometheus_client import Counter" not in path.read_text(), path
+
+
+def test_services_use_only_metrics_that_exist() -> None:
+    from tlt_common.telemetry import metrics
+
+    for path in files():
+        if "services" in path.parts:
+            for name in re.findall(r"\bmetrics\.([A-Z][A-Z_]+)\b", path.read_text()):
+                assert hasattr(metrics, name), f"{path}: {name}"
+
+
+def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None:
+    allowed = {"interceptor.py", "changes.py"}
+    for path in files():
+        if path.name in allowed or "engine" in path.parts or "tests" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler):
+                names = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {""}
+                assert not names & {"", "Exception"}, f"{path}:{node.lineno}"

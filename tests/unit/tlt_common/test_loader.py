@@ -1,0 +1,69 @@
+"""Where a configuration comes from, and how it says no."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.config.explain import explain
+from tlt_common.config.loader import load
+from tlt_common.errors import ConfigError
+
+
+class Inner(Frozen):
+    """Nested."""
+
+    size: int = Field(1, ge=1)
+    """How large."""
+
+
+class ExampleConfig(ServiceConfig):
+    """An example."""
+
+    name: str = "x"
+    """What it is called."""
+    inner: Inner = Inner()
+    """Nested."""
+
+
+def loaded(*settings: str, file: Path | None = None, environment: dict[str, str] | None = None) -> ExampleConfig:
+    return load(ExampleConfig, "example", file=file, environment=environment or {}, settings=settings)
+
+
+def test_settings_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("name: file\ninner: {size: 2}\nlog_level: debug\n")
+    config = loaded("name=setting", file=file, environment={"TLT_EXAMPLE_NAME": "e", "TLT_EXAMPLE_INNER__SIZE": "3"})
+    assert (config.name, config.inner.size, config.log_level) == ("setting", 3, "debug")
+
+
+def test_text_stays_text_even_if_it_looks_like_a_number() -> None:
+    assert loaded("name=7").name == "7"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("nope=1", "unknown key 'nope'; accepted: "),
+        ("inner.nope=1", "unknown key 'inner.nope'"),
+        ("inner.size=0", "inner.size is 0: Input should be greater than or equal to 1"),
+        ("name", "accepted: key=value"),
+        ("listen=nowhere", "listen is 'nowhere'"),
+    ],
+)
+def test_what_is_wrong_is_named(setting: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(setting)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        loaded(file=tmp_path / "none.yaml")
+
+
+def test_every_key_is_explained() -> None:
+    lines = list(explain(ExampleConfig))
+    assert "inner.size: int = 1" in lines
+    assert "    How large." in lines
