@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - methods have the names of the protocol
 """The services a worker talks to, each as a recorder behind a real server that can go away and come back."""
 
 import asyncio

@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - methods have the names of the protocol
 """A worker that follows a script, behind a real gRPC server."""
 
 import asyncio

@@ -1,5 +1,7 @@
 """Every error of the tree survives the wire with class, message and field."""
 
+from typing import Any
+
 import pytest
 
 from tlt_common import errors
@@ -14,15 +16,27 @@ def tree(kind: type[errors.TltError] = errors.TltError) -> list[type[errors.TltE
 
 
 class Refusing(wire.Servicer):
+    """Fails every call with the same error."""
+
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    async def GetServerInfo(self, request, context):  # noqa: N802
+    async def GetServerInfo(self, request: Any, context: Any) -> Any:
         raise self.error
 
-    async def Generate(self, request, context):  # noqa: N802
+    async def Generate(self, request: Any, context: Any) -> Any:
         raise self.error
         yield
+
+    async def GenerateBatch(self, request: Any, context: Any) -> Any:
+        raise self.error
+        yield
+
+    async def Abort(self, request: Any, context: Any) -> Any:
+        raise self.error
+
+    async def UpdateWeights(self, request: Any, context: Any) -> Any:
+        raise self.error
 
 
 async def raised_by(error: Exception, *, streaming: bool) -> Exception:
@@ -34,7 +48,7 @@ async def raised_by(error: Exception, *, streaming: bool) -> Exception:
         return caught.value
 
 
-async def called(stub, *, streaming: bool) -> None:
+async def called(stub: Any, *, streaming: bool) -> None:
     with translated():
         if streaming:
             async for _ in stub.Generate(wire.pb.GenerateRequest()):

@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - methods have the names of the protocol
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial

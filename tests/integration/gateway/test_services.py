@@ -35,7 +35,7 @@ async def working(
     name: str, engine: FakeEngine, trainer: FakeTrainer, coordinator: str, run_dir: Path
 ) -> AsyncIterator[None]:
     @asynccontextmanager
-    async def beside(_config: WorkerConfig) -> AsyncIterator[Trainer]:
+    async def beside(_config: WorkerConfig, _directory: Path) -> AsyncIterator[Trainer]:
         yield Trainer(link=trainer, process=trainer)
 
     config = WorkerConfig(model=Path("/model"), worker_id=name, coordinator=coordinator, run_dir=run_dir)

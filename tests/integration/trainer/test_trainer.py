@@ -53,7 +53,7 @@ class ScriptedCoordinator(coordinator.Servicer):
         async with asyncio.timeout(WAIT_S), self.changed:
             await self.changed.wait_for(lambda: {Path(wish.uri).parent.name for wish in self.history} >= set(workers))
 
-    async def GetFleet(self, request: Any, context: Any) -> coordinator.pb.GetFleetResponse:  # noqa: N802
+    async def GetFleet(self, request: Any, context: Any) -> coordinator.pb.GetFleetResponse:
         fleet = Fleet(
             workers=(),
             queued=0,
@@ -64,7 +64,7 @@ class ScriptedCoordinator(coordinator.Servicer):
         )
         return coordinator.fleet_to_pb(fleet)
 
-    async def PublishDrafter(  # noqa: N802
+    async def PublishDrafter(
         self, request: coordinator.pb.PublishDrafterRequest, context: Any
     ) -> coordinator.pb.PublishDrafterResponse:
         if request.base_version != len(self.history):
