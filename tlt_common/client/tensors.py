@@ -9,13 +9,14 @@ from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import InvalidRequestError
 
 _TORCH_DTYPES = {"torch.bfloat16": "BF16", "torch.float16": "F16", "torch.float32": "F32"}
+TIED_HEAD = "lm_head.weight"
 _NUMPY_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
 
 def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
     """
-    Cut torch tensors (any device) or numpy arrays into pieces. A tensor stored once under two names, as tied
-    embeddings are, is sent once, under the first.
+    Cut torch tensors (any device) or numpy arrays into pieces. An output head that is tied to the embedding is left
+    out, as checkpoints on disk leave it out; other tensors that share memory are sent each under its name.
 
     Raises:
         InvalidRequestError: A value is neither, or of another type than bfloat16, float16 or float32.
@@ -24,7 +25,7 @@ def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
     for name, value in state_dict.items():
         if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
             identity = (value.data_ptr(), tuple(value.shape), tuple(value.stride()))
-            if value.numel() and identity in seen:
+            if name == TIED_HEAD and value.numel() and identity in seen:
                 continue
             seen.add(identity)
             yield from pieces(name, _dtype(name, str(value.dtype), _TORCH_DTYPES), tuple(value.shape), _torch(value))

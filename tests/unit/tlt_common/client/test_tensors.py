@@ -47,10 +47,12 @@ def test_large_tensors_are_cut() -> None:
     ]
 
 
-def test_tied_tensors_are_sent_once_under_the_first_name() -> None:
+def test_a_tied_head_is_left_out_and_nothing_else_that_shares_memory() -> None:
     embedding = torch.ones(4, 2)
-    state = {"embed": embedding, "head": embedding, "other": embedding.T, "copy": embedding.clone()}
-    assert [chunk.name for chunk in stream(state)] == ["embed", "other", "copy"]
+    tied = {"model.embed_tokens.weight": embedding, "twin": embedding, "lm_head.weight": embedding}
+    assert [chunk.name for chunk in stream(tied)] == ["model.embed_tokens.weight", "twin"]
+    own = {"model.embed_tokens.weight": embedding, "lm_head.weight": embedding.clone()}
+    assert [chunk.name for chunk in stream(own)] == list(own)
 
 
 @pytest.mark.parametrize(
