@@ -177,11 +177,27 @@ class Bandit:
         self._rewards.setdefault(key, RewardWindow(capacity)).add(value)
         self._tallies.setdefault(key, _Tally(capacity)).add(accepted, elapsed_s)
 
-    def forget(self) -> None:
-        """Drop all rewards, unreported ones too: drafter or policy moved, and they say nothing of the new ones."""
-        self._rewards.clear()
-        self._priors.clear()
-        self._tallies.clear()
+    def drafter_changed(self) -> None:
+        """
+        Try the drafting arms anew: what they earned with the drafter before says nothing.
+
+        Off does not draft, and keeps what it knows.
+        """
+        self._restart({})
+
+    def policy_changed(self) -> None:
+        """
+        Judge the drafting arms by what they earned so far until they have rounds of their own again.
+
+        The drafter fits the new weights a little worse, seldom so much that every arm has to be tried again.
+        """
+        own = {key: window.median() for key, window in self._rewards.items() if len(window) >= TRIAL_ROUNDS}
+        self._restart({**self._priors, **own})
+
+    def _restart(self, priors: Mapping[tuple[str, int], float]) -> None:
+        self._rewards = {key: window for key, window in self._rewards.items() if key[0] == OFF.name}
+        self._priors = dict(priors)
+        self._tallies.clear()  # would be reported as earned with what is there now
         self._rounds_left = 0
 
     def merge(self, posterior: Posterior) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tlt_lab.demo.record import Run, Step
+from tlt_lab.demo.record import Run, Side, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class Figure:
 def figures(run: Run) -> dict[str, Figure]:
     """
     All figures by name. Steps that began before the first drafter was there show what a cold start costs; they are in
-    the `_all` figures and not in the plain ones.
+    the `_all` figures and not in the others. Plain ones are medians over steps; `_total` ones are ratios of sums, what
+    all steps with a drafter took together.
     """
     warm = [step for step in run.steps if _had_drafter(run, step)]
     found: dict[str, Figure] = {}
@@ -30,6 +31,9 @@ def figures(run: Run) -> dict[str, Figure]:
         )
         found |= _over(steps, f"tail_speedup{suffix}", _tail_ratio)
         found |= _over(steps, f"token_rate_speedup{suffix}", _token_rate_ratio)
+    if warm:
+        found["step_speedup_total"] = _single(_ratio_of_sums(warm, Step.step_s))
+        found["tail_speedup_total"] = _single(_ratio_of_sums(warm, lambda step, side: step.side(side).tail_s))
     accepted = [step.side("on").accept_length for step in run.steps]
     after = [step.side("on").accept_length for step in warm]
     if after:
@@ -72,6 +76,11 @@ def _tail_ratio(step: Step) -> float:
 def _token_rate_ratio(step: Step) -> float:
     on, off = step.side("on"), step.side("off")
     return (on.tokens / on.seconds) / (off.tokens / off.seconds)
+
+
+def _ratio_of_sums(steps: Sequence[Step], seconds: Callable[[Step, Side], float]) -> float:
+    off_s, on_s = (sum(seconds(step, side) for step in steps) for side in ("off", "on"))
+    return off_s / max(1e-3, on_s)
 
 
 def _over(

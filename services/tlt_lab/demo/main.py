@@ -30,7 +30,7 @@ def main(*, quick: bool, out: Path) -> None:
 
 def recorded(settings: DemoSettings, out: Path, watcher: Watcher) -> Run:
     """
-    Run and return the record; logs stay in `out`/logs when something failed.
+    Run, leave run.json in `out`, and return what it holds; logs stay in `out`/logs when something failed.
 
     Raises:
         typer.Exit: It failed, which was said in one line, or was interrupted.
@@ -51,6 +51,7 @@ def recorded(settings: DemoSettings, out: Path, watcher: Watcher) -> Run:
             raise typer.Exit(1) from None
         if not found:
             raise typer.Exit(128 + (signal_number or 0))
+    found[0].save(out / "run.json")
     return found[0]
 
 

@@ -1,11 +1,13 @@
 """A demo run from nothing to its record: the suite, the external trainer, the comparison."""
 
 import asyncio
+import json
 import os
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from tlt_common.client import Client, SamplingParams, Speculation
@@ -20,8 +22,9 @@ from tlt_lab.demo.settings import DemoSettings
 from tlt_lab.demo.vocabulary import prompt_ids
 from tlt_lab.up.config import StackConfig
 from tlt_lab.up.stack import Stack
+from tlt_lab.up.status import fleets
 
-LOOK_EVERY_S = 0.5
+LOOK_AGAIN_S = 5.0
 GREEDY_TOKENS = 256
 STOP_S = 10.0
 LINE_BYTES = 16 * 2**20
@@ -38,7 +41,7 @@ class Watcher:
         """The trainer told something."""
 
     def fleet(self, fleet: Fleet) -> None:
-        """The coordinator's view, twice a second."""
+        """The coordinator's view, once a second."""
 
 
 async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
@@ -94,14 +97,14 @@ async def _deepen(out: Path) -> None:
 
 async def _train(settings: DemoSettings, stack: Stack, directory: Path, watcher: Watcher) -> list[Step]:
     """Run the trainer's program until it ends; return its steps."""
-    command = [sys.executable, "-m", "tlt_lab.demo.trainer", stack.endpoint, stack.coordinator]
+    wanted = json.dumps(asdict(settings))
+    command = [sys.executable, "-m", "tlt_lab.demo.trainer", stack.endpoint, stack.coordinator, wanted]
     log_file = directory / "trainer.log"
     watcher.say("starting the external trainer (TRL GRPO)")
     async with AsyncExitStack() as parts:
         log = parts.enter_context(log_file.open("wb"))
         process = await asyncio.create_subprocess_exec(
             *command,
-            _as_json(settings),
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             limit=LINE_BYTES,
@@ -137,10 +140,11 @@ async def _follow(process: asyncio.subprocess.Process, on_event: Callable[[Event
 async def _look(coordinator: str, watcher: Watcher) -> None:
     while True:
         try:
-            watcher.fleet(await fleet_at(coordinator))
+            async for fleet in fleets(coordinator, once=False):
+                watcher.fleet(fleet)
         except UnavailableError:
             watcher.say("the coordinator does not answer; rollouts go on")
-        await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -187,10 +191,3 @@ def _intervals(fleet: Fleet, until_unix_s: float) -> tuple[Interval, ...]:
                 )
             )
     return tuple(found)
-
-
-def _as_json(settings: DemoSettings) -> str:
-    import json
-    from dataclasses import asdict
-
-    return json.dumps(asdict(settings))

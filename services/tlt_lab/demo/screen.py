@@ -38,7 +38,6 @@ class Screen(Watcher):
         self._settings = settings
         self._doing = "starting"
         self._fleet: Fleet | None = None
-        self._steps: list[Table] = []
         self._rows: list[tuple[str, ...]] = []
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._view, transient=True)
 

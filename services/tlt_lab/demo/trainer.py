@@ -137,8 +137,11 @@ def arguments(settings: DemoSettings, directory: str) -> GRPOConfig:
         max_steps=settings.steps,
         shuffle_dataset=False,
         beta=0.0,
+        # By group, a group whose answers are all right would learn from their lengths alone, as strongly.
+        scale_rewards="batch",
         use_cpu=not torch.cuda.is_available(),
-        bf16=False,
+        # Twice as fast where the processor multiplies it; elsewhere it would be emulated.
+        bf16=torch.cuda.is_available() or torch.cpu._is_avx512_bf16_supported(),  # noqa: SLF001
         save_strategy="no",
         report_to=[],
         logging_steps=1,

@@ -51,11 +51,11 @@ class Control:
         _ignore_sigquit()
         loop = asyncio.get_event_loop_policy().get_event_loop()
         try:
-            import sglang
+            from sglang.srt.entrypoints.engine import Engine
 
             # SGLang would swallow an error of the plug-in's imports and fail later, somewhere else.
             plugin.check_importable()
-            engine = sglang.Engine(**arguments)
+            engine = _without_detokenizer(Engine)(**arguments)
         except Exception as error:  # whatever SGLang raises means the same to us: no engine
             raise EngineError(f"SGLang did not start: {error}") from error
         # Its exit handler would kill every child of this process, the trainer and the guard included.
@@ -63,7 +63,7 @@ class Control:
         return cls(engine, loop)
 
     def child_pids(self) -> list[int]:
-        """Ids of the scheduler and detokenizer processes."""
+        """Ids of the scheduler processes."""
         pids: list[int] = self._engine.get_all_child_pids()
         return pids
 
@@ -181,6 +181,22 @@ class Control:
             await manager.end_weight_update(EndWeightUpdateReqInput())
         if not done:
             raise WeightsError(f"the drafter was not loaded: {message}")
+
+
+def _without_detokenizer(engine: type) -> type:
+    """
+    Leave the detokenizer process out.
+
+    The scheduler sends token ids straight to the tokenizer side (`plugin.join_channels`); the process would cost a
+    gigabyte and twenty seconds of start-up, and wait for messages that never come.
+    """
+
+    class WithoutDetokenizer(engine):  # type: ignore[misc] # SGLang is untyped
+        @classmethod
+        def _launch_detokenizer_subprocesses(cls, **_: Any) -> tuple[list[Any], list[str]]:
+            return [], []
+
+    return WithoutDetokenizer
 
 
 class _Paused:

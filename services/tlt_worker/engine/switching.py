@@ -68,15 +68,15 @@ class Switch:
             self.report(RoundReport(drafter_version=self.drafter_version, arms=windows))
 
     def drafter_loaded(self, version: DrafterVersion) -> None:
-        """Rewards of the last drafter say nothing of this one."""
+        """Begin with another drafter."""
         self.flush()
         self.drafter_version = version
-        self.bandit.forget()
+        self.bandit.drafter_changed()
 
     def policy_loaded(self) -> None:
-        """How well the drafter fits has changed."""
+        """Begin with other weights."""
         self.flush()
-        self.bandit.forget()
+        self.bandit.policy_changed()
 
     def merge(self, posterior: Posterior) -> None:
         """Take over what the fleet has learned of the same drafter; of another it is of no use."""

@@ -154,14 +154,24 @@ def test_an_arm_that_slows_down_is_left_once_its_window_has_seen_it() -> None:
     assert play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 0.5}, batch=1, rounds=50)[-1] == SHORT
 
 
-def test_forgetting_starts_the_trials_again_and_reports_nothing_old() -> None:
+def test_with_another_drafter_the_drafting_arms_are_tried_again_and_nothing_old_is_reported() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, {OFF: 2.0, SHORT: 1.0, LONG: 0.5}, batch=1, rounds=20)
+    bandit.drafter_changed()
+    assert bandit.windows() == ()
+    tried = play(bandit, {OFF: 2.0, SHORT: 3.0, LONG: 4.0}, batch=1, rounds=20)
+    assert Counter(tried[: 2 * TRIAL_ROUNDS]) == {SHORT: TRIAL_ROUNDS, LONG: TRIAL_ROUNDS}
+    assert set(tried[2 * TRIAL_ROUNDS :]) == {LONG}
+
+
+def test_with_other_weights_the_best_arm_goes_on_until_it_no_longer_is() -> None:
     bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
     play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)
-    bandit.forget()
+    bandit.policy_changed()
     assert bandit.windows() == ()
-    tried = play(bandit, {OFF: 3.0, SHORT: 2.0, LONG: 1.0}, batch=1, rounds=20)
-    assert set(tried[: 3 * TRIAL_ROUNDS]) == set(DEFAULT_ARMS)
-    assert tried[-1] == OFF
+    tried = play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 0.5}, batch=1, rounds=20)
+    assert tried[0] == LONG
+    assert tried[-1] == SHORT
 
 
 def test_the_fleets_experience_spares_the_trials() -> None:

@@ -16,10 +16,10 @@ def _gained(found: dict[str, Figure]) -> str:
     if "step_speedup" not in found:
         return "No step had a drafter yet, so there is nothing to compare: let it run for more steps."
     step, tail = found["step_speedup"], found["tail_speedup"]
-    cold = found["step_speedup_all"]
+    steps, tails = found["step_speedup_total"], found["tail_speedup_total"]
     return (
-        f"Step {step.median:.2f}x as fast as without TLT ({step.least:.2f}-{step.most:.2f}; {cold.median:.2f}x with "
-        f"the cold start), its tail {tail.median:.2f}x ({tail.least:.2f}-{tail.most:.2f})."
+        f"Step {step.median:.2f}x as fast as without TLT ({step.least:.2f}-{step.most:.2f}; all together "
+        f"{steps.median:.2f}x), its tail {tail.median:.2f}x ({tail.least:.2f}-{tail.most:.2f}; {tails.median:.2f}x)."
     )
 
 
