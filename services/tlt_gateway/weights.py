@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Never
 
+from tlt_common.changes import Changes
 from tlt_common.checkpoint import Spool
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.changes import Changes
 from tlt_gateway.fleet import Fleet
 from tlt_gateway.link import Link
 from tlt_gateway.release import FIRST, Release

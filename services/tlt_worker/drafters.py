@@ -3,13 +3,13 @@
 import asyncio
 from typing import Never
 
+from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import StaleVersionError, WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
-from tlt_worker.changes import Changes
 from tlt_worker.engine.base import Engine
 from tlt_worker.source import directory_of
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tlt_common.changes import Changes
 from tlt_common.checkpoint import Spool
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
-from tlt_worker.changes import Changes
 from tlt_worker.engine.base import Engine
 from tlt_worker.source import directory_of
 

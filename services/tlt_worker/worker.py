@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Never
 
+from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import EngineError
@@ -13,7 +14,6 @@ from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
 from tlt_worker.beside import Trainer
 from tlt_worker.capture import OFF, Capture
-from tlt_worker.changes import Changes
 from tlt_worker.config import WorkerConfig
 from tlt_worker.drafters import Drafters
 from tlt_worker.engine.base import Engine, EngineInfo

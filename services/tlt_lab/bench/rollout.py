@@ -31,6 +31,9 @@ def measure(*, quick: bool, keep: Path | None) -> Result:
         repeats=len(run.steps),
         notes={
             "step_speedup": "steps that began with a drafter; _all: every step, cold start included",
-            **{f"greedy_difference_{i}": text for i, text in enumerate(run.greedy.differences if run.greedy else ())},
+            **{
+                f"greedy_difference_{i}": str(found)
+                for i, found in enumerate(run.greedy.differences if run.greedy else ())
+            },
         },
     )

@@ -12,7 +12,8 @@ from typing import Final
 from tlt_lab.demo.task import Mix, Problem, draw_problem, verify
 
 SMALL: Final = Mix(two=1.0, three=0.0, four=0.0)
-LARGE: Final = Mix(two=0.0, three=0.7, four=0.3)
+LARGE: Final = Mix(two=0.0, three=0.85, four=0.15)
+"""Few are so hard that they run into the cap: those are the tail."""
 
 LENGTH_PENALTY: Final = 0.3
 """Of a response as long as the cap, so that of two correct answers the shorter one is better."""

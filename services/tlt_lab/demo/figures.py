@@ -46,6 +46,7 @@ def figures(run: Run) -> dict[str, Figure]:
         found |= _over(run.steps, f"reward_{side}", lambda step, side=side: step.side(side).mean_reward)  # type: ignore[misc]
     if run.greedy:
         found["greedy_identical"] = _single(run.greedy.identical / run.greedy.responses)
+        found["greedy_largest_gap"] = _single(run.greedy.largest_gap)
     return found
 
 

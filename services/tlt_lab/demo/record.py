@@ -102,13 +102,35 @@ class Swap(Frozen):
     worker: str
 
 
+class Difference(Frozen):
+    """The first token at which two greedy responses part."""
+
+    response: int
+    token: int
+    gap: float | None
+    """Between the logprobs of the two tokens, nats; None where one response ended."""
+
+    def __str__(self) -> str:
+        gap = "one ended" if self.gap is None else f"the two tokens' logprobs are {self.gap:.4f} apart"
+        return f"response {self.response}, token {self.token}: {gap}"
+
+
 class Greedy(Frozen):
     """Greedy responses with and without drafts."""
 
     responses: int
-    identical: int
-    differences: tuple[str, ...] = ()
-    """Of each response that differs: where, and the logprob gap between the two tokens."""
+    differences: tuple[Difference, ...] = ()
+    """Of each response that differs."""
+
+    @property
+    def identical(self) -> int:
+        """Responses without a difference."""
+        return self.responses - len(self.differences)
+
+    @property
+    def largest_gap(self) -> float:
+        """Of all differences, nats."""
+        return max((found.gap for found in self.differences if found.gap is not None), default=0.0)
 
 
 class Run(Frozen):

@@ -10,22 +10,21 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from tlt_common.client import Client, SamplingParams, Speculation
 from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import TltError, UnavailableError
 from tlt_lab.bench.result import machine, versions
+from tlt_lab.demo import greedy
 from tlt_lab.demo.coordinator import fleet_at
-from tlt_lab.demo.curriculum import LARGE, Curriculum
 from tlt_lab.demo.events import Event, StepDone, parsed
-from tlt_lab.demo.record import Greedy, Interval, Run, Step, Swap
+from tlt_lab.demo.record import Interval, Run, Step, Swap
 from tlt_lab.demo.settings import DemoSettings
-from tlt_lab.demo.vocabulary import prompt_ids
 from tlt_lab.up.config import StackConfig
 from tlt_lab.up.stack import Stack
 from tlt_lab.up.status import fleets
 
 LOOK_AGAIN_S = 5.0
-GREEDY_TOKENS = 256
+PROMPT_TOKENS = 64
+"""Room for a prompt beside the longest response: what the key/value caches are sized by."""
 STOP_S = 10.0
 LINE_BYTES = 16 * 2**20
 """Longest line of the trainer: a step with all its responses."""
@@ -55,12 +54,19 @@ async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
     watcher.say("deepening the shipped policy for serving")
     served = directory / "served"
     await _deepen(served)
-    config = StackConfig(model=served, workers=settings.workers, cores_per_worker=1, run_dir=directory / "suite")
+    context = settings.cap_tokens + PROMPT_TOKENS
+    config = StackConfig(
+        model=served,
+        workers=settings.workers,
+        cores_per_worker=1,
+        run_dir=directory / "suite",
+        settings={"worker": {"context_length": str(context)}},
+    )
     async with Stack(config, say=watcher.say) as stack:
         start_up_s = time.time() - began_unix_s
         steps = await _train(settings, stack, directory, watcher)
         watcher.say("comparing greedy responses with and without drafts")
-        greedy = await _greedy(stack.endpoint, settings)
+        answers = await greedy.compare(stack.endpoint, prompts=settings.greedy_prompts, seed=settings.seed + 1)
         fleet = await fleet_at(stack.coordinator)
     return Run(
         began_unix_s=began_unix_s,
@@ -80,7 +86,7 @@ async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
             )
             for record in fleet.drafters
         ),
-        greedy=greedy,
+        greedy=answers,
     )
 
 
@@ -156,25 +162,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
     except TimeoutError:
         process.kill()
-
-
-async def _greedy(endpoint: str, settings: DemoSettings) -> Greedy:
-    """Answer fresh problems at temperature 0 on both sides and compare token by token."""
-    problems = Curriculum(first=LARGE, last=LARGE).problems(0, count=settings.greedy_prompts, seed=settings.seed + 1)
-    prompts = [prompt_ids(problem.prompt) for problem in problems]
-    sampling = SamplingParams(temperature=0.0, max_new_tokens=GREEDY_TOKENS)
-    async with Client(endpoint) as client:
-        on = await client.batch(prompts, 1, sampling, speculation=Speculation.AUTO, capture=False)
-        off = await client.batch(prompts, 1, sampling, speculation=Speculation.OFF, capture=False)
-    differences = []
-    for index, ((mine,), (other,)) in enumerate(zip(on, off, strict=True)):
-        if mine.token_ids == other.token_ids:
-            continue
-        pairs = enumerate(zip(mine.token_ids, other.token_ids, strict=False))
-        at = next((position for position, (left, right) in pairs if left != right), -1)
-        gap = abs(mine.logprobs[at] - other.logprobs[at])
-        differences.append(f"response {index}, token {at}: the two tokens' logprobs are {gap:.4f} apart")
-    return Greedy(responses=len(problems), identical=len(problems) - len(differences), differences=tuple(differences))
 
 
 def _intervals(fleet: Fleet, until_unix_s: float) -> tuple[Interval, ...]:

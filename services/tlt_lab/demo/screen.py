@@ -10,6 +10,8 @@ from rich.text import Text
 
 from tlt_common.domain.fleet import Fleet
 from tlt_lab.demo.events import Event, Learning, Progress, StepDone
+from tlt_lab.demo.figures import utilisation
+from tlt_lab.demo.record import Step
 from tlt_lab.demo.run import Watcher
 from tlt_lab.demo.settings import DemoSettings
 
@@ -38,6 +40,7 @@ class Screen(Watcher):
         self._settings = settings
         self._doing = "starting"
         self._fleet: Fleet | None = None
+        self._steps: list[Step] = []
         self._rows: list[tuple[str, ...]] = []
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._view, transient=True)
 
@@ -75,6 +78,7 @@ class Screen(Watcher):
 
     def _add(self, event: StepDone) -> None:
         step, on, off = event.step, event.step.side("on"), event.step.side("off")
+        self._steps.append(step)
         row = (
             str(step.index),
             f"{on.mean_reward:.2f} / {off.mean_reward:.2f}",
@@ -83,7 +87,8 @@ class Screen(Watcher):
             f"{on.tail_s:.1f} / {off.tail_s:.1f}",
             f"{on.accept_length:.2f}",
             str(on.drafter_version),
-            f"{self._fleet.bubble_utilisation:.0%}" if self._fleet else "",
+            # Not the coordinator's: that one counts the comparison, during which nothing may be lent.
+            f"{utilisation(self._steps):.0%}",
         )
         self._rows.append(row)
         if not self._console.is_terminal:

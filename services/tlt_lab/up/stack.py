@@ -121,7 +121,7 @@ class Stack:
                 defaults |= {"listen": f"{HOST}:{coordinator}", "http_listen": f"{HOST}:{status}"}
                 defaults["state_dir"] = str(home.data / "coordinator")
             case "gateway":
-                defaults["listen"] = f"{HOST}:{endpoint}"
+                defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.directory), "spool_shared": "true"}
             case "cache":
                 defaults["redis"] = self._config.redis
         wanted = self._config.settings.get(name, {})

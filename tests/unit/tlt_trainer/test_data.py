@@ -80,10 +80,12 @@ def test_what_is_held_out_is_never_drawn(found: list[tuple[int, int]], tokens: i
     assert pool.add(frames.values()) == 0
 
 
-def test_one_request_in_sixteen_is_held_out_whole() -> None:
+def test_one_prompt_in_eight_is_held_out_with_all_its_samples() -> None:
     share = sum(is_held_out(frame(number, 2)) for number in range(4000)) / 4000
-    assert 0.04 < share < 0.09
-    assert {is_held_out(frame(3, 2, start=start)) for start in range(100)} == {is_held_out(frame(3, 2))}
+    assert 0.1 < share < 0.15
+    for number in range(100):
+        samples = [replace(frame(number, 2), request_id=RequestId(f"p{number}/{sample}")) for sample in range(8)]
+        assert len({is_held_out(sample) for sample in samples}) == 1
 
 
 def test_a_full_pool_lets_the_oldest_policy_go() -> None:

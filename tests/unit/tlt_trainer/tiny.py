@@ -63,7 +63,7 @@ def frames_of(
             hidden = policy.model.model(torch.tensor([ids])).last_hidden_state[0, :tokens]
         frames.append(
             HiddenFrame(
-                request_id=RequestId(f"s{seed}/{number}"),
+                request_id=RequestId(f"s{seed}-{number}/0"),
                 policy_version=PolicyVersion(version),
                 start=0,
                 token_ids=tuple(ids),

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.engine import FakeEngine
+from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import StaleVersionError, WeightsError
 from tlt_worker.activity import Activity
-from tlt_worker.changes import Changes
 from tlt_worker.drafters import Drafters
 
 pytestmark = pytest.mark.looptime

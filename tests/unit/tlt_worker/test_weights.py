@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.engine import FakeEngine
+from tlt_common.changes import Changes
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, StaleVersionError, WeightsError
 from tlt_worker.activity import Activity
-from tlt_worker.changes import Changes
 from tlt_worker.weights import Weights
 
 CHUNK = TensorChunk(name="lm_head", dtype="F32", shape=(2,), offset_bytes=0, data=bytes(8))

@@ -100,7 +100,7 @@ def greedy(run: Run) -> str:
     )
     if not run.greedy.differences:
         return said
-    listed = "".join(f"<li>{escape(difference)}</li>" for difference in run.greedy.differences)
+    listed = "".join(f"<li>{escape(str(difference))}</li>" for difference in run.greedy.differences)
     return f"{said} Where the others part, and by how much:<ul>{listed}</ul>"
 
 

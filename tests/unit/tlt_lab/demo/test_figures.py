@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_lab.demo.figures import figures, utilisation
-from tlt_lab.demo.record import Greedy, Response, Rollout, Run, Side, Step, Swap
+from tlt_lab.demo.record import Difference, Greedy, Response, Rollout, Run, Side, Step, Swap
 
 STEP_S = 100.0
 RATIOS = ("step_speedup", "rollout_speedup", "tail_speedup", "token_rate_speedup")
@@ -141,6 +141,8 @@ def test_the_tail_begins_when_nine_of_ten_are_there() -> None:
 
 
 def test_greedy_agreement_is_a_share() -> None:
-    found = figures(run(step(0, rollout("on"), rollout("off")), greedy=Greedy(responses=8, identical=6)))
+    differences = (Difference(response=1, token=9, gap=0.02), Difference(response=3, token=2, gap=None))
+    found = figures(run(step(0, rollout("on"), rollout("off")), greedy=Greedy(responses=8, differences=differences)))
     assert found["greedy_identical"].median == pytest.approx(0.75)
+    assert found["greedy_largest_gap"].median == pytest.approx(0.02)
     assert "greedy_identical" not in figures(run())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tlt_lab.demo.figures import figures
-from tlt_lab.demo.record import Greedy, Interval, Response, Rollout, Run, Side, Step, Swap
+from tlt_lab.demo.record import Difference, Greedy, Interval, Response, Rollout, Run, Side, Step, Swap
 from tlt_lab.demo.report import last_screen, write_report
 from tlt_lab.demo.report.chart import draw
 from tlt_lab.demo.report.facts import compare_rewards, facts
@@ -46,7 +46,7 @@ class Story:
             steps=tuple(self.steps),
             intervals=tuple(self.intervals),
             swaps=tuple(self.swaps),
-            greedy=Greedy(responses=24, identical=23, differences=("response 7, token 31: gap 0.001 < bf16 step",)),
+            greedy=Greedy(responses=24, differences=(Difference(response=7, token=31, gap=0.001),)),
         )
 
     def step(self, index: int, *, shift: float) -> None:
@@ -180,7 +180,7 @@ def test_the_headline_is_what_the_figures_say(run: Run, page: str) -> None:
 def test_text_of_the_run_is_escaped(page: str) -> None:
     assert "2 x CPU &lt;test&gt;" in page
     assert "<test>" not in page
-    assert "gap 0.001 &lt; bf16" in page
+    assert "response 7, token 31: the two tokens&#x27; logprobs are 0.0010 apart" in page
 
 
 def test_a_run_without_drafter_or_greedy_check_says_so(tmp_path: Path, run: Run) -> None:

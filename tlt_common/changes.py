@@ -1,29 +1,31 @@
-"""Changes of what the engine runs: one after the other, and each to its end."""
+"""Changes of what is served, such as weights: one after the other, and each to its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Never
+from typing import Any, Never, TypeVar
 
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
 
+Result = TypeVar("Result")
+
 
 class Changes:
     """
-    Runs weight loads and drafter swaps in one task of its own.
+    Runs changes in one task of its own.
 
-    A caller that hangs up stops waiting, but the change goes on: half a load would leave the engine with weights
-    whose version nobody knows.
+    A caller that hangs up stops waiting, but the change goes on: half of one would leave weights whose version nobody
+    knows.
     """
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[tuple[Callable[[], Awaitable[float]], asyncio.Future[float]]] = asyncio.Queue()
+        self._waiting: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = asyncio.Queue()
 
-    async def do(self, change: Callable[[], Awaitable[float]]) -> float:
-        """Run `change` after those before it; return its pause in seconds, or raise what it raised."""
-        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        await self._waiting.put((change, done))
+    async def do(self, change: Callable[[], Awaitable[Result]]) -> Result:
+        """Run `change` after those before it; return its result, or raise what it raised."""
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.put_nowait((change, done))
         return await done
 
     async def run(self) -> Never:
@@ -36,9 +38,9 @@ class Changes:
                 self._waiting.get_nowait()[1].cancel()
 
 
-async def _perform(change: Callable[[], Awaitable[float]], done: asyncio.Future[float]) -> None:
+async def _perform(change: Callable[[], Awaitable[Any]], done: asyncio.Future[Any]) -> None:
     try:
-        pause_s = await change()
+        result = await change()
     except asyncio.CancelledError:
         done.cancel()
         raise
@@ -49,4 +51,4 @@ async def _perform(change: Callable[[], Awaitable[float]], done: asyncio.Future[
             done.set_exception(error)
     else:
         if not done.cancelled():
-            done.set_result(pause_s)
+            done.set_result(result)
