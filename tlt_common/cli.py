@@ -93,6 +93,8 @@ def _run(name: str) -> Callable[[ServiceConfig], None]:
 
 def main() -> Any:
     """Run the command; an error of ours becomes one line and an exit code."""
+    # gRPC's C core prints lines of its own about what we report as errors.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for command in sorted(entry_points(group="tlt.commands"), key=lambda entry: entry.name):
         app.add_typer(command.load(), name=command.name)
     try:

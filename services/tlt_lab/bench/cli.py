@@ -22,8 +22,10 @@ def rollout(
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """Step and tail time, accept length, bubble utilisation: everything on against everything off, same prompts."""
+    from tlt_lab.bench.result import check_target
     from tlt_lab.bench.rollout import measure
 
+    check_target(json)
     measure(quick=quick, keep=keep).write(json)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from tlt_common.errors import ConfigError
+
 PACKAGES = ("tlt", "sglang", "torch", "ray", "trl", "grpcio", "redis")
 
 
@@ -44,6 +46,20 @@ class Result:
             sys.stdout.write(self.as_json() + "\n")
         else:
             Path(target).write_text(self.as_json() + "\n")
+
+
+def check_target(target: str) -> None:
+    """
+    Find out before a bench runs whether its result can be written.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    folder = Path(target).parent
+    if target != "-" and (Path(target).is_dir() or not os.access(folder, os.W_OK)):
+        raise ConfigError(
+            f"--json: {target} cannot be written; accepted: -, or a file in an existing folder", field="json"
+        )
 
 
 def machine() -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from tlt_common.errors import TltError
+from tlt_common.errors import ConfigError, TltError
 from tlt_lab.demo.record import Run
 from tlt_lab.demo.run import Watcher, run
 from tlt_lab.demo.settings import QUICK, DemoSettings
@@ -33,9 +33,13 @@ def recorded(settings: DemoSettings, out: Path, watcher: Watcher) -> Run:
     Run, leave run.json in `out`, and return what it holds; logs stay in `out`/logs when something failed.
 
     Raises:
+        ConfigError: There can be no such folder.
         typer.Exit: It failed, which was said in one line, or was interrupted.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out: {out} cannot be made: {error.strerror}", field="out") from error
     found: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="tlt-demo-", ignore_cleanup_errors=True) as scratch:
         directory = Path(scratch)
