@@ -54,7 +54,7 @@ def test_a_killed_worker_leaves_no_engine_behind(tmp_path: Path) -> None:
             named = tmp_path / "pids"
             assert wait_for(lambda: named.exists() or worker.poll() is not None, START_S)
             pids = [int(pid) for pid in named.read_text().split()]
-            assert len(pids) >= 2
+            assert len(pids) >= 1
             assert all(map(is_running, pids))
         finally:
             worker.send_signal(signal.SIGKILL)
