@@ -59,7 +59,8 @@ class TrainerConfig(ServiceConfig):
     threads: int = Field(1, ge=1)
     """Compute threads."""
     nice: int = Field(10, ge=0, le=19)
-    """CPU priority of the training thread: an engine that gets a request must not wait for it."""
+    """By how much the training thread's CPU priority is below the process's: an engine that gets a request must not
+    wait for it."""
     step_s: float = Field(0.5, gt=0)
     """Longest a micro-step should take. Taking the device back waits for one."""
     score_every_s: float = Field(4.0, gt=0)

@@ -9,6 +9,8 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import torch
 
+NICEST = 19
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -69,4 +71,5 @@ class DeviceThread:
 def _prepare(threads: int, nice: int) -> None:
     torch.set_num_threads(threads)
     # On Linux priorities belong to threads; those torch starts inherit this one's.
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread, min(NICEST, os.getpriority(os.PRIO_PROCESS, thread) + nice))

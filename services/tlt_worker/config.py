@@ -33,7 +33,7 @@ class TrainerSettings(Frozen):
     enabled: bool = True
     """Start one. It costs memory only, until the coordinator lends it the device."""
     nice: int = Field(10, ge=0, le=19)
-    """CPU priority; a request that arrives must not wait for the trainer to notice."""
+    """By how much its CPU priority is below the engine's; a request that arrives must not wait for it to notice."""
     start_s: float = Field(30.0, gt=0)
     """Longest answer to Start; embedding and head are read then."""
     preempt_s: float = Field(5.0, gt=0)

@@ -18,8 +18,10 @@ from tlt_lab.up import guard
 log = get_logger(__name__)
 
 CLEAR_S = 2 * (guard.GRACE_S + guard.SWEEP_S)
-QUIET = {
+ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray's default is 15: engines would come after everything else, and hardly before their spot trainers.
+    "RAY_worker_niceness": "0",
     # gRPC's hooks around fork warn about every child that is started; ours call exec at once.
     "GRPC_ENABLE_FORK_SUPPORT": "0",
 }
@@ -41,7 +43,7 @@ class Home:
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables of every process of the run. Temporary files of libraries go the same way as ours."""
-        return {**guard.environment(self.token), "TMPDIR": str(self.directory / "tmp"), **QUIET}
+        return {**guard.environment(self.token), "TMPDIR": str(self.directory / "tmp"), **ENVIRONMENT}
 
     @property
     def logs(self) -> Path:

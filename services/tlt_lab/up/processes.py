@@ -114,8 +114,10 @@ class Supervised:
                 stdout=output,
                 stderr=output,
                 env={**os.environ, **self._home.environment},
-                # A session of its own: Ctrl-C goes to `tlt up` alone, which ends the others in order.
-                start_new_session=True,
+                # A group of its own: Ctrl-C goes to `tlt up` alone, which ends the others in order. Not a session of
+                # its own: Linux shares the processor among sessions first, and looks at priorities only within one.
+                # Spot trainers would then take as much as everything else together.
+                process_group=0,
             )
         try:
             if not self._served.done():
