@@ -114,7 +114,8 @@ async def _train(settings: DemoSettings, stack: Stack, directory: Path, watcher:
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             limit=LINE_BYTES,
-            env={**os.environ, "OMP_NUM_THREADS": "2", "TRL_EXPERIMENTAL_SILENCE": "1"},
+            # One thread: on a machine with as many cores as workers, more would take what idle workers train with.
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
         )
         parts.push_async_callback(_end, process)
         steps: list[Step] = []

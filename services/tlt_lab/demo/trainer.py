@@ -31,8 +31,23 @@ from tlt_lab.demo.record import Rollout, Side, Step
 from tlt_lab.demo.settings import DemoSettings
 from tlt_lab.demo.task import Problem
 
-LEARN_ROWS = 8
-"""Responses of one forward pass."""
+LEARN_ROWS = 2
+"""Responses of one forward pass: few, so that a short one seldom is padded to the length of a long one."""
+
+
+class TrimmingTrainer(GRPOTrainer):
+    """GRPO whose micro-batches are as wide as their own longest response; TRL pads to the longest of the step."""
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        mask = inputs["completion_mask"]
+        width, longest = mask.shape[1], int(mask.sum(1).max())
+        return {
+            name: value[:, :longest]
+            if isinstance(value, torch.Tensor) and value.shape[1:] == (width,) and not name.startswith("prompt")
+            else value
+            for name, value in inputs.items()
+        }
 
 
 class Measured(TrainerCallback):
@@ -159,7 +174,7 @@ def main() -> None:
     measured = Measured(settings, curriculum, coordinator)
     rollouts = TltRollouts(endpoint, export=deep_image, answer=measured.answer)
     with tempfile.TemporaryDirectory(prefix="tlt-trainer-") as directory:
-        trainer = GRPOTrainer(
+        trainer = TrimmingTrainer(
             model=LlamaForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32),
             processing_class=AutoTokenizer.from_pretrained(CHECKPOINT),
             args=arguments(settings, directory),
