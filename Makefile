@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml deploy/constraints.txt
 	uv pip install -q --python $(BIN)/python -c deploy/constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: install  ## the main job, with a report (about 13 minutes)
+demo: install  ## the main job, with a report (12 to 13 minutes)
 	$(BIN)/tlt demo
 
 demo-quick: install  ## the same in under 4 minutes
