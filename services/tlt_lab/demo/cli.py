@@ -11,7 +11,9 @@ app = typer.Typer(help="The main job on one machine, with a tiny reasoner; write
 @app.callback(invoke_without_command=True)
 def demo(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help="A few short steps: under 4 minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smoke run of under 4 minutes: too short for a drafter, mostly.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for report.html and run.json.")] = Path("reports/demo"),
 ) -> None:
     """Run an RL trainer against the suite, compare with everything off, and write a report."""

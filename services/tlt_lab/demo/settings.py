@@ -32,4 +32,4 @@ class DemoSettings:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-QUICK = DemoSettings(steps=5, minutes=2.0, samples=2, cap_tokens=512, greedy_prompts=4)
+QUICK = DemoSettings(steps=4, minutes=2.0, prompts=4, cap_tokens=512, greedy_prompts=4)
