@@ -51,6 +51,8 @@ class WorkerConfig(ServiceConfig):
     """Kept over restarts of the same replica."""
     advertise: str = ""
     """Host other services reach this worker by; empty: the one it listens on."""
+    pod: str = ""
+    """Name of the Kubernetes pod this worker runs in, for its labels and Events; empty outside Kubernetes."""
     coordinator: str = ""
     """host:port; empty: the device is never lent to training."""
     cache: str = ""

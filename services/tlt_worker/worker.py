@@ -152,6 +152,7 @@ class Worker:
             model=self._engine_info.model,
             device=self._engine_info.device,
             max_running=self._engine_info.max_running,
+            pod=self._config.pod,
         )
 
     def _obey(self, order: Order) -> None:

@@ -1,7 +1,7 @@
 """Base of all configuration models. Imports nothing heavy, so that --help is instant."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,3 +23,11 @@ class ServiceConfig(Frozen):
     """Least severe events that are written."""
     port_file: Path | None = None
     """Where the bound addresses are written as JSON once the service takes calls."""
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model a key of that type holds, optional or not; None: it holds something else."""
+    for choice in (annotation, *get_args(annotation)):
+        if isinstance(choice, type) and issubclass(choice, BaseModel):
+            return choice
+    return None

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from tlt_common.config.base import model_in
+
 
 def explain(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Lines for people: `key: type = default`, then the docstring, indented."""
@@ -18,3 +20,5 @@ def explain(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         yield f"{prefix}{name}: {kind} = {default}"
         for line in (field.description or "").strip().splitlines():
             yield f"    {line.strip()}"
+        if (inner := model_in(annotation)) is not None:
+            yield from explain(inner, f"{prefix}{name}.")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from tlt_common.config.base import Frozen
+from tlt_common.config.base import Frozen, model_in
 from tlt_common.errors import ConfigError
 
 C = TypeVar("C", bound=Frozen)
@@ -60,8 +60,7 @@ def _put(values: dict[str, Any], keys: list[str], text: str, model: type[BaseMod
     inner: type[BaseModel] | None = model
     for key in parents:
         field = inner.model_fields.get(key) if inner else None
-        annotation = field.annotation if field else None
-        inner = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+        inner = model_in(field.annotation) if field else None
         values = values.setdefault(key, {})
         if not isinstance(values, dict):
             raise ConfigError(f"{origin}: {key} is a single value", field=".".join(keys))

@@ -35,6 +35,8 @@ class WorkerHello:
     device: str
     """Kernels it uses, in words."""
     max_running: int
+    pod: str = ""
+    """Name of the Kubernetes pod it runs in; empty outside Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

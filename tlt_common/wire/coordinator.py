@@ -60,6 +60,7 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         model=hello.model,
         device=hello.device,
         max_running=hello.max_running,
+        pod=hello.pod,
     )
 
 
@@ -70,6 +71,7 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
         model=message.model,
         device=message.device,
         max_running=message.max_running,
+        pod=message.pod,
     )
 
 

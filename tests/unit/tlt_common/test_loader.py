@@ -16,6 +16,8 @@ class Inner(Frozen):
 
     size: int = Field(1, ge=1)
     """How large."""
+    label: str = ""
+    """Text."""
 
 
 class ExampleConfig(ServiceConfig):
@@ -25,6 +27,8 @@ class ExampleConfig(ServiceConfig):
     """What it is called."""
     inner: Inner = Inner()
     """Nested."""
+    extra: Inner | None = None
+    """Nested, or not there."""
 
 
 def loaded(*settings: str, file: Path | None = None, environment: dict[str, str] | None = None) -> ExampleConfig:
@@ -36,6 +40,13 @@ def test_settings_beat_the_environment_which_beats_the_file(tmp_path: Path) -> N
     file.write_text("name: file\ninner: {size: 2}\nlog_level: debug\n")
     config = loaded("name=setting", file=file, environment={"TLT_EXAMPLE_NAME": "e", "TLT_EXAMPLE_INNER__SIZE": "3"})
     assert (config.name, config.inner.size, config.log_level) == ("setting", 3, "debug")
+
+
+def test_a_key_of_an_optional_model_is_found_and_explained() -> None:
+    assert loaded("extra.label=7").extra == Inner(label="7")
+    assert loaded(environment={"TLT_EXAMPLE_EXTRA__LABEL": "7"}).extra == Inner(label="7")
+    assert loaded().extra is None
+    assert "extra.size: int = 1" in explain(ExampleConfig)
 
 
 def test_text_stays_text_even_if_it_looks_like_a_number() -> None:

@@ -17,7 +17,9 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.http.status import accept_length, app, fleet_json
 
-HELLO = WorkerHello(worker_id=WorkerId("w0"), address="host:1", model="tiny", device="cpu", max_running=8)
+HELLO = WorkerHello(
+    worker_id=WorkerId("w0"), address="host:1", model="tiny", device="cpu", max_running=8, pod="fleet-worker-x7"
+)
 ACCOUNT = WorkerAccount(
     hello=HELLO,
     status=WorkerStatus(state=WorkerState.TRAINING, epoch=Epoch(7), training_loss=float("nan")),
@@ -45,6 +47,7 @@ def test_a_worker_shows_its_state_lease_seconds_and_timeline() -> None:
     assert (worker["worker_id"], worker["state"], worker["epoch"]) == ("w0", "training", 7)
     assert worker["seconds"] == {state.value: 1.5 for state in WorkerState}
     assert worker["timeline"] == [{"state": "training", "at_unix_s": 12.0}]
+    assert worker["pod"] == "fleet-worker-x7"
     assert worker["training_loss"] is None
     assert fleet["drafter"] == {"version": 2, "uri": "file:///2"}
     assert fleet["bubble_utilisation"] == 0.75

@@ -70,6 +70,7 @@ class WorkerHello(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     MAX_RUNNING_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Its id, kept over restarts of the same replica."""
     address: _builtins.str
@@ -80,6 +81,8 @@ class WorkerHello(_message.Message):
     """Kernels it uses, in words."""
     max_running: _builtins.int
     """Most requests its engine runs at once."""
+    pod: _builtins.str
+    """Kubernetes pod it runs in; empty outside Kubernetes."""
     def __init__(
         self,
         *,
@@ -88,10 +91,11 @@ class WorkerHello(_message.Message):
         model: _builtins.str = ...,
         device: _builtins.str = ...,
         max_running: _builtins.int = ...,
+        pod: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "device", b"device", "max_running", b"max_running", "model", b"model", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "device", b"device", "max_running", b"max_running", "model", b"model", "pod", b"pod", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
