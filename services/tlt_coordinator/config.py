@@ -52,6 +52,9 @@ class CoordinatorConfig(ServiceConfig):
 
     http_listen: str | None = "127.0.0.1:0"
     """host:port of the status page's JSON; port 0 takes any, null turns it off."""
+    tokens: Path | None = None
+    """YAML file of bearer tokens, as that of the gateway: the status page wants one of scope admin. Null: everybody may
+    read it."""
     state_dir: Path | None = None
     """
     Directory for what must outlive a restart: the newest drafter and the last epoch. Null keeps them in memory: after

@@ -34,6 +34,13 @@ class GatewayConfig(ServiceConfig):
     """Deadline of one worker for fetching and checking new weights, and again for switching to them."""
     spool_dir: Path | None = None
     """Where streamed weights are kept for workers that join later; None: a temporary directory."""
+    tokens: Path | None = None
+    """YAML file of bearer tokens, read anew when it changes: `tokens: [{name: trainer, token: SECRET,
+    scopes: [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` stands for `token`;
+    expires_at may be left out; the scopes are generate, update_weights and admin, which includes all. Null: everybody
+    is let in."""
+    drain_s: float = Field(0.0, ge=0)
+    """Time that running requests get to finish after SIGTERM, while new ones are refused; then they are ended."""
     spool_shared: bool = False
     """Workers see spool_dir under the same path: they are told the path and not sent the tensors again."""
 

@@ -79,6 +79,8 @@ class WorkerConfig(ServiceConfig):
     """Hidden states waiting for the cache; above this frames are dropped and counted."""
     trainer: TrainerSettings = TrainerSettings()
     """The spot trainer beside the engine."""
+    drain_s: float = Field(0.0, ge=0)
+    """Time that running requests get to finish after SIGTERM, while new ones are refused; then they are ended."""
     run_dir: Path | None = None
     """Sockets and streamed weights. Short, since a socket's path has 107 characters. None: a temporary directory."""
     drafter_dir: Path | None = None

@@ -12,13 +12,27 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
+class TlsSettings(Frozen):
+    """Files in PEM, read anew when they change: a renewed certificate needs no restart."""
+
+    certificate: Path
+    """Own certificate, with the chain up to the authority. It carries the DNS name COMPONENT.tlt.internal beside the
+    names the service is reached by."""
+    key: Path
+    """Private key of the certificate."""
+    ca: Path
+    """Authorities whose certificates are believed, of servers and of callers."""
+
+
 class ServiceConfig(Frozen):
     """What every service is told."""
 
     listen: str = Field("127.0.0.1:0", pattern=r"^.*:\d{1,5}$")
     """host:port of the gRPC server; port 0 takes any free one."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
-    """Port of the Prometheus metrics, on the host of `listen`; 0 takes any free one, null turns them off."""
+    """Port of /metrics, /livez and /readyz, on the host of `listen`; 0 takes any free one, null turns them off."""
+    tls: TlsSettings | None = None
+    """Encrypts every port and tells services apart by certificate; null: plain text, and everybody is let in."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe events that are written."""
     port_file: Path | None = None

@@ -3,43 +3,46 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-
-from prometheus_client import start_http_server
+from contextlib import ExitStack, contextmanager
 
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError, TltError
 from tlt_common.rpc.addresses import announce, announced_in
+from tlt_common.rpc.certificates import certificates
+from tlt_common.rpc.operations import answering
+from tlt_common.rpc.readiness import Readiness, watched
 from tlt_common.telemetry import log
 
 
 @contextmanager
 def exposed(config: ServiceConfig) -> Iterator[None]:
     """
-    Set up logs, serve metrics and keep the port file, while within.
+    Set up logs, answer operators and keep the port file, while within.
 
     Raises:
-        ConfigError: The metrics port is taken.
+        ConfigError: The metrics port is taken, or the TLS files cannot be used.
     """
     log.configure(config.log_level)
-    with announced_in(config.port_file):
-        if config.metrics_port is None:
-            yield
-            return
-        host = config.listen.rpartition(":")[0]
+    with announced_in(config.port_file), watched() as readiness, _operated(config, readiness):
+        yield
+
+
+@contextmanager
+def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
+    files = certificates(config.tls) if config.tls else None
+    if config.metrics_port is None:
+        yield
+        return
+    host = config.listen.rpartition(":")[0]
+    with ExitStack() as server:
         try:
-            server, thread = start_http_server(config.metrics_port, addr=host)
+            port = server.enter_context(answering(host, config.metrics_port, readiness, files))
         except OSError as error:
             raise ConfigError(
                 f"metrics_port {config.metrics_port} cannot be bound: {error.strerror}", field="metrics_port"
             ) from error
-        announce("metrics", f"{host}:{server.server_port}")
-        try:
-            yield
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        announce("metrics", f"{host}:{port}")
+        yield
 
 
 def run_app(config: ServiceConfig, main: Callable[[], Awaitable[None]]) -> None:

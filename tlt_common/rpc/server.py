@@ -13,6 +13,7 @@ from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.interceptor import CallInterceptor
+from tlt_common.rpc.readiness import STOPPED, note_ready, note_unready
 
 GRACE_S = 1.0
 """Running calls may end by themselves for so long when a server stops."""
@@ -59,10 +60,12 @@ async def serving(address: str, *services: Service, uds: Path | None = None) -> 
     await server.start()
     for name in ["", *names]:
         await status.set(name, health_pb2.HealthCheckResponse.SERVING)
+    note_ready()
     announce("grpc", f"{address.rpartition(':')[0]}:{port}")
     try:
         yield Serving(port=port)
     finally:
+        note_unready(STOPPED)
         await status.enter_graceful_shutdown()
         await server.stop(GRACE_S)
 

@@ -3,6 +3,7 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 RPC_CALLS = Counter("tlt_rpc_calls", "Calls answered.", ["service", "method", "code"])
+CERTIFICATE_RELOADS = Counter("tlt_rpc_certificate_reloads", "Changed TLS files, loaded or refused.", ["outcome"])
 
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that take requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Requests that wait for a worker.")

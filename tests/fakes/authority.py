@@ -1,0 +1,38 @@
+"""A throw-away certificate authority, and the files it fills."""
+
+import ssl
+from pathlib import Path
+
+import trustme
+
+from tlt_common.config.base import TlsSettings
+
+
+class Authority:
+    """Issues certificates as cert-manager does: a directory per component, with the names of a secret's keys."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ca = trustme.CA()
+
+    @property
+    def ca(self) -> Path:
+        """File with the authority's own certificate."""
+        path = self._directory / "authority.pem"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._ca.cert_pem.write_to_path(path)
+        return path
+
+    def issue(self, component: str, *names: str, trusts: "Authority | None" = None) -> TlsSettings:
+        """Write a new certificate of a component, over an old one if there is one; it trusts `trusts`, or this one."""
+        issued = self._ca.issue_cert(f"{component}.tlt.internal", "localhost", "127.0.0.1", *names)
+        files = self._directory / component
+        files.mkdir(parents=True, exist_ok=True)
+        (files / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        issued.private_key_pem.write_to_path(files / "tls.key")
+        (trusts or self)._ca.cert_pem.write_to_path(files / "ca.crt")
+        return TlsSettings(certificate=files / "tls.crt", key=files / "tls.key", ca=files / "ca.crt")
+
+    def client(self) -> ssl.SSLContext:
+        """For HTTPS clients that trust this authority."""
+        return ssl.create_default_context(cadata=self._ca.cert_pem.bytes().decode())

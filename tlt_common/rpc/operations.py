@@ -1,0 +1,114 @@
+"""HTTP for those who operate a service: /metrics for Prometheus, /livez and /readyz for probes."""
+
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from socketserver import TCPServer, ThreadingMixIn
+from threading import Thread
+from typing import Any, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from prometheus_client import make_wsgi_app
+
+from tlt_common.rpc.certificates import Certificates
+from tlt_common.rpc.readiness import Readiness
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+PATIENCE_S = 10.0
+"""For a handshake, and for a request, so that silent callers do not hold threads for ever."""
+POLL_S = 0.1
+"""The end of the server waits for so long at most."""
+PATHS = "there are /metrics, /livez and /readyz"
+
+Answer: TypeAlias = tuple[str, str]
+"""Status line and text."""
+
+
+def application(readiness: Readiness) -> WSGIApplication:
+    """Return the WSGI application. It reads `readiness` at every request."""
+    exposition = make_wsgi_app()
+    answers: dict[str, Callable[[], Answer]] = {
+        "/livez": lambda: ("200 OK", "it lives"),
+        "/readyz": lambda: _readiness(readiness),
+    }
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "/")
+        if path == "/metrics":
+            exposed: Iterable[bytes] = exposition(environ, start_response)
+            return exposed
+        status, text = answers[path]() if path in answers else ("404 Not Found", f"{path} is not here; {PATHS}")
+        if environ.get("REQUEST_METHOD") not in {"GET", "HEAD"}:
+            status, text = "405 Method Not Allowed", "accepted: GET"
+        body = f"{text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    return answer
+
+
+def _readiness(readiness: Readiness) -> Answer:
+    why = readiness.waits_for
+    return ("503 Service Unavailable", f"it takes no calls: {why}") if why else ("200 OK", "it takes calls")
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Say nothing: probes come every second."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread per request, so that a slow scrape keeps no probe waiting."""
+
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(self, host: str, port: int, certificates: Certificates | None) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._certificates = certificates
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        # Without the base class's look-up of the host's full name, which asks DNS.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer in the thread of the request; so does the handshake, which the other side may draw out."""
+        if self._certificates is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(PATIENCE_S)
+        with self._certificates.current().context.wrap_socket(request, server_side=True) as encrypted:
+            super().finish_request(encrypted, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
+        """Note it; whoever asked has gone, or speaks no TLS."""
+        log.debug("operations_request_failed", caller=str(client_address), error=repr(sys.exception()))
+
+
+@contextmanager
+def answering(host: str, port: int, readiness: Readiness, certificates: Certificates | None = None) -> Iterator[int]:
+    """
+    Answer HTTP, or HTTPS with `certificates`, while within; the value is the bound port.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    with _Server(host.strip("[]"), port, certificates) as server:
+        server.set_app(application(readiness))
+        thread = Thread(target=server.serve_forever, args=(POLL_S,), name="operations", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
