@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo demo-quick test unit integration engine stack check fmt lint types imports proto proto-check bench clean
+.PHONY: install demo demo-quick test unit integration engine stack check fmt lint types imports proto proto-check bench clean cluster cluster-build
 
 install: $(STAMP)  ## everything, into .venv
 
@@ -35,6 +35,12 @@ engine: install  ## the real SGLang engine
 
 stack: install  ## the whole suite, started, killed and restarted
 	$(BIN)/pytest tests/integration -m stack
+
+cluster: install cluster-build  ## a real Kubernetes cluster (built from source once: 13 minutes on 2 cores)
+	$(BIN)/pytest tests/cluster
+
+cluster-build:
+	tests/cluster/kube/build.sh
 
 check: lint types imports proto-check
 

@@ -1,0 +1,55 @@
+"""One control plane for the session; a namespace for each test, guarded as ours are in production."""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.kube.binaries import missing_for_control_plane
+from tests.cluster.kube.client import Client
+from tests.cluster.kube.control_plane import ControlPlane
+
+FAKE_NODES = 16
+RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+seconds: dict[str, dict[str, float]] = {}
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """API server, controllers, scheduler and 16 fake nodes of 8 GPUs: pods are placed, and nothing runs in them."""
+    if missing := missing_for_control_plane():
+        pytest.skip(missing)
+    with ControlPlane(kwok=FAKE_NODES) as running:
+        seconds["control plane"] = running.seconds
+        yield running
+        running.keep_logs = request.session.testsfailed > 0
+
+
+@pytest.fixture
+def ns(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A namespace of the test's own on the control plane, where only `restricted` pods are admitted."""
+    yield from namespace(control_plane, request.node.name)
+
+
+def namespace(cluster: Client, test: str) -> Iterator[Client]:
+    """A client of a new namespace named after a test; the namespace goes when the test ends."""
+    words = re.sub("[^a-z0-9]+", "-", test.removeprefix("test_").lower())
+    name = f"{words[:50].strip('-')}-{next(numbers)}"  # parametrized tests may share their first 50 characters
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": RESTRICTED}})
+    yield cluster.inside(name)
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "cluster" in item.path.parts:
+            item.add_marker(pytest.mark.cluster)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long the clusters took: measured, and never asserted."""
+    for cluster, stages in seconds.items():
+        told = ", ".join(f"{stage} {taken:.1f} s" for stage, taken in stages.items())
+        terminalreporter.write_line(f"{cluster}: {told}")
