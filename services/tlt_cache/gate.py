@@ -58,6 +58,8 @@ class CaptureGate:
                 self.note(reachable=False, reason=error.message)
             else:
                 metrics.CACHE_BYTES.set(usage.used_bytes)
+                metrics.CACHE_BUDGET_BYTES.set(usage.budget_bytes)
+                metrics.CACHE_KEPT_FRAMES.set(usage.frames)
                 metrics.CACHE_EVICTED.set(usage.evicted)
                 self.note(reachable=True)
             await asyncio.sleep(every_s)

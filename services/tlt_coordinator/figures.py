@@ -1,7 +1,7 @@
 """The fleet as Prometheus sees it."""
 
 from tlt_common.domain.fleet import Fleet, WorkerState
-from tlt_common.domain.ids import WorkerId
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.telemetry import metrics
 
 
@@ -10,6 +10,9 @@ class Figures:
 
     def __init__(self) -> None:
         self._exported: dict[tuple[WorkerId, WorkerState], float] = {}
+        self._drafter = DrafterVersion(0)
+        self._drafter_since = PolicyVersion(0)
+        """Policy version when this process first saw that drafter."""
 
     def export(self, fleet: Fleet) -> None:
         """Set all gauges, and bring the counters of seconds up to date."""
@@ -23,4 +26,14 @@ class Figures:
                 self._exported[key] = seconds
         metrics.BUBBLE_UTILISATION.set(fleet.bubble_utilisation)
         metrics.FLEET_QUEUED.set(fleet.queued)
-        metrics.DRAFTER_VERSION.set(fleet.drafter.version if fleet.drafter else 0)
+        metrics.LENDING.set(fleet.lending)
+        self._export_drafter(fleet)
+
+    def _export_drafter(self, fleet: Fleet) -> None:
+        version = fleet.drafter.version if fleet.drafter else DrafterVersion(0)
+        policy = max((account.status.policy_version for account in fleet.workers), default=PolicyVersion(0))
+        if version != self._drafter:
+            self._drafter, self._drafter_since = version, policy
+        metrics.DRAFTER_VERSION.set(version)
+        metrics.DRAFTER_AGE.set(max(0, policy - self._drafter_since) if version else 0)
+        metrics.DRAFTER_PUBLISHED.set(fleet.drafters[-1].at_unix_s if version and fleet.drafters else 0)

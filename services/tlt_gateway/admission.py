@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import AbortedError, OverloadedError, TltError, UnavailableError
+from tlt_common.telemetry import metrics
 
 Seat = TypeVar("Seat")
 
@@ -79,6 +80,7 @@ class Admission(Generic[Seat]):
             OverloadedError: They would make it too long.
         """
         if self.queued + count > self._max_queued:
+            metrics.GATEWAY_REFUSED.inc(count)
             raise OverloadedError(
                 f"{self.queued} requests wait and {count} came; accepted: {self._max_queued} in all, "
                 f"come back after {self._retry_after_s:g} s",
@@ -95,7 +97,9 @@ class Admission(Generic[Seat]):
             NotFoundError: The policy version it asks for is not served.
             UnavailableError: No worker was there for `worker_wait_s`.
         """
+        came_s = asyncio.get_running_loop().time()
         seat = (None if self._waiters else self._seats.take(prompt)) or await self._wait(prompt, first=first)
+        metrics.GATEWAY_QUEUE_SECONDS.observe(asyncio.get_running_loop().time() - came_s)
         try:
             yield seat
         finally:

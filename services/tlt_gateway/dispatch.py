@@ -14,6 +14,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_gateway.admission import Admission
 from tlt_gateway.fleet import Fleet
 from tlt_gateway.link import Link
+from tlt_gateway.measured import Measured
 from tlt_gateway.remote import Answer
 from tlt_gateway.transcript import Transcript
 
@@ -102,12 +103,14 @@ class Dispatch:
 
     async def _counted(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
         """Stream to whatever end it has, and forget the request."""
-        outcome = "failed"
+        outcome, measured = "failed", Measured(request.transcript.prompt)
         try:
             async with aclosing(self._moving(request)) as chunks:
                 async for chunk in chunks:
+                    measured.chunk(chunk)
                     yield chunk
             outcome = "finished"
+            measured.finished()
         except AbortedError:
             outcome = "aborted"
             yield request.transcript.end(FinishReason.ABORT)
@@ -143,12 +146,14 @@ class Dispatch:
         if request.aborted:  # between being given the seat and taking it
             raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")
         request.answer = link.remote.generate(request.transcript.rest())
+        metrics.GATEWAY_RUNNING.inc()
         try:
             async with aclosing(request.answer.chunks()) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:
             request.answer = None
+            metrics.GATEWAY_RUNNING.dec()
         if request.transcript.finish_reason is None:
             raise UnavailableError("the worker ended the stream before the response was complete")
 

@@ -1,6 +1,7 @@
 """The workers as this gateway sees them: who is there, who takes requests, who is lost."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Never, TypeAlias
 
@@ -157,6 +158,7 @@ class Fleet:
                 patience = BEHIND_PROBES if link.state is LinkState.BEHIND else 1
                 await asyncio.sleep(self._probe_s * patience)
             del self._links[link.address]
+            self._count()
 
     async def _look(self, link: Link, admit: Admit) -> None:
         try:
@@ -178,9 +180,14 @@ class Fleet:
             event = log.info if state is LinkState.READY else log.warning
             event("worker_state", worker=link.name, address=link.address, previous=link.state, state=state, why=why)
         link.state = state
-        ready = sum(link.state is LinkState.READY for link in self.links)
-        metrics.GATEWAY_READY_WORKERS.set(ready)
-        if ready:
+        self._count()
+        if any(link.state is LinkState.READY for link in self.links):
             self._absent_since_s = None
         elif self._absent_since_s is None:
             self._absent_since_s = asyncio.get_running_loop().time()
+
+    def _count(self) -> None:
+        counts = Counter(link.state for link in self.links)
+        for state in LinkState:
+            metrics.GATEWAY_WORKERS.labels(state=state).set(counts[state])
+        metrics.GATEWAY_READY_WORKERS.set(counts[LinkState.READY])

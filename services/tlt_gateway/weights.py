@@ -112,6 +112,8 @@ class Weights:
                 self._fleet.lose(link, error.message)
             elif error is not None:
                 refused = refused or _named(link, error)
+            if error is not None:
+                metrics.GATEWAY_UPDATE_FAILURES.labels(phase="stage").inc()
         if refused:
             await _each(outcomes, lambda link: link.remote.discard(release.version))
             raise refused
@@ -125,6 +127,7 @@ class Weights:
         committed: dict[Link, WorkerInfo] = {}
         for link, error in outcomes.items():
             if error is not None:
+                metrics.GATEWAY_UPDATE_FAILURES.labels(phase="commit").inc()
                 log.error("commit_failed", worker=link.name, policy_version=release.version, error=error.message)
                 self._fleet.lose(link, error.message)
             elif link.info is not None:
@@ -150,6 +153,7 @@ class Weights:
         except UnavailableError as error:
             self._fleet.lose(link, error.message)
         except TltError as error:
+            metrics.GATEWAY_UPDATE_FAILURES.labels(phase="bring_forward").inc()
             log.warning("bring_forward_failed", worker=link.name, error=error.message)
         else:
             self._fleet.ready(link, info)

@@ -161,6 +161,8 @@ class Loop:
         self._broken = 0
         self._training_s += elapsed_s
         self._feed.pace(elapsed_s)
+        metrics.TRAINING_SECONDS.inc(elapsed_s)
+        metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(sum(frame.token_count for frame in group))
         metrics.TRAINING_STEPS.inc(self._learner.counters.steps - steps)
         metrics.TRAINING_LOSS.set(self._loss)
@@ -183,6 +185,8 @@ class Loop:
         self._score = scores[0]
         self._gained = is_worth_sharing(self._score, scores[1] if has_published else None, self._config.publish)
         metrics.HELD_OUT_TOP.set(self._score.top1)
+        for drafter, score in zip(("own", "published"), scores, strict=False):
+            metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
 
     async def _share(self) -> None:
         """Publish what is better than the fleet's drafter; else see whether somebody else has a better one."""

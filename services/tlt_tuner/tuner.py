@@ -9,6 +9,7 @@ from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.telemetry import metrics
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.pool import PoolName, Pools
+from tlt_tuner.regret import regret_tokens
 
 
 class Tuner:
@@ -28,9 +29,20 @@ class Tuner:
         """
         if self._pools.add(key, windows):
             self._changed.set()
+            self._count_regret(key, windows)
         for window in windows:
             metrics.ARM_ROUNDS.labels(arm=window.arm, group=str(window.group)).inc(window.rounds)
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)
+
+    def _count_regret(self, key: PoolKey, windows: Sequence[ArmWindow]) -> None:
+        known = self._pools.posterior(PoolName(key.model, key.device))
+        counted = [window for window in windows if window.rounds]
+        if known is None or known.drafter_version != key.drafter_version:
+            return
+        for window in counted:
+            metrics.ARM_TOKENS.labels(group=str(window.group)).inc(window.produced_tokens)
+        for group, tokens in regret_tokens(known, counted).items():
+            metrics.REGRET_TOKENS.labels(group=str(group)).inc(tokens)
 
     async def watch(self, name: PoolName) -> AsyncIterator[Posterior]:
         """What is known in a pool: at once if anything is, and again when it changed, not faster than configured."""

@@ -57,5 +57,18 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "nice": str(config.trainer.nice),
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,
+        **_metrics_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},
+    }
+
+
+def _metrics_of(config: WorkerConfig) -> dict[str, str]:
+    """Where the trainer shows its metrics: for whoever reads the worker's. Its calls come by the socket alone."""
+    port = config.trainer.metrics_port
+    if port is None and config.metrics_port is not None:
+        port = config.metrics_port + 1 if config.metrics_port else 0
+    file = config.port_file
+    return {
+        **({} if port is None else {"metrics_port": str(port), "metrics_host": config.listen.rpartition(":")[0]}),
+        **({} if file is None else {"port_file": str(file.with_stem(f"{file.stem}-trainer"))}),
     }

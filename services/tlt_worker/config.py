@@ -38,6 +38,8 @@ class TrainerSettings(Frozen):
     """Longest answer to Start; embedding and head are read then."""
     preempt_s: float = Field(5.0, gt=0)
     """Longest answer to Preempt; a trainer that takes longer is killed and started anew."""
+    metrics_port: int | None = Field(None, ge=0, le=65535)
+    """Port of its own metrics; null: the one above the worker's, any where that takes any, none where it has none."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Handed to `tlt serve trainer --set`, beside what the worker itself fills in."""
 

@@ -26,6 +26,7 @@ class Drafters:
         self._changes = changes
         self._activity = activity
         self._version = loaded
+        metrics.WORKER_DRAFTER_VERSION.set(loaded)
         self._wish: DrafterWish | None = None
         self._wished = asyncio.Event()
 
@@ -82,5 +83,7 @@ class Drafters:
             raise
         self._version = wish.version
         metrics.DRAFTER_LOADS.labels(outcome="loaded").inc()
+        metrics.WORKER_DRAFTER_VERSION.set(wish.version)
+        metrics.WORKER_PAUSE_SECONDS.labels(cause="drafter").observe(pause_s)
         log.info("drafter_loaded", drafter_version=wish.version, pause_s=round(pause_s, 4))
         return pause_s

@@ -39,7 +39,7 @@ class FleetSpec(Frozen):
         settings = {
             "threads": len(mine),
             **self.worker,
-            "trainer": {"settings": self.trainer},
+            "trainer": {**self.worker.get("trainer", {}), "settings": self.trainer},
             "worker_id": f"worker-{rank}",
             "cores": sorted(mine),
             "run_dir": self.directory / f"w{rank}",

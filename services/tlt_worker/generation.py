@@ -56,7 +56,7 @@ class Generation:
         finished: FinishReason | None = None
         try:
             self._make_way()
-            with self._activity.request():
+            with self._activity.request(), metrics.WORKER_RUNNING.track_inprogress():
                 async for chunk in self._engine.generate(prompt):
                     finished = chunk.finish_reason
                     yield self._counted(chunk)

@@ -146,7 +146,7 @@ class Spot:
             self._activity.set_tenancy(Tenancy.TRAINING)
 
     async def _leave(self) -> None:
-        epoch = self._tenant
+        epoch, began_s = self._tenant, asyncio.get_running_loop().time()
         try:
             self._set_progress(await self._link.preempt(epoch))
         except TltError as error:
@@ -156,6 +156,7 @@ class Spot:
             self._set_progress(None)
         self._tenant = Epoch(0)
         self._activity.set_tenancy(Tenancy.NONE)
+        metrics.WORKER_PREEMPT_SECONDS.observe(asyncio.get_running_loop().time() - began_s)
         log.info("training_stopped", epoch=epoch)
 
     def _end(self, reason: str) -> None:

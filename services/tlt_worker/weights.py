@@ -10,6 +10,7 @@ from tlt_common.checkpoint import Spool
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, StaleVersionError
+from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine
@@ -127,6 +128,8 @@ class Weights:
             raise
         self._served.remove()
         self._served = staged
+        metrics.WORKER_POLICY_VERSION.set(version)
+        metrics.WORKER_PAUSE_SECONDS.labels(cause="weights").observe(pause_s)
         log.info("weights_switched", policy_version=version, pause_s=round(pause_s, 4))
         return pause_s
 

@@ -30,7 +30,9 @@ class ServiceConfig(Frozen):
     listen: str = Field("127.0.0.1:0", pattern=r"^.*:\d{1,5}$")
     """host:port of the gRPC server; port 0 takes any free one."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
-    """Port of /metrics, /livez and /readyz, on the host of `listen`; 0 takes any free one, null turns them off."""
+    """Port of /metrics, /livez and /readyz; 0 takes any free one, null turns them off."""
+    metrics_host: str | None = None
+    """Host of that port; null: the one of `listen`."""
     tls: TlsSettings | None = None
     """Encrypts every port and tells services apart by certificate; null: plain text, and everybody is let in."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

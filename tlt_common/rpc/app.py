@@ -5,13 +5,14 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from tlt_common import __version__
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError, TltError
 from tlt_common.rpc.addresses import announce, announced_in
 from tlt_common.rpc.certificates import certificates
 from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import Readiness, watched
-from tlt_common.telemetry import log
+from tlt_common.telemetry import log, metrics
 
 
 @contextmanager
@@ -23,6 +24,8 @@ def exposed(config: ServiceConfig) -> Iterator[None]:
         ConfigError: The metrics port is taken, or the TLS files cannot be used.
     """
     log.configure(config.log_level)
+    component = type(config).__name__.removesuffix("Config").lower()
+    metrics.BUILD_INFO.labels(version=__version__, component=component).set(1)
     with announced_in(config.port_file), watched() as readiness, _operated(config, readiness):
         yield
 
@@ -33,7 +36,7 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
     if config.metrics_port is None:
         yield
         return
-    host = config.listen.rpartition(":")[0]
+    host = config.metrics_host or config.listen.rpartition(":")[0]
     with ExitStack() as server:
         try:
             port = server.enter_context(answering(host, config.metrics_port, readiness, files))

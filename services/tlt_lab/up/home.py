@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,11 @@ class Home:
 
     def all_addresses(self) -> dict[str, Mapping[str, str]]:
         """What every process wrote, by name."""
-        return {path.stem: json.loads(path.read_text()) for path in self.addresses("any").parent.glob("*.json")}
+        found = {}
+        for path in self.addresses("any").parent.glob("*.json"):
+            with suppress(FileNotFoundError):  # it ended since
+                found[path.stem] = json.loads(path.read_text())
+        return found
 
 
 @asynccontextmanager

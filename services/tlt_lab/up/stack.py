@@ -39,8 +39,6 @@ class Stack:
     cache: str
     tuner: str
     status_url: str
-    metrics: Mapping[str, str]
-    """Prometheus addresses by process."""
     home: Path
     """Private files of the run; gone afterwards."""
     data: Path
@@ -53,6 +51,13 @@ class Stack:
         self._config = config
         self._say = say
         self._context: AbstractAsyncContextManager[None] | None = None
+        self._home: Home | None = None
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """Prometheus addresses of the processes that are there now. Spot trainers come last and may move."""
+        known = self._home.all_addresses() if self._home else {}
+        return {name: addresses["metrics"] for name, addresses in sorted(known.items()) if "metrics" in addresses}
 
     async def __aenter__(self) -> Self:
         """
@@ -95,6 +100,7 @@ class Stack:
             return process
 
         self.home, self.data, self.logs, self.token = home.directory, home.data, home.logs, home.token
+        self._home = home
         self._say("starting coordinator, cache and tuner")
         first = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
         coordinator, cache, tuner = [await process.addresses() for process in first]
@@ -107,11 +113,6 @@ class Stack:
         self._say(f"starting {self._config.workers} engines; the model is loaded and checked, which takes a while")
         await workers.addresses()
         await self._until_all_joined()
-        self.metrics = {
-            name: addresses["metrics"]
-            for name, addresses in sorted(home.all_addresses().items())
-            if "metrics" in addresses
-        }
 
     def _service(self, name: str, home: Home, **settings: str) -> Command:
         defaults = {"metrics_port": "0", "listen": f"{HOST}:0", **settings}

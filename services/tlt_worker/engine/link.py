@@ -93,11 +93,18 @@ class PolicyLoaded:
     """Other weights answer from now on."""
 
 
-Up = HiddenFrame | RoundReport | StartReport
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """So many messages more found the socket full."""
+
+    count: int
+
+
+Up = HiddenFrame | RoundReport | StartReport | Dropped
 Down = CapturePolicy | Posterior | ForceArm | DrafterLoaded | PolicyLoaded
 
 _FRAME = b"F"
-_UP = {b"R": RoundReport, b"S": StartReport}
+_UP = {b"R": RoundReport, b"S": StartReport, b"D": Dropped}
 _DOWN = {b"c": CapturePolicy, b"p": Posterior, b"a": ForceArm, b"d": DrafterLoaded, b"w": PolicyLoaded}
 
 
@@ -127,6 +134,7 @@ class SchedulerEnd:
 
     settings: LinkSettings
     dropped: int = 0
+    """Messages lost since the worker was last told."""
     _up: Any = field(init=False)
     _down: Any = field(init=False)
 
@@ -140,11 +148,18 @@ class SchedulerEnd:
         self._down.connect(self.settings.down)
 
     def send(self, message: Up) -> bool:
-        """Send, or drop and count if the worker does not keep up."""
+        """Send, or drop and count if the worker does not keep up. It is told how many once there is room again."""
+        if not self._sent(message):
+            self.dropped += 1
+            return False
+        if self.dropped and self._sent(Dropped(count=self.dropped)):
+            self.dropped = 0
+        return True
+
+    def _sent(self, message: Up) -> bool:
         try:
             self._up.send_multipart(pack(message), flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
-            self.dropped += 1
             return False
         return True
 

@@ -3,14 +3,15 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Generic, TypeVar
 
 import zmq
 
 from tlt_common.domain.hidden import HiddenFrame
 from tlt_common.domain.tuner import RoundReport
-from tlt_worker.engine.link import WorkerEnd
+from tlt_common.telemetry import metrics
+from tlt_worker.engine.link import Dropped, WorkerEnd
 
 T = TypeVar("T")
 
@@ -23,17 +24,17 @@ _POLL_S = 0.2
 class Outlet(Generic[T]):
     """A bounded queue whose oldest element leaves when nobody takes. Belongs to one loop."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, on_drop: Callable[[], None] = lambda: None) -> None:
         self._items: deque[T] = deque()
         self._most = most
         self._came = asyncio.Event()
-        self.dropped = 0
+        self._on_drop = on_drop
 
     def put(self, item: T) -> None:
-        """Add; drop and count the oldest if full."""
+        """Add; if full, drop the oldest and say so."""
         if len(self._items) == self._most:
             self._items.popleft()
-            self.dropped += 1
+            self._on_drop()
         self._items.append(item)
         self._came.set()
 
@@ -50,7 +51,7 @@ class Pump:
     """A thread that reads the link, so that frames are decoded beside the loop and not on it."""
 
     def __init__(self, link: WorkerEnd, loop: asyncio.AbstractEventLoop) -> None:
-        self.frames: Outlet[HiddenFrame] = Outlet(MAX_FRAMES)
+        self.frames: Outlet[HiddenFrame] = Outlet(MAX_FRAMES, on_drop=metrics.FRAMES_DROPPED.labels(where="pump").inc)
         self.reports: Outlet[RoundReport] = Outlet(MAX_REPORTS)
         self._link = link
         self._loop = loop
@@ -76,3 +77,5 @@ class Pump:
                 self._loop.call_soon_threadsafe(self.frames.put, message)
             elif isinstance(message, RoundReport):
                 self._loop.call_soon_threadsafe(self.reports.put, message)
+            elif isinstance(message, Dropped):
+                metrics.FRAMES_DROPPED.labels(where="engine").inc(message.count)

@@ -1,7 +1,17 @@
+from dataclasses import replace
+
 from prometheus_client import REGISTRY
 
-from tlt_common.domain.fleet import DrafterWish, Fleet, WorkerAccount, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.ids import DrafterVersion, WorkerId
+from tlt_common.domain.fleet import (
+    DrafterRecord,
+    DrafterWish,
+    Fleet,
+    WorkerAccount,
+    WorkerHello,
+    WorkerState,
+    WorkerStatus,
+)
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_coordinator.figures import Figures
 
 
@@ -50,3 +60,23 @@ def test_the_fleets_own_figures_are_exported() -> None:
     assert REGISTRY.get_sample_value("tlt_bubble_utilisation_ratio") == 0.75
     assert REGISTRY.get_sample_value("tlt_fleet_queued_requests") == 4
     assert REGISTRY.get_sample_value("tlt_drafter_version") == 7
+    assert REGISTRY.get_sample_value("tlt_lending_enabled") == 1
+
+
+def test_a_drafter_ages_with_the_policy_and_a_new_one_is_young() -> None:
+    def shown(version: int, policy: int) -> float | None:
+        picture = fleet("any", WorkerState.IDLE, {})
+        (account,) = picture.workers
+        status = replace(account.status, policy_version=PolicyVersion(policy))
+        wish = DrafterWish(version=DrafterVersion(version), uri="file:///d")
+        figures.export(replace(picture, workers=(replace(account, status=status),), drafter=wish if version else None))
+        return REGISTRY.get_sample_value("tlt_drafter_age_versions")
+
+    figures = Figures()
+    assert [shown(0, 3), shown(1, 3), shown(1, 5), shown(1, 12), shown(2, 12), shown(2, 13)] == [0, 0, 2, 9, 0, 1]
+
+
+def test_it_is_told_when_the_newest_drafter_was_published() -> None:
+    record = DrafterRecord(version=DrafterVersion(7), worker_id=WorkerId("w"), at_unix_s=1234.5, held_out_top1=0.5)
+    Figures().export(replace(fleet("any", WorkerState.IDLE, {}), drafters=(record,)))
+    assert REGISTRY.get_sample_value("tlt_drafter_published_timestamp_seconds") == 1234.5

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt
@@ -206,3 +207,19 @@ async def expect(admission: Admission[str], error: type[Exception], version: int
     with pytest.raises(error):
         async with admission.seat(prompt("x", version)):
             pytest.fail("it got a seat")
+
+
+async def test_waiting_is_measured_and_refusals_are_counted() -> None:
+    def value(name: str) -> float:
+        return REGISTRY.get_sample_value(f"tlt_gateway_{name}") or 0.0
+
+    before = value("queue_seconds_sum"), value("refused_requests_total")
+    admission = queue(Room(1), max_queued=1)
+    async with asyncio.TaskGroup() as group:
+        for name in "ab":
+            group.create_task(sit(admission, name, 3.0, []))
+        await asyncio.sleep(1.0)
+        with pytest.raises(OverloadedError):
+            admission.require_room(5)
+    assert value("queue_seconds_sum") - before[0] == pytest.approx(3.0)
+    assert value("refused_requests_total") - before[1] == 5

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import ArmWindow
@@ -72,3 +73,16 @@ async def test_reports_to_another_pool_are_not_pushed(tuner: Tuner) -> None:
         tuner.report(KEY, [WINDOW])
         await asyncio.sleep(10.0)
         assert pushed == []
+
+
+async def test_reports_of_the_present_drafter_count_towards_regret_and_late_ones_do_not(tuner: Tuner) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("tlt_tuner_regret_tokens_total", {"group": "1"}) or 0.0
+
+    newer = replace(KEY, drafter_version=DrafterVersion(2))
+    tuner.report(newer, [WINDOW, replace(WINDOW, arm="chain-3", median_reward=30.0)])
+    before = counted()
+    tuner.report(newer, [WINDOW])
+    assert counted() - before == pytest.approx((30.0 - 10.0) * WINDOW.elapsed_s)
+    tuner.report(KEY, [WINDOW])
+    assert counted() - before == pytest.approx((30.0 - 10.0) * WINDOW.elapsed_s)

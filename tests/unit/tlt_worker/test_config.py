@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, chain
 from tlt_common.errors import ConfigError
+from tlt_worker.beside import settings_of
 from tlt_worker.config import WorkerConfig, arm_named
 from tlt_worker.fleet import FleetSpec
 
@@ -47,3 +48,32 @@ def test_a_setting_no_worker_knows_names_itself() -> None:
     with pytest.raises(ConfigError, match=r"worker\.speed") as refusal:
         spec(speed=9).config(0, frozenset({0}))
     assert refusal.value.field == "worker.speed"
+
+
+def trainer_of(**worker: object) -> dict[str, str]:
+    config = WorkerConfig.model_validate({"model": MODEL, "listen": "0.0.0.0:7705", **worker})
+    return settings_of(config, Path("/run/x"))
+
+
+@pytest.mark.parametrize(
+    ("worker", "trainer", "expected"),
+    [(9090, None, "9091"), (0, None, "0"), (None, None, None), (9090, 9400, "9400"), (None, 9400, "9400")],
+)
+def test_a_trainers_metrics_are_next_to_its_workers(
+    worker: int | None, trainer: int | None, expected: str | None
+) -> None:
+    told = trainer_of(metrics_port=worker, trainer={"metrics_port": trainer})
+    assert told.get("metrics_port") == expected
+
+
+def test_they_can_be_read_from_where_the_workers_can_and_calls_stay_inside() -> None:
+    told = trainer_of(metrics_port=9090, port_file="/run/x/addresses/worker-0.json")
+    assert told["metrics_host"] == "0.0.0.0"
+    assert "listen" not in told
+    assert told["port_file"] == "/run/x/addresses/worker-0-trainer.json"
+
+
+def test_what_all_trainers_are_told_leaves_the_workers_own_settings_for_them() -> None:
+    fleet = spec(trainer={"metrics_port": 9400}).model_copy(update={"trainer": {"threads": 2}})
+    config = fleet.config(0, frozenset({0}))
+    assert (config.trainer.metrics_port, config.trainer.settings) == (9400, {"threads": 2})

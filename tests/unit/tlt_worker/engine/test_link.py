@@ -14,6 +14,7 @@ from tlt_worker.engine import link
 from tlt_worker.engine.link import (
     Down,
     DrafterLoaded,
+    Dropped,
     ForceArm,
     LinkSettings,
     PolicyLoaded,
@@ -41,6 +42,7 @@ MESSAGES: tuple[link.Up | Down, ...] = (
     ForceArm(name="off"),
     DrafterLoaded(version=DrafterVersion(4)),
     PolicyLoaded(),
+    Dropped(count=3),
 )
 
 
@@ -91,4 +93,12 @@ def test_frames_nobody_reads_are_dropped_and_counted(tmp_path: Path, monkeypatch
     settings = LinkSettings(directory=str(tmp_path))
     scheduler = SchedulerEnd(settings)  # no worker listens
     sent = [scheduler.send(FRAME) for _ in range(20)]
-    assert scheduler.dropped == sent.count(False) > 0
+    lost = sent.count(False)
+    assert scheduler.dropped == lost > 0
+    worker, told = WorkerEnd(settings), 0
+    while not told:  # room comes as the worker reads
+        lost += not scheduler.send(FRAME)
+        if isinstance(message := worker.receive(5.0), Dropped):
+            told = message.count
+    assert told + scheduler.dropped == lost
+    worker.close()

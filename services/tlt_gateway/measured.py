@@ -1,0 +1,34 @@
+"""What one request took, as Prometheus sees it."""
+
+import asyncio
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.telemetry import metrics
+
+
+class Measured:
+    """Times and lengths of one request from now on. Those of the whole response count only if it finished."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._began_s = self._clock()
+        self._tokens = 0
+        self._versions: set[PolicyVersion] = set()
+        metrics.GATEWAY_PROMPT_TOKENS.observe(len(prompt.token_ids))
+
+    def chunk(self, chunk: TokenChunk) -> None:
+        """Take in what the client is about to get."""
+        if not chunk.token_ids:
+            return
+        if not self._tokens:
+            metrics.GATEWAY_FIRST_TOKEN_SECONDS.observe(self._clock() - self._began_s)
+        self._tokens += len(chunk.token_ids)
+        self._versions.update(chunk.policy_versions)
+        metrics.GATEWAY_PRODUCED_TOKENS.inc(len(chunk.token_ids))
+
+    def finished(self) -> None:
+        """Take in that the response is complete."""
+        metrics.GATEWAY_REQUEST_SECONDS.observe(self._clock() - self._began_s)
+        metrics.GATEWAY_RESPONSE_TOKENS.observe(self._tokens)
+        metrics.GATEWAY_RESPONSE_VERSIONS.observe(len(self._versions))
