@@ -7,6 +7,8 @@ TltError
 ├── StaleEpochError          the lease moved on: drop the work, ask for a new lease
 ├── StaleVersionError        somebody published in between: merge and try again
 ├── WeightsError             the weights do not fit the model; nothing was changed
+├── UnauthenticatedError     who asks is not known: present a valid token
+├── PermissionDeniedError    who asks is known, and may not: use another token or certificate
 ├── OverloadedError          too much waits: come back after `retry_after_s`
 ├── AbortedError             somebody ended the request
 ├── UnavailableError         a peer is not there: trying again is safe
@@ -63,6 +65,18 @@ class WeightsError(TltError):
     """Weights are unreadable or of another shape. What was served before is still served."""
 
     reason = "BAD_WEIGHTS"
+
+
+class UnauthenticatedError(TltError):
+    """No credential came, or none that is known and valid. Ask for one."""
+
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDeniedError(TltError):
+    """The credential is valid and does not allow this. Use one that does."""
+
+    reason = "PERMISSION_DENIED"
 
 
 class OverloadedError(TltError):

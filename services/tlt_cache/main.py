@@ -12,14 +12,18 @@ from tlt_cache.memory import MemoryStore
 from tlt_cache.servicer import HiddenStateServicer
 from tlt_cache.store import RedisStore
 from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import hidden as wire
 
 log = get_logger(__name__)
 
 MIB = 2**20
+
+CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
+"""Spot trainers are part of their workers."""
 
 
 def run(config: CacheConfig) -> None:
@@ -51,7 +55,7 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
         )
         servicer = HiddenStateServicer(store, gate)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
-        async with serving(config.listen, service) as server:
+        async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
             log.info("cache_serving", port=server.port, redis=config.redis)
             probe = parts.create_task(gate.probe(store, config.probe_every_s), name="probe")
             try:

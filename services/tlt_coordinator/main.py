@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Never
 
+from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
@@ -22,6 +23,18 @@ from tlt_coordinator.state import Store
 
 FIGURES_EVERY_S = 0.5
 """How old a metric may be; scrapes come every few seconds at most."""
+
+
+CALLERS = Roles(
+    {
+        "HoldLease": ("worker",),
+        "PublishDrafter": ("worker",),
+        "GetFleet": ("worker",),
+        "WatchFleet": ("gateway",),
+        "ReportQueue": ("gateway",),
+    }
+)
+"""SetLending is for operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +68,7 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
                 parts.create_task(serve_http(app(coordinator.fleet), page), name="page")
             servicer = CoordinatorServicer(coordinator, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
-            async with serving(config.listen, service) as server:
+            async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
                 parts.create_task(_export(coordinator), name="figures")
                 grpc = f"{config.listen.rpartition(':')[0]}:{server.port}"
                 on_serving(Addresses(grpc=grpc, http=address_of(page) if page else None))

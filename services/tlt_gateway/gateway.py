@@ -1,13 +1,12 @@
 """All parts of a gateway, joined."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Never
-
-import grpc
 
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import DrafterVersion
@@ -28,19 +27,19 @@ from tlt_gateway.weights import Weights
 class Gateway:
     """Answers prompts with the workers it knows. Make it in a running event loop."""
 
-    def __init__(
-        self, config: GatewayConfig, *, spool_dir: Path, connect: Callable[[str], grpc.aio.Channel] = connect
-    ) -> None:
+    def __init__(self, config: GatewayConfig, *, spool_dir: Path) -> None:
         self._config = config
         self._fleet = Fleet(
-            connect,
+            partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
             spill_load=config.spill_load,
             probe_s=config.probe_s,
             stage_s=config.stage_s,
         )
         self._report = (
-            QueueReport(config.coordinator, config.gateway_id, report_s=config.report_s) if config.coordinator else None
+            QueueReport(config.coordinator, config.gateway_id, report_s=config.report_s, tls=config.tls)
+            if config.coordinator
+            else None
         )
         self._admission: Admission[Link] = Admission(
             self._fleet,
@@ -62,7 +61,7 @@ class Gateway:
             parts.create_task(self.weights.run(), name="weights")
             parts.create_task(self._fleet.run(self.weights.admit), name="fleet")
             if self._config.coordinator:
-                parts.create_task(follow(self._config.coordinator, self._fleet), name="discovery")
+                parts.create_task(follow(self._config.coordinator, self._fleet, tls=self._config.tls), name="discovery")
             if self._report:
                 parts.create_task(self._report.run(), name="report")
         raise AssertionError("the gateway's parts ended by themselves")

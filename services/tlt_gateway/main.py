@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Door, Service, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig
@@ -27,7 +27,8 @@ async def live(config: GatewayConfig, *, on_serving: Callable[[str], None] = lam
     with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
         gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
-        async with serving(config.listen, service) as server:
+        door = Door(tls=config.tls, asks_certificate=False)
+        async with serving(config.listen, service, door=door) as server:
             log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
             on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
             await gateway.run()

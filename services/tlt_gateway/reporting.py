@@ -3,6 +3,7 @@
 import asyncio
 from typing import Never
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.errors import TltError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
@@ -13,10 +14,11 @@ from tlt_common.wire import coordinator as wire
 class QueueReport:
     """The latest depth; what changes while a report is under way goes into the next one."""
 
-    def __init__(self, coordinator: str, gateway_id: str, *, report_s: float) -> None:
+    def __init__(self, coordinator: str, gateway_id: str, *, report_s: float, tls: TlsSettings | None) -> None:
         self._coordinator = coordinator
         self._gateway_id = gateway_id
         self._report_s = report_s
+        self._tls = tls
         self._queued = 0
         self._changed = asyncio.Event()
 
@@ -27,7 +29,7 @@ class QueueReport:
 
     async def run(self) -> Never:
         """Live until cancelled. Rollouts do not need the coordinator: a report that fails is counted, no more."""
-        async with connect(self._coordinator) as channel:
+        async with connect(self._coordinator, to="coordinator", tls=self._tls) as channel:
             stub = wire.Stub(channel)
             while True:
                 self._changed.clear()

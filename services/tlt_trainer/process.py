@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Never
 
 from tlt_common.errors import UnavailableError
+from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.checkpoint import Checkpoints
@@ -69,14 +70,16 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[Loop]:
             parts.create_task(checkpoints.run(), name="checkpoints"),
         ]
         if config.cache:
-            cache = CacheClient(await stack.enter_async_context(connect(config.cache)))
+            channel = connect(config.cache, to="cache", tls=config.tls)
+            cache = CacheClient(await stack.enter_async_context(channel))
             source = Source(cache, pool, learner.shape, wanted=permit.granted, arrived=loop.notice_data)
             taking = source.run(every_s=config.data.take_every_s, tokens=config.data.take_tokens)
             tasks.append(parts.create_task(taking, name="source"))
         stack.callback(_cancel, tasks)
         servicer = TrainerServicer(loop)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
-        await stack.enter_async_context(serving(config.listen, service, uds=config.socket))
+        door = internal(config.tls, Roles({}))  # its worker comes over the socket
+        await stack.enter_async_context(serving(config.listen, service, uds=config.socket, door=door))
         log.info("trainer_serving", socket=str(config.socket), device=str(device.torch))
         yield loop
 
@@ -125,7 +128,8 @@ async def _loop(
     )
     sharing = None
     if config.coordinator:
-        fleet = FleetClient(await stack.enter_async_context(connect(config.coordinator)), config.worker_id)
+        channel = connect(config.coordinator, to="coordinator", tls=config.tls)
+        fleet = FleetClient(await stack.enter_async_context(channel), config.worker_id)
         sharing = Sharing(
             fleet,
             Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),

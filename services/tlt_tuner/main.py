@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import tuner as wire
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.servicer import TunerServicer
 from tlt_tuner.tuner import Tuner
+
+CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
 
 
 def run(config: TunerConfig) -> None:
@@ -26,6 +29,6 @@ async def serve(config: TunerConfig, *, on_serving: Callable[[str], None] = lamb
     """
     servicer = TunerServicer(Tuner(config))
     service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
-    async with serving(config.listen, service) as server:
+    async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
         on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
         await asyncio.Event().wait()

@@ -58,6 +58,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,
         **_metrics_of(config),
+        **_tls_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},
     }
 
@@ -72,3 +73,9 @@ def _metrics_of(config: WorkerConfig) -> dict[str, str]:
         **({} if port is None else {"metrics_port": str(port), "metrics_host": config.listen.rpartition(":")[0]}),
         **({} if file is None else {"port_file": str(file.with_stem(f"{file.stem}-trainer"))}),
     }
+
+
+def _tls_of(config: WorkerConfig) -> dict[str, str]:
+    """A trainer is its worker's other half, and shows its worker's certificate."""
+    files = config.tls.model_dump() if config.tls else {}
+    return {f"tls.{key}": str(path) for key, path in files.items()}

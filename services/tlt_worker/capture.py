@@ -6,6 +6,7 @@ from typing import Never
 
 import grpc
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.errors import TltError
 from tlt_common.rpc.channel import connect
@@ -27,9 +28,10 @@ _ASK = wire.pb.WatchPolicyRequest()
 class Capture:
     """Carries frames to the cache while it is there. Rollouts never wait: what finds no room is dropped and counted."""
 
-    def __init__(self, engine: Engine, cache: str, *, queue_bytes: int) -> None:
+    def __init__(self, engine: Engine, cache: str, *, queue_bytes: int, tls: TlsSettings | None = None) -> None:
         self._engine = engine
         self._cache = cache
+        self._tls = tls
         self._room_bytes = queue_bytes
         self._queued: list[HiddenFrame] = []
         self._filled = asyncio.Event()
@@ -37,7 +39,7 @@ class Capture:
 
     async def run(self) -> Never:
         """Live until cancelled."""
-        async with connect(self._cache) as channel, asyncio.TaskGroup() as parts:
+        async with connect(self._cache, to="cache", tls=self._tls) as channel, asyncio.TaskGroup() as parts:
             stub = wire.Stub(channel)
             parts.create_task(self._collect(), name="capture-collect")
             parts.create_task(self._send(channel), name="capture-send")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Never, TypeAlias
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerStatus
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import coordinator as wire
@@ -29,11 +30,13 @@ class LeaseStream:
         *,
         status: Callable[[], WorkerStatus],
         obey: Callable[[Order], None],
+        tls: TlsSettings | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._hello = hello
         self._status = status
         self._obey = obey
+        self._tls = tls
         self._changed = asyncio.Event()
 
     def poke(self) -> None:
@@ -42,7 +45,7 @@ class LeaseStream:
 
     async def run(self) -> Never:
         """Live until cancelled."""
-        async with connect(self._coordinator) as channel:
+        async with connect(self._coordinator, to="coordinator", tls=self._tls) as channel:
             stub = wire.Stub(channel)
             await follow("coordinator", lambda: stub.HoldLease(self._reports()), self._take)
 

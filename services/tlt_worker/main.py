@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
 from tlt_worker.beside import Trainer, beside
@@ -22,6 +23,8 @@ from tlt_worker.servicer import WorkerServicer
 from tlt_worker.worker import Worker
 
 log = get_logger(__name__)
+
+CALLERS = Roles(dict.fromkeys(wire.METHODS, ("gateway",)))
 
 
 def run(config: WorkerConfig) -> None:
@@ -110,7 +113,8 @@ async def live(
         worker = Worker(config, engine, info, run_dir / "weights", trainer=beside_it)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, WorkerServicer(worker)))
         parts.callback(worker.weights.close)
-        server = await parts.enter_async_context(serving(config.listen, service))
+        door = internal(config.tls, CALLERS)
+        server = await parts.enter_async_context(serving(config.listen, service, door=door))
         address = f"{config.advertise or config.listen.rpartition(':')[0]}:{server.port}"
         on_serving(address)
         await worker.run(address)

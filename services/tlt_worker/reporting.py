@@ -7,6 +7,7 @@ from typing import Never
 
 import grpc
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.domain.ids import DrafterVersion, WorkerId
 from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, RoundReport
@@ -52,10 +53,13 @@ def merged(windows: Iterable[ArmWindow]) -> tuple[ArmWindow, ...]:
 class Reporting:
     """Sends windows to the tuner and merges its posterior. Without it the engine's own bandit goes on."""
 
-    def __init__(self, engine: Engine, info: EngineInfo, tuner: str, *, worker_id: WorkerId) -> None:
+    def __init__(
+        self, engine: Engine, info: EngineInfo, tuner: str, *, worker_id: WorkerId, tls: TlsSettings | None = None
+    ) -> None:
         self._engine = engine
         self._info = info
         self._tuner = tuner
+        self._tls = tls
         self._worker_id = worker_id
         self._windows: dict[DrafterVersion, list[ArmWindow]] = defaultdict(list)
 
@@ -65,7 +69,7 @@ class Reporting:
 
     async def run(self) -> Never:
         """Live until cancelled."""
-        async with connect(self._tuner) as channel, asyncio.TaskGroup() as parts:
+        async with connect(self._tuner, to="tuner", tls=self._tls) as channel, asyncio.TaskGroup() as parts:
             stub = wire.Stub(channel)
             parts.create_task(self._send(channel), name="reporting-send")
             ask = wire.pb.WatchPosteriorRequest(key=self._key(DrafterVersion(0)))

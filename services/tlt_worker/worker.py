@@ -128,10 +128,18 @@ class Worker:
         yield "changes", self.changes.run()
         yield "drafters", self.drafters.run()
         if self._config.cache:
-            capture = Capture(self._engine, self._config.cache, queue_bytes=self._config.capture_queue_bytes)
+            capture = Capture(
+                self._engine, self._config.cache, queue_bytes=self._config.capture_queue_bytes, tls=self._config.tls
+            )
             yield "capture", capture.run()
         if self._config.tuner:
-            reporting = Reporting(self._engine, self._engine_info, self._config.tuner, worker_id=self._worker_id)
+            reporting = Reporting(
+                self._engine,
+                self._engine_info,
+                self._config.tuner,
+                worker_id=self._worker_id,
+                tls=self._config.tls,
+            )
             self.rounds.on_report(reporting.add)
             yield "reporting", reporting.run()
         yield "rounds", self.rounds.run()
@@ -141,7 +149,11 @@ class Worker:
             yield "spot-watch", self.spot.watch()
         if self._config.coordinator:
             self._stream = LeaseStream(
-                self._config.coordinator, self._hello(address), status=lambda: self.status, obey=self._obey
+                self._config.coordinator,
+                self._hello(address),
+                status=lambda: self.status,
+                obey=self._obey,
+                tls=self._config.tls,
             )
             yield "lease", self._stream.run()
 

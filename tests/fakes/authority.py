@@ -23,9 +23,16 @@ class Authority:
         self._ca.cert_pem.write_to_path(path)
         return path
 
-    def issue(self, component: str, *names: str, trusts: "Authority | None" = None) -> TlsSettings:
-        """Write a new certificate of a component, over an old one if there is one; it trusts `trusts`, or this one."""
-        issued = self._ca.issue_cert(f"{component}.tlt.internal", "localhost", "127.0.0.1", *names)
+    def issue(self, component: str, *, bare: bool = False, trusts: "Authority | None" = None) -> TlsSettings:
+        """
+        Write a new certificate of a component, over an old one if there is one.
+
+        Args:
+            bare: It is for the plain name, and no component's.
+            trusts: Whom the component believes; None: this authority.
+        """
+        names = (component,) if bare else (f"{component}.tlt.internal", "localhost", "127.0.0.1")
+        issued = self._ca.issue_cert(*names)
         files = self._directory / component
         files.mkdir(parents=True, exist_ok=True)
         (files / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))

@@ -13,7 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, Work
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
-from tlt_common.rpc.server import Service, serving
+from tlt_common.rpc.server import Door, Service, serving
 from tlt_common.wire import worker as wire
 
 
@@ -41,6 +41,7 @@ class FakeWorker(wire.Servicer):
         context_length: int = 128,
         max_running: int = 8,
         policy_version: int = 0,
+        door: Door | None = None,
     ) -> None:
         self.worker_id = WorkerId(worker_id)
         self.vocab_size = vocab_size
@@ -60,6 +61,7 @@ class FakeWorker(wire.Servicer):
         self.staged: tuple[PolicyVersion, dict[str, bytes]] | None = None
         self.weights: dict[str, bytes] = {}
         self.updates: list[PolicyVersion] = []
+        self._door = door
         self._changed = asyncio.Condition()
         self._killed = asyncio.Event()
         self._server = AsyncExitStack()
@@ -68,7 +70,7 @@ class FakeWorker(wire.Servicer):
         """Serve, at the same address as before if there was one."""
         self._killed.clear()
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
-        server = await self._server.enter_async_context(serving(self.address, service))
+        server = await self._server.enter_async_context(serving(self.address, service, door=self._door))
         self.address = f"127.0.0.1:{server.port}"
         return self
 

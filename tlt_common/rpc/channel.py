@@ -2,6 +2,11 @@
 
 import grpc
 
+from tlt_common.config.base import TlsSettings
+from tlt_common.rpc.access import DOMAIN
+from tlt_common.rpc.certificates import Material, certificates
+from tlt_common.rpc.renewal import RenewedChannel
+
 MESSAGE_BYTES = 256 * 2**20
 """Largest message: a training frame is far below, a tensor piece is 4 MiB."""
 
@@ -20,6 +25,30 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-def connect(address: str) -> grpc.aio.Channel:
-    """Open a channel to host:port or unix:PATH; `async with` closes it. Connecting happens at the first call."""
-    return grpc.aio.insecure_channel(address, options=list(OPTIONS))
+def connect(address: str, *, to: str = "", tls: TlsSettings | None = None) -> grpc.aio.Channel:
+    """
+    Open a channel; `async with` closes it. Connecting happens at the first call.
+
+    Args:
+        address: host:port or unix:PATH.
+        to: Component that must be there, by its certificate: workers are reached by the addresses of their pods.
+        tls: Own certificate and authorities, read anew when they change; None: plain text. Unix sockets stay within a
+            pod and are always plain text.
+
+    Raises:
+        ConfigError: The TLS files cannot be used.
+    """
+    if tls is None or address.startswith("unix:"):
+        return grpc.aio.insecure_channel(address, options=list(OPTIONS))
+
+    def dial(material: Material) -> grpc.aio.Channel:
+        credentials = grpc.ssl_channel_credentials(material.ca, material.key, material.certificate)
+        return secure(address, credentials, name=f"{to}{DOMAIN}" if to else "")
+
+    return RenewedChannel(certificates(tls).current, dial)
+
+
+def secure(address: str, credentials: grpc.ChannelCredentials, *, name: str = "") -> grpc.aio.Channel:
+    """Open an encrypted channel to a server whose certificate is for `name`, or for the host if that is empty."""
+    override = [("grpc.ssl_target_name_override", name)] if name else []
+    return grpc.aio.secure_channel(address, credentials, options=[*OPTIONS, *override])

@@ -19,6 +19,8 @@ CODES: dict[type[errors.TltError], grpc.StatusCode] = {
     errors.StaleEpochError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.StaleVersionError: grpc.StatusCode.FAILED_PRECONDITION,
     errors.WeightsError: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
+    errors.PermissionDeniedError: grpc.StatusCode.PERMISSION_DENIED,
     errors.OverloadedError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.AbortedError: grpc.StatusCode.ABORTED,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
@@ -34,6 +36,8 @@ _BY_CODE: dict[grpc.StatusCode, type[errors.TltError]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: errors.OverloadedError,
     grpc.StatusCode.INVALID_ARGUMENT: errors.InvalidRequestError,
     grpc.StatusCode.NOT_FOUND: errors.NotFoundError,
+    grpc.StatusCode.UNAUTHENTICATED: errors.UnauthenticatedError,
+    grpc.StatusCode.PERMISSION_DENIED: errors.PermissionDeniedError,
 }
 
 

@@ -1,4 +1,4 @@
-"""What happens around every call: errors become status, calls are counted."""
+"""What happens around every call: callers are admitted, errors become status, calls are counted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 
 from tlt_common.errors import TltError
+from tlt_common.rpc.access import Access, caller_of
 from tlt_common.rpc.errors import CODES, metadata
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -20,8 +21,19 @@ READ_OUT_S = 30.0
 """A caller that sends longer than this after its call failed has to do with INTERNAL."""
 
 
+HEALTH = "/grpc.health."
+"""Free for everybody, for probes have no credentials."""
+
+
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Turns our errors into status with reason and field; one that is not ours is a defect and is logged as such."""
+    """
+    Asks `access` who may call, and turns our errors into status with reason and field.
+
+    An error that is not ours is a defect and is logged as such.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
     async def intercept_service(
         self,
@@ -30,19 +42,29 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Wrap the handler of one call."""
         handler = await continuation(handler_call_details)
-        if handler is None or not handler_call_details.method.startswith("/tlt."):
+        if handler is None or handler_call_details.method.startswith(HEALTH):
             return handler
         _, service, method = handler_call_details.method.split("/")
-        call = _Call(service.rpartition(".")[2], method)
+        call = _Call(self._access, service.rpartition(".")[2], method)
         if handler.response_streaming:
             return _streaming(handler, call)
         return _single(handler, call)
 
 
 class _Call:
-    def __init__(self, service: str, method: str) -> None:
+    def __init__(self, access: Access, service: str, method: str) -> None:
+        self._access = access
         self._service = service
         self._method = method
+
+    def admit(self, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """
+        Ask whether the caller may. `request` is an iterator where requests are streamed.
+
+        Raises:
+            TltError: No.
+        """
+        self._access.admit(caller_of(context, service=self._service, method=self._method), request)
 
     def done(self, code: str = "OK") -> None:
         metrics.RPC_CALLS.labels(service=self._service, method=self._method, code=code).inc()
@@ -61,6 +83,7 @@ def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
 
     async def stream(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
+            call.admit(request, context)
             async for response in inner(request, context):
                 yield response
         except grpc.aio.AbortError:
@@ -91,6 +114,7 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
 
     async def single(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         try:
+            call.admit(request, context)
             response = await inner(request, context)
         except grpc.aio.AbortError:
             raise

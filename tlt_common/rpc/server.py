@@ -2,15 +2,18 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.access import Access, Open
 from tlt_common.rpc.addresses import announce
+from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.interceptor import CallInterceptor
 from tlt_common.rpc.readiness import STOPPED, note_ready, note_unready
@@ -36,27 +39,46 @@ class Serving:
     """Bound TCP port."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """How callers come in, and which."""
+
+    tls: TlsSettings | None = None
+    """None: plain text."""
+    asks_certificate: bool = True
+    """With TLS: callers show a certificate of our authority, or no connection is made."""
+    access: Access = field(default_factory=Open)
+
+
+def internal(tls: TlsSettings | None, access: Access) -> Door:
+    """Make the door of a service that only services call: with TLS each shows who it is, without it is open."""
+    return Door(tls=tls, access=access) if tls else Door()
+
+
 @asynccontextmanager
-async def serving(address: str, *services: Service, uds: Path | None = None) -> AsyncIterator[Serving]:
+async def serving(
+    address: str, *services: Service, uds: Path | None = None, door: Door | None = None
+) -> AsyncIterator[Serving]:
     """
-    Take calls at host:port, and at a unix socket too if `uds` is given.
+    Take calls at host:port, and at a unix socket too if `uds` is given, which is always plain text.
 
     Raises:
-        ConfigError: The address is taken or malformed.
+        ConfigError: The address is taken or malformed, or the TLS files cannot be used.
     """
+    door = door or Door()
     # Without so_reuseport=0 a second server on the same port would silently share its calls.
     options = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
-    server = grpc.aio.server(interceptors=[CallInterceptor()], options=options)
+    server = grpc.aio.server(interceptors=[CallInterceptor(door.access)], options=options)
     for service in services:
         service.add(server)
     status = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     names = [service.name for service in services]
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    port = _bound(server, address)
+    port = _bound(server, address, _credentials(door))
     if uds is not None:
         uds.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call, at start
-        _bound(server, f"unix:{uds}")
+        _bound(server, f"unix:{uds}", None)
     await server.start()
     for name in ["", *names]:
         await status.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -70,11 +92,40 @@ async def serving(address: str, *services: Service, uds: Path | None = None) -> 
         await server.stop(GRACE_S)
 
 
-def _bound(server: grpc.aio.Server, address: str) -> int:
+def _bound(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
     try:
-        port = server.add_insecure_port(address)
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise ConfigError(
             f"listen: {address} cannot be bound; is it taken? Choose another, or port 0 for any", field="listen"
         ) from error
     return port
+
+
+def _credentials(door: Door) -> grpc.ServerCredentials | None:
+    """Credentials that follow the files: gRPC asks before every handshake."""
+    if door.tls is None:
+        return None
+    files = certificates(door.tls)
+    shown = files.current()
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal shown
+        material = files.current()
+        if material is shown:
+            return None
+        shown = material
+        return _configuration(material)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(shown),
+        renewed,  # type: ignore[arg-type] # the stubs forget that None stands for no change
+        require_client_authentication=door.asks_certificate,
+    )
+
+
+def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(material.key, material.certificate)], material.ca)

@@ -10,10 +10,11 @@ LENGTHS = tuple(2**power for power in range(4, 17))
 BUILD_INFO = Gauge("tlt_build_info", "1, with what runs in the labels.", ["version", "component"])
 
 RPC_CALLS = Counter("tlt_rpc_calls", "Calls answered.", ["service", "method", "code"])
-CERTIFICATE_RELOADS = Counter("tlt_rpc_certificate_reloads", "Changed TLS files, loaded or refused.", ["outcome"])
 CERTIFICATE_EXPIRY = Gauge(
     "tlt_tls_certificate_expiry_timestamp_seconds", "When the process's certificate expires; 0: it has none."
 )
+RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused because of who made them.", ["service", "reason"])
+RPC_RELOADS = Counter("tlt_rpc_reloads", "Changed files of certificates or tokens.", ["kind", "outcome"])
 
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that take requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Requests that wait for a worker.")

@@ -8,8 +8,10 @@ from tlt_common.domain.hidden import CacheUsage, CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import PolicyVersion, RequestId
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["HiddenStateService"].full_name
+METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["HiddenStateService"].methods_by_name)
 
 __all__ = [
+    "METHODS",
     "SERVICE_NAME",
     "Servicer",
     "Stub",

@@ -9,8 +9,10 @@ from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["TunerService"].full_name
+METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["TunerService"].methods_by_name)
 
 __all__ = [
+    "METHODS",
     "SERVICE_NAME",
     "Servicer",
     "Stub",

@@ -12,8 +12,10 @@ from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_p
 from tlt_common.wire.weights import source_to_pb, tensor_from_pb, tensor_to_pb
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
+METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["WorkerService"].methods_by_name)
 
 __all__ = [
+    "METHODS",
     "SERVICE_NAME",
     "Servicer",
     "Stub",

@@ -6,7 +6,7 @@ from prometheus_client import REGISTRY
 from tests.fakes.authority import Authority
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.certificates import Certificates
+from tlt_common.rpc.certificates import certificates as watched
 
 
 @pytest.fixture
@@ -15,17 +15,17 @@ def authority(tmp_path: Path) -> Authority:
 
 
 def reloads(outcome: str) -> float:
-    return REGISTRY.get_sample_value("tlt_rpc_certificate_reloads_total", {"outcome": outcome}) or 0.0
+    return REGISTRY.get_sample_value("tlt_rpc_reloads_total", {"kind": "certificate", "outcome": outcome}) or 0.0
 
 
 def test_files_that_stay_are_read_once(authority: Authority) -> None:
-    certificates = Certificates(authority.issue("worker"))
+    certificates = watched(authority.issue("worker"))
     assert certificates.current() is certificates.current()
 
 
 def test_a_renewed_certificate_is_picked_up(authority: Authority) -> None:
     tls = authority.issue("worker")
-    certificates = Certificates(tls)
+    certificates = watched(tls)
     first, before = certificates.current(), reloads("loaded")
     authority.issue("worker")
     assert certificates.current().certificate == tls.certificate.read_bytes() != first.certificate
@@ -34,7 +34,7 @@ def test_a_renewed_certificate_is_picked_up(authority: Authority) -> None:
 
 def test_a_half_written_renewal_leaves_what_was_good_and_is_counted_once(authority: Authority) -> None:
     tls = authority.issue("worker")
-    certificates = Certificates(tls)
+    certificates = watched(tls)
     first, before = certificates.current(), reloads("refused")
     other = authority.issue("cache")
     tls.certificate.write_bytes(other.certificate.read_bytes())
@@ -47,7 +47,7 @@ def test_a_half_written_renewal_leaves_what_was_good_and_is_counted_once(authori
 
 def test_a_file_that_vanishes_leaves_what_was_good(authority: Authority) -> None:
     tls = authority.issue("worker")
-    certificates = Certificates(tls)
+    certificates = watched(tls)
     first, before = certificates.current(), reloads("refused")
     tls.ca.unlink()
     assert certificates.current() is first
@@ -82,5 +82,5 @@ def test_what_is_wrong_at_the_start_is_named(authority: Authority, spoil: object
     assert callable(spoil)
     spoil(tls, authority)
     with pytest.raises(ConfigError) as caught:
-        Certificates(tls)
+        watched(tls)
     assert caught.value.field == field

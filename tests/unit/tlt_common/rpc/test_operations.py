@@ -12,7 +12,7 @@ from tests.fakes.authority import Authority
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.app import exposed
-from tlt_common.rpc.certificates import Certificates
+from tlt_common.rpc.certificates import certificates
 from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import DRAINING, Readiness
 from tlt_common.rpc.server import serving
@@ -88,7 +88,7 @@ def test_with_certificates_it_is_https_and_a_renewed_one_is_used(tmp_path: Path,
         ):
             return encrypted.getpeercert(binary_form=True)
 
-    with answering(HOST, 0, readiness, Certificates(tls)) as port:
+    with answering(HOST, 0, readiness, certificates(tls)) as port:
         https = http.client.HTTPSConnection(HOST, port, timeout=10, context=authority.client())
         assert answer(https, "/livez")[0] == 200
         first = shown(port)

@@ -1,0 +1,45 @@
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from prometheus_client import REGISTRY
+
+from tests.fakes.authority import Authority
+from tests.fakes.worker import FakeWorker
+from tlt_common.rpc.server import internal
+from tlt_worker.main import CALLERS
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "own")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Authority:
+    """Another authority, which nobody trusts."""
+    return Authority(tmp_path / "other")
+
+
+@pytest_asyncio.fixture
+async def worker(authority: Authority) -> AsyncIterator[FakeWorker]:
+    """A worker that wants to see certificates, as real ones do with TLS."""
+    async with FakeWorker(door=internal(authority.issue("worker"), CALLERS)) as fake:
+        yield fake
+
+
+@pytest.fixture
+def refused() -> Callable[[str, str], float]:
+    """How many calls of a service were refused for a reason since the test began."""
+
+    def count(service: str, reason: str) -> float:
+        return REGISTRY.get_sample_value("tlt_rpc_refused_total", {"service": service, "reason": reason}) or 0.0
+
+    before = {
+        (sample.labels["service"], sample.labels["reason"]): sample.value
+        for metric in REGISTRY.collect()
+        for sample in metric.samples
+        if sample.name == "tlt_rpc_refused_total"
+    }
+    return lambda service, reason: count(service, reason) - before.get((service, reason), 0.0)

@@ -1,0 +1,166 @@
+"""Services over mutual TLS: who may talk to whom, and certificates that change under way."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.fakes.authority import Authority
+from tests.fakes.worker import FakeWorker
+from tlt_common.config.base import TlsSettings
+from tlt_common.errors import PermissionDeniedError, UnavailableError
+from tlt_common.rpc.access import Roles
+from tlt_common.rpc.channel import connect, secure
+from tlt_common.rpc.errors import translated
+from tlt_common.rpc.server import Service, internal, serving
+from tlt_common.wire import worker as wire
+
+CALL_S = 10.0
+
+
+async def ask(channel: grpc.aio.Channel) -> str:
+    with translated():
+        answer = await wire.Stub(channel).GetWorkerInfo(wire.pb.GetWorkerInfoRequest(), timeout=CALL_S)
+    return answer.worker_id
+
+
+async def asked(worker: FakeWorker, tls: TlsSettings | None, *, to: str = "worker") -> str:
+    async with connect(worker.address, to=to, tls=tls) as channel:
+        return await ask(channel)
+
+
+async def test_a_gateway_reaches_a_worker(worker: FakeWorker, authority: Authority) -> None:
+    assert await asked(worker, authority.issue("gateway")) == "w0"
+
+
+async def test_another_role_is_refused_and_counted(
+    worker: FakeWorker, authority: Authority, refused: Callable[[str, str], float]
+) -> None:
+    with pytest.raises(PermissionDeniedError, match=r"the certificate is for cache; accepted: gateway\.tlt\.internal"):
+        await asked(worker, authority.issue("cache"))
+    assert refused("WorkerService", "role") == 1
+
+
+async def test_an_operator_may_call_everything(worker: FakeWorker, authority: Authority) -> None:
+    assert await asked(worker, authority.issue("admin")) == "w0"
+
+
+async def test_a_certificate_of_another_authority_makes_no_connection(
+    worker: FakeWorker, authority: Authority, stranger: Authority
+) -> None:
+    with pytest.raises(UnavailableError):
+        await asked(worker, stranger.issue("gateway", trusts=authority))
+
+
+async def test_no_certificate_makes_no_connection(worker: FakeWorker, authority: Authority) -> None:
+    credentials = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+    async with secure(worker.address, credentials) as channel:
+        with pytest.raises(UnavailableError):
+            await ask(channel)
+
+
+async def test_plain_text_makes_no_connection(worker: FakeWorker) -> None:
+    with pytest.raises(UnavailableError):
+        await asked(worker, None)
+
+
+async def test_a_server_of_another_role_is_not_believed(worker: FakeWorker, authority: Authority) -> None:
+    with pytest.raises(UnavailableError):
+        await asked(worker, authority.issue("gateway"), to="coordinator")
+
+
+async def test_a_server_of_another_authority_is_not_believed(
+    worker: FakeWorker, authority: Authority, stranger: Authority
+) -> None:
+    with pytest.raises(UnavailableError):
+        await asked(worker, authority.issue("gateway", trusts=stranger))
+
+
+async def test_reflection_needs_a_role_and_health_none(
+    worker: FakeWorker, authority: Authority, refused: Callable[[str, str], float]
+) -> None:
+    async def names(channel: grpc.aio.Channel) -> list[str]:
+        ask = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        with translated():
+            replies = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(ask)
+            return [service.name async for reply in replies for service in reply.list_services_response.service]
+
+    async with connect(worker.address, to="worker", tls=authority.issue("cache")) as channel:
+        assert wire.SERVICE_NAME in await names(channel)
+    certificate = authority.issue("laptop.example", bare=True)
+    async with connect(worker.address, to="worker", tls=certificate) as channel:
+        health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_S)
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(PermissionDeniedError, match="none of the suite"):
+            await names(channel)
+    assert refused("ServerReflection", "role") == 1
+
+
+async def test_whoever_is_in_the_pod_comes_over_its_socket(authority: Authority, tmp_path: Path) -> None:
+    fake = FakeWorker()
+    service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(fake, server))
+    tls = authority.issue("worker")
+    async with (
+        serving("127.0.0.1:0", service, uds=tmp_path / "s", door=internal(tls, Roles({}))) as server,
+        connect(f"unix:{tmp_path / 's'}", tls=tls) as beside,
+        connect(f"127.0.0.1:{server.port}", to="worker", tls=tls) as outside,
+    ):
+        assert await ask(beside) == "w0"
+        with pytest.raises(PermissionDeniedError):
+            await ask(outside)
+
+
+async def test_renewed_certificates_are_picked_up_while_old_connections_go_on(
+    worker: FakeWorker, authority: Authority, stranger: Authority, tmp_path: Path
+) -> None:
+    """Even the authority changes, so that a new connection can only be made of the new files on both sides."""
+    worker.free_tokens = 1
+    worker.gate.clear()
+    tls = authority.issue("gateway")
+    async with connect(worker.address, to="worker", tls=tls) as channel:
+        stub = wire.Stub(channel)
+        request = wire.pb.GenerateRequest()
+        request.prompt.request_id = "long"
+        request.prompt.token_ids.append(1)
+        request.prompt.sampling.max_new_tokens = 3
+        answer = stub.Generate(request)
+        chunks = aiter(answer)
+        await anext(chunks)
+        new = Authority(tmp_path / "own")
+        new.issue("worker")
+        with pytest.raises(UnavailableError):
+            await asked(worker, stranger.issue("gateway"))  # the server has the new files now
+        new.issue("gateway")
+        assert await ask(channel) == "w0"
+        worker.gate.set()
+        assert [len(message.chunk.token_ids) async for message in chunks] == [1, 1]
+
+
+async def test_closing_a_channel_ends_calls_on_its_retired_connections_too(
+    worker: FakeWorker, authority: Authority
+) -> None:
+    worker.gate.clear()
+    async with connect(worker.address, to="worker", tls=authority.issue("gateway")) as channel:
+        request = wire.pb.GenerateRequest()
+        request.prompt.request_id = "long"
+        request.prompt.token_ids.append(1)
+        request.prompt.sampling.max_new_tokens = 3
+        answer = wire.Stub(channel).Generate(request)
+        await worker.until(running=1)
+        authority.issue("gateway")
+        await ask(channel)
+    assert answer.cancelled()
+    await worker.until(running=0)
+
+
+async def test_a_half_written_renewal_takes_nobody_down(worker: FakeWorker, authority: Authority) -> None:
+    mine, theirs = authority.issue("gateway"), authority.issue("worker")
+    async with connect(worker.address, to="worker", tls=mine) as channel:
+        theirs.key.write_text("half")
+        mine.certificate.write_text("half")
+        assert await asyncio.gather(*(ask(channel) for _ in range(3))) == ["w0"] * 3
+        assert await asked(worker, authority.issue("admin")) == "w0"
