@@ -1,7 +1,108 @@
-# One image for all services: `docker run IMAGE serve NAME --set key=value`.
-FROM python:3.12-slim
-COPY . /src
-RUN pip install --no-cache-dir -c /src/deploy/constraints.txt '/src[gateway,worker,cache,trainer,tuner,coordinator,client]' \
- && rm -rf /src
-USER 65532
+# Two images: `slim` for gateway, cache, tuner and coordinator; `engine` for workers and spot trainers on CUDA.
+# Secrets a builder may have: `index` (shell assignments such as UV_DEFAULT_INDEX=...) and `ca` (a PEM bundle).
+
+# An air-gapped build names a mirror here; a release names a digest (name@sha256:...). Python 3.11 or 3.12 on Debian.
+ARG BASE=docker.io/library/python:3.12.12-slim-bookworm
+
+FROM ${BASE} AS builder
+ARG UV_VERSION=0.13.8
+# Files never change in an image: Python need not look at a source's time before it trusts the byte code.
+ENV UV_LINK_MODE=copy \
+    PYC_INVALIDATION_MODE=UNCHECKED_HASH
+WORKDIR /build
+COPY deploy/image/with-index /usr/local/bin/
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca \
+    python3 -m venv /opt/uv && with-index /opt/uv/bin/pip install --no-cache-dir "uv==${UV_VERSION}" \
+ && ln -s /opt/uv/bin/uv /usr/local/bin/uv
+COPY pyproject.toml deploy/constraints.txt ./
+
+# Dependencies before sources: a change of ours reuses the layer that takes long. Wheels only: an archive's build script
+# is code that nobody here has read, and no stage has a compiler for it.
+FROM builder AS slim-packages
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+    uv venv --python "$(command -v python3)" /opt/tlt \
+ && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
+    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client
+
+FROM builder AS wheel
+COPY README.md LICENSE ./
+COPY tlt_common tlt_common
+COPY services services
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+    with-index uv build --wheel --build-constraints constraints.txt --out-dir /dist
+
+FROM slim-packages AS slim-environment
+COPY --from=wheel /dist /dist
+RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl
+
+# What both images share, without the means to install or to gain rights.
+FROM ${BASE} AS runtime
+# Ray and getpass look the user up by number, so it needs a line in passwd.
+RUN echo 'tlt:x:65532:65532:tlt:/tmp:/usr/sbin/nologin' >> /etc/passwd \
+ && echo 'tlt:x:65532:' >> /etc/group \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+ && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/lib/python3*/ensurepip \
+           /usr/local/lib/python3*/ensurepip /usr/share/python-wheels
+# The root file system may be read-only: home and every cache are in /tmp, and byte code is there already.
+ENV PATH=/opt/tlt/bin:$PATH \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    # What the health check asks: the gateway's port; `-e TLT_HEALTH="127.0.0.1:7703"` for the cache, options as well.
+    TLT_HEALTH=127.0.0.1:7700
+WORKDIR /tmp
+STOPSIGNAL SIGTERM
+# Docker's and Podman's; a kubelet has the chart's probes. `sh` splits TLT_HEALTH into arguments.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["sh", "-c", "exec tlt health ${TLT_HEALTH}"]
 ENTRYPOINT ["tlt"]
+LABEL org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.description="RL rollouts whose idle devices make their own long tail fast"
+
+FROM runtime AS slim
+COPY --from=slim-environment /opt/tlt /opt/tlt
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="tlt-slim" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}"
+USER 65532:65532
+
+# Engines compile kernels for the device they find: Triton calls gcc, SGLang and FlashInfer call nvcc, ninja and g++. nvcc,
+# ninja and the CUDA libraries are wheels and the driver is the node's, so that no CUDA base image is needed.
+FROM runtime AS toolchain
+# Security updates replace Debian's versions, and a pin would break with the first. wget: KubeRay's probes of Ray Serve.
+# hadolint ignore=DL3008
+RUN set -- g++ libnuma1 wget \
+ && headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+ && if [ ! -e "$headers/Python.h" ]; then set -- "$@" python3-dev; fi \
+ && apt-get update && apt-get install --yes --no-install-recommends "$@" \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+ && rm -rf /var/lib/apt/lists/*
+# Where GKE's driver is; others put it where the loader looks anyway.
+ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    CUDA_HOME=/usr/local/cuda
+
+FROM builder AS engine-environment
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+    uv venv --python "$(command -v python3)" /opt/tlt \
+ && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
+    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client \
+    --extra worker --extra trainer
+COPY --from=wheel /dist /dist
+RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl
+
+FROM toolchain AS engine
+COPY --from=engine-environment /opt/tlt /opt/tlt
+COPY deploy/image/cuda-home /usr/local/bin/
+RUN cuda-home /opt/tlt
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+ARG SOURCE=unknown
+LABEL org.opencontainers.image.title="tlt-engine" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}"
+USER 65532:65532

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo demo-quick test unit integration engine stack check fmt lint types imports proto proto-check bench clean cluster cluster-build
+.PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean cluster cluster-build
 
 install: $(STAMP)  ## everything, into .venv
 
@@ -25,7 +25,7 @@ demo-quick: install  ## the same in under 4 minutes
 test: check unit integration engine  ## all tests but those that start the whole suite
 
 unit: install
-	$(BIN)/pytest tests/unit tests/wire tests/contract tests/test_house.py
+	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image"
 
 integration: install
 	$(BIN)/pytest tests/integration -m "not stack"
@@ -42,13 +42,19 @@ cluster: install cluster-build  ## a real Kubernetes cluster (built from source 
 cluster-build:
 	tests/cluster/kube/build.sh
 
+image:  ## the image of all services but workers (root, buildah, mmdebstrap)
+	deploy/image/build slim
+
+image-engine:  ## the image of workers, 10 GB
+	deploy/image/build engine
+
 check: lint types imports proto-check
 
 fmt: install
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 lint: install
-	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/buf lint proto
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/buf lint proto && $(BIN)/hadolint Dockerfile
 
 types: install
 	$(BIN)/mypy
