@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.kube.binaries import missing_for_control_plane
+from tests.cluster.kube.binaries import missing_for_control_plane, missing_for_real_cluster
 from tests.cluster.kube.client import Client
 from tests.cluster.kube.control_plane import ControlPlane
+from tests.cluster.kube.real_cluster import RealCluster
 
 FAKE_NODES = 16
+GPUS = 8
+PRODUCT = "test.local/tlt:1"  # the image that stands for the product's own
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 seconds: dict[str, dict[str, float]] = {}
 numbers = itertools.count(1)
@@ -25,6 +28,23 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
         seconds["control plane"] = running.seconds
         yield running
         running.keep_logs = request.session.testsfailed > 0
+
+
+@pytest.fixture(scope="session")
+def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """A cluster with one node whose pods really run, with this environment and this checkout inside, and 8 GPUs."""
+    if missing := missing_for_real_cluster():
+        pytest.skip(missing)
+    with RealCluster(gpus=GPUS, names=[PRODUCT]) as running:
+        seconds["real cluster"] = running.seconds
+        yield running
+        running.keep_logs = request.session.testsfailed > 0
+
+
+@pytest.fixture
+def real_ns(real_cluster: RealCluster, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A namespace of the test's own on the real cluster, where only `restricted` pods are admitted."""
+    yield from namespace(real_cluster, request.node.name)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """How tests talk to a cluster: kubectl, Helm, and plain requests to the API server."""
 
 import json
-import ssl
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 from tests.cluster.kube.binaries import binary
 from tests.cluster.kube.certificates import write_kubeconfig
 from tests.cluster.kube.commands import run
+from tests.cluster.kube.rest import Rest
 
 Object = dict[str, Any]
 
@@ -66,19 +65,13 @@ class Client:
         """The same user in a namespace."""
         return Client(url=self.url, ca=self.ca, kubeconfig=self.kubeconfig, namespace=namespace)
 
-    def get(self, path: str, timeout_s: float = 5.0) -> bytes:
+    def get(self, path: str) -> bytes:
         """The API server's answer to a GET, without kubectl."""
-        user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
-        context = ssl.create_default_context(cafile=str(self.ca))
-        headers = {}
-        if "token" in user:
-            headers["Authorization"] = f"Bearer {user['token']}"
-        else:
-            context.load_cert_chain(user["client-certificate"], user["client-key"])
-        request = urllib.request.Request(self.url + path, headers=headers)  # noqa: S310 - our own URL
-        with urllib.request.urlopen(request, context=context, timeout=timeout_s) as reply:  # noqa: S310
-            body: bytes = reply.read()
-            return body
+        return self.rest().get(path)
+
+    def rest(self) -> Rest:
+        """The plain API as this user, for what kubectl is too slow for."""
+        return Rest(self.kubeconfig)
 
     def _where(self) -> Sequence[object]:
         inside = ("--namespace", self.namespace) if self.namespace else ()

@@ -87,6 +87,9 @@ class ControlPlane(Client):
 
     def start(self) -> None:
         self._began = time.monotonic()
+        self.start_control_plane()
+
+    def start_control_plane(self) -> None:
         self._issue_certificates()
         self._start_etcd()
         self._start_api_server()
@@ -100,15 +103,20 @@ class ControlPlane(Client):
             self.reached(f"{self.kwok} fake nodes ready")
 
     def stop(self) -> None:
-        """End all processes, etcd last: the others would retry it noisily."""
-        self.processes.stop("kube-controller-manager", "kube-scheduler", "kwok", "kube-apiserver")
+        """End everything and remove the folder, but for the logs where they are to be kept."""
+        self.end()
+        for entry in self.folder.iterdir():
+            if entry == self.processes.logs and self.keep_logs:
+                continue
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        if not self.keep_logs:
+            self.folder.rmdir()
+
+    def end(self) -> None:
+        """End all processes, servers after their clients: the API server waits 10 s for those that still watch."""
+        self.processes.stop_all_but("kube-apiserver", "etcd")
+        self.processes.stop("kube-apiserver")
         self.processes.stop()
-        if self.keep_logs:
-            for entry in self.folder.iterdir():
-                if entry != self.processes.logs:
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        else:
-            shutil.rmtree(self.folder)
 
     def reached(self, stage: str) -> None:
         """Note how long a stage took since the start."""

@@ -29,12 +29,13 @@ class Process:
 
     def alive(self) -> bool:
         """Whether this very process still runs."""
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)  # reap it where it is our own child
         try:
             stat = _stat(self.pid)
         except (FileNotFoundError, ProcessLookupError):
             return False
+        if stat[19] == self.started and stat[0] == "Z":
+            with suppress(ChildProcessError):  # somebody else's child
+                os.waitpid(self.pid, 0)
         return stat[19] == self.started and stat[0] != "Z"
 
     def signal(self, number: signal.Signals) -> None:
@@ -69,10 +70,11 @@ class Processes:
         listed = json.loads(self._file.read_text()) if self._file.exists() else []
         self._all = [Process(**entry) for entry in listed]
 
-    def spawn(self, program: Path, *arguments: object, env: Mapping[str, str] | None = None) -> None:
-        """Start a program. It gets SIGTERM when this process dies without ending it."""
+    def spawn(self, program: Path, *arguments: object, name: str = "", env: Mapping[str, str] | None = None) -> None:
+        """Start a program, known by `name` or its own. It gets SIGTERM when this process dies without ending it."""
         self.logs.mkdir(parents=True, exist_ok=True)
-        with (self.logs / f"{program.name}.log").open("ab") as log:
+        name = name or program.name
+        with (self.logs / f"{name}.log").open("ab") as log:
             started = subprocess.Popen(
                 [*self._prefix, "setpriv", "--pdeathsig", "TERM", str(program), *map(str, arguments)],
                 stdout=log,
@@ -82,7 +84,7 @@ class Processes:
                 env={**os.environ, **(env or {})},
             )
         started.returncode = 0  # `alive` reaps it; Popen's own finaliser would complain that it still runs
-        self._all.append(Process.of(program.name, started.pid))
+        self._all.append(Process.of(name, started.pid))
         self._file.write_text(json.dumps([asdict(process) for process in self._all]))
 
     def wait(self, what: str, ready: Callable[[], object], seconds: float = 60.0) -> None:
@@ -116,7 +118,13 @@ class Processes:
 
     def stop(self, *names: str) -> None:
         """End the named processes, or all of them: SIGTERM, and SIGKILL for those that stay."""
-        chosen = [process for process in self._all if not names or process.name in names]
+        self._end([process for process in self._all if not names or process.name in names])
+
+    def stop_all_but(self, *names: str) -> None:
+        """End all processes but the named ones."""
+        self._end([process for process in self._all if process.name not in names])
+
+    def _end(self, chosen: list[Process]) -> None:
         for number, grace_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
             for process in chosen:
                 if process.alive():
