@@ -48,6 +48,13 @@ image:  ## the image of all services but workers (root, buildah, mmdebstrap)
 image-engine:  ## the image of workers, 10 GB
 	deploy/image/build engine
 
+.PHONY: dashboards dashboards-check
+dashboards: install  ## Grafana dashboards from services/tlt_lab/grafana into the chart
+	$(BIN)/python -m tlt_lab.grafana.write deploy/helm/tlt/dashboards
+
+dashboards-check: install
+	$(BIN)/python -m tlt_lab.grafana.write deploy/helm/tlt/dashboards --check
+
 check: lint types imports proto-check
 
 fmt: install
