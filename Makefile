@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml deploy/constraints.txt
 demo: install  ## the main job, with a report (12 to 13 minutes)
 	$(BIN)/tlt demo
 
-demo-quick: install  ## the same in under 4 minutes
+demo-quick: install  ## a smoke run of under 4 minutes
 	$(BIN)/tlt demo --quick
 
 test: check unit integration engine  ## all tests but those that start the whole suite

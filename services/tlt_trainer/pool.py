@@ -20,7 +20,8 @@ def is_held_out(frame: HiddenFrame) -> bool:
     By prompt, since the samples of one resemble each other: 8 prompts, learned well, promise more than a drafter then
     keeps on others. Samples of a batch are named `<prompt>/<sample>`.
     """
-    return zlib.crc32(frame.request_id.rpartition("/")[0].encode() or frame.request_id.encode()) % HELD_OUT_ONE_IN == 0
+    prompt = frame.request_id.rpartition("/")[0] or frame.request_id
+    return zlib.crc32(prompt.encode()) % HELD_OUT_ONE_IN == 0
 
 
 def is_usable(frame: HiddenFrame, shape: DrafterShape) -> bool:

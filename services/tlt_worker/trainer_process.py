@@ -1,14 +1,13 @@
 """The spot trainer's process: started by entry-point name, restarted when it dies, never left behind."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Never
 
 from tlt_common.aio import backoff
+from tlt_common.processes import end, send
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.tether import tethered
@@ -60,25 +59,4 @@ class TrainerProcess:
             return await process.wait()
         finally:
             self._process = None
-            await asyncio.shield(_end(process))
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    send(process, signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_S):
-            await process.wait()
-    except TimeoutError:
-        send(process, signal.SIGKILL)
-        await process.wait()
-
-
-def send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """
-    Send a signal to a process that has not ended.
-
-    Not by `process.kill()`: that looks for the exit status first, and takes it away from asyncio's own watcher.
-    """
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
+            await asyncio.shield(end(process, STOP_S))

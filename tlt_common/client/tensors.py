@@ -9,8 +9,8 @@ from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import InvalidRequestError
 
 _TORCH_DTYPES = {"torch.bfloat16": "BF16", "torch.float16": "F16", "torch.float32": "F32"}
-TIED_HEAD = "lm_head.weight"
 _NUMPY_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+TIED_HEAD = "lm_head.weight"
 
 
 def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:

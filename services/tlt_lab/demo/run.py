@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import TltError, UnavailableError
+from tlt_common.processes import end
 from tlt_lab.bench.result import machine, versions
 from tlt_lab.demo import greedy
 from tlt_lab.demo.coordinator import fleet_at
@@ -117,7 +118,7 @@ async def _train(settings: DemoSettings, stack: Stack, directory: Path, watcher:
             # One thread: on a machine with as many cores as workers, more would take what idle workers train with.
             env={**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
         )
-        parts.push_async_callback(_end, process)
+        parts.push_async_callback(end, process, STOP_S)
         steps: list[Step] = []
 
         def on_event(event: Event) -> None:
@@ -154,28 +155,17 @@ async def _look(coordinator: str, watcher: Watcher) -> None:
             await asyncio.sleep(LOOK_AGAIN_S)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(STOP_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-
-
 def _intervals(fleet: Fleet, until_unix_s: float) -> tuple[Interval, ...]:
     found = []
     for account in fleet.workers:
         ends = [change.at_unix_s for change in account.timeline[1:]] + [until_unix_s]
-        for change, end in zip(account.timeline, ends, strict=True):
+        for change, ended_unix_s in zip(account.timeline, ends, strict=True):
             found.append(
                 Interval(
                     worker=account.hello.worker_id,
                     state=change.state.value,
                     began_unix_s=change.at_unix_s,
-                    ended_unix_s=end,
+                    ended_unix_s=ended_unix_s,
                 )
             )
     return tuple(found)

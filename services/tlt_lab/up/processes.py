@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from tlt_common.aio import backoff
 from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.processes import end, send
 from tlt_common.telemetry.log import get_logger
 from tlt_lab.up.home import Home
-from tlt_worker.trainer_process import send
 
 log = get_logger(__name__)
 
@@ -93,13 +93,8 @@ class Supervised:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        send(process, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOP_S):
-                await process.wait()
-        except TimeoutError:
+        if not await end(process, STOP_S):
             log.warning("service_killed", service=self.name, after_s=STOP_S)
-            send(process, signal.SIGKILL)
 
     @property
     def _log(self) -> Path:
