@@ -53,7 +53,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "cache": config.cache,
         "coordinator": config.coordinator,
         "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
-        "checkpoint_dir": str((config.checkpoint_dir or run_dir / "checkpoints") / config.worker_id),
+        "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
         "nice": str(config.trainer.nice),
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,

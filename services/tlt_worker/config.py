@@ -85,10 +85,15 @@ class WorkerConfig(ServiceConfig):
     """Time that running requests get to finish after SIGTERM, while new ones are refused; then they are ended."""
     run_dir: Path | None = None
     """Sockets and streamed weights. Short, since a socket's path has 107 characters. None: a temporary directory."""
-    drafter_dir: Path | None = None
-    """Where the trainer publishes drafters, readable by every worker; None: in run_dir."""
-    checkpoint_dir: Path | None = None
-    """Where the trainer keeps its checkpoints; None: in run_dir."""
+    drafter_dir: str | None = None
+    """Path or fsspec URL (s3://, gs://, ...) where the trainer publishes drafters, readable by every worker; None: in
+    run_dir."""
+    checkpoint_dir: str | None = None
+    """Path or fsspec URL where the trainer keeps its checkpoints; None: in run_dir."""
+    tensor_parallel: int = Field(1, ge=1)
+    """GPUs of one engine."""
+    gpu_memory: float = Field(0.8, gt=0, lt=1)
+    """Share of each GPU's memory for the engine's weights and KV cache. The trainer and work space get the rest."""
 
     @field_validator("arms")
     @classmethod

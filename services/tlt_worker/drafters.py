@@ -1,6 +1,8 @@
 """Which drafter the engine has, and the newer one it should get."""
 
 import asyncio
+import tempfile
+from pathlib import Path
 from typing import Never
 
 from tlt_common.changes import Changes
@@ -11,7 +13,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine
-from tlt_worker.source import directory_of
+from tlt_worker.source import located
 
 log = get_logger(__name__)
 
@@ -75,9 +77,10 @@ class Drafters:
                 field="drafter_version",
             )
         try:
-            directory = await asyncio.to_thread(directory_of, wish.uri)
-            with self._activity.swap():
-                pause_s = await self._engine.load_drafter(directory, wish.version)
+            with tempfile.TemporaryDirectory(prefix="tlt-drafter-") as scratch:
+                directory = await asyncio.to_thread(located, wish.uri, Path(scratch) / "copy")
+                with self._activity.swap():
+                    pause_s = await self._engine.load_drafter(directory, wish.version)
         except WeightsError:
             metrics.DRAFTER_LOADS.labels(outcome="refused").inc()
             raise

@@ -1,5 +1,6 @@
 """Several workers on one machine, before anybody places them. Imports no ray."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ class FleetSpec(Frozen):
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             raise ConfigError(f"worker.{key}: {first['msg']}", field=f"worker.{key}") from error
+
+    def here(self, rank: int) -> WorkerConfig:
+        """Configure the replica of that rank on this machine."""
+        return self.config(rank, frozenset(os.sched_getaffinity(0)))
 
     def log_file(self, rank: int) -> Path:
         """Where the replica of that rank writes."""

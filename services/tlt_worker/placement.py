@@ -1,8 +1,8 @@
 """
 Workers as Ray Serve replicas. Ray places, watches and restarts them; requests never pass through it.
 
-`python -m tlt_worker.placement SPEC.json` runs them on a local Ray until SIGTERM; elsewhere Serve imports
-`tlt_worker.placement:application`.
+`python -m tlt_worker.placement SPEC.json` runs them on a local Ray until SIGTERM; on KubeRay, Serve builds
+`tlt_worker.placement:pods` from what the RayService says.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Never
+from typing import Any, Never
 
 import ray
 from ray import serve
@@ -23,6 +23,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
 from tlt_worker.fleet import FleetSpec
 from tlt_worker.main import engine_of, live
+from tlt_worker.pods import SLOT, PodsSpec
 
 NAME = "workers"
 HEALTH_EVERY_S = 1.0
@@ -39,11 +40,13 @@ class WorkerReplica:
     Serve owns this object and calls it only now and then, so its life is one task that ends in `__del__`.
     """
 
-    async def __init__(self, spec: FleetSpec) -> None:  # type: ignore[misc] # Serve awaits it
+    async def __init__(self, spec: FleetSpec | PodsSpec) -> None:  # type: ignore[misc] # Serve awaits it
         rank = serve.get_replica_context().rank.rank
-        config = spec.config(rank, frozenset(os.sched_getaffinity(0)))
-        write_to(spec.log_file(rank))
-        pin(config.cores)
+        if log_file := spec.log_file(rank):
+            write_to(log_file)
+        config = spec.here(rank)
+        if config.cores:
+            pin(config.cores)
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(config, serving), name=config.worker_id)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -72,27 +75,41 @@ class WorkerReplica:
 
 
 def application(spec: FleetSpec) -> serve.Application:
-    """Describe the deployment. Every replica opens a port of its own and tells the coordinator."""
+    """Describe the workers of one machine. Every replica opens a port of its own and tells the coordinator."""
+    kept = ("TLT_RUN_TOKEN", "SPT_NOENV", "TMPDIR", "OMP_NUM_THREADS")
+    variables = {name: os.environ[name] for name in kept if name in os.environ}
+    return _described(spec, ray_actor_options={"num_cpus": 1, "runtime_env": {"env_vars": variables}})
+
+
+def pods(spec: PodsSpec) -> serve.Application:
+    """
+    Describe the workers of a RayService, one to a pod: `import_path: tlt_worker.placement:pods`.
+
+    A change of the arguments replaces replicas inside their pods; a replica gives its pod's GPUs back first.
+    """
+    return _described(
+        spec,
+        drain_s=spec.drain_s,
+        placement_group_bundles=[spec.bundle],
+        placement_group_strategy="STRICT_PACK",
+        ray_actor_options={"num_cpus": 1, "num_gpus": spec.gpus_per_replica, "resources": {SLOT: 1}},
+    )
+
+
+def _described(spec: FleetSpec | PodsSpec, *, drain_s: float = 0.0, **options: Any) -> serve.Application:
     deployment = serve.deployment(
         name=NAME,
         num_replicas=spec.replicas,
         health_check_period_s=HEALTH_EVERY_S,
         health_check_timeout_s=30.0,
-        graceful_shutdown_timeout_s=LEAVE_S + 5.0,
+        graceful_shutdown_timeout_s=drain_s + LEAVE_S + 5.0,
         # Serve sees no requests; nothing is to be waited for when a replica leaves.
         graceful_shutdown_wait_loop_s=0.1,
         max_constructor_retry_count=2,
-        ray_actor_options={"num_cpus": 1, "runtime_env": {"env_vars": environment(spec)}},
+        **options,
     )(WorkerReplica)
     described: serve.Application = deployment.bind(spec)
     return described
-
-
-def environment(spec: FleetSpec) -> dict[str, str]:
-    """What replicas, and the engine processes they start, find in their environment."""
-    del spec
-    kept = ("TLT_RUN_TOKEN", "SPT_NOENV", "TMPDIR", "OMP_NUM_THREADS")
-    return {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def write_to(path: Path) -> None:

@@ -1,6 +1,7 @@
 """The policy's weights: staged without disturbing anyone, then switched to, all or nothing."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine
-from tlt_worker.source import directory_of
+from tlt_worker.source import located
 
 log = get_logger(__name__)
 
@@ -23,12 +24,12 @@ log = get_logger(__name__)
 class _Weights:
     version: PolicyVersion
     directory: Path
-    spool: Spool | None
-    """What to remove once they are replaced; None: they belong to somebody else."""
+    is_ours: bool
+    """A copy, to be removed once it is replaced; else it belongs to somebody else."""
 
     def remove(self) -> None:
-        if self.spool is not None:
-            self.spool.remove()
+        if self.is_ours:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class Weights:
@@ -49,7 +50,7 @@ class Weights:
         self._activity = activity
         self._make_way = make_way
         self._spool_dir = spool_dir
-        self._served = _Weights(version=PolicyVersion(0), directory=model, spool=None)
+        self._served = _Weights(version=PolicyVersion(0), directory=model, is_ours=False)
         self._staged: _Weights | None = None
         self._staging = asyncio.Lock()
 
@@ -73,17 +74,15 @@ class Weights:
         self._require_newer(update.version)
         async with self._staging:
             self._forget()
-            spool = None if update.uri is not None else await asyncio.to_thread(Spool, self._spool_dir)
+            weights = await self._received(update, tensors)
             try:
-                directory = await _receive(spool, tensors) if spool else await _refuse_tensors(update, tensors)
-                staged_bytes = await self._engine.check_weights(directory)
+                staged_bytes = await self._engine.check_weights(weights.directory)
                 self._require_newer(update.version)  # a commit may have passed by meanwhile
             except BaseException:
-                if spool:
-                    spool.remove()
+                weights.remove()
                 raise
-            self._staged = _Weights(version=update.version, directory=directory, spool=spool)
-        log.info("weights_staged", policy_version=update.version, staged_bytes=staged_bytes, streamed=spool is not None)
+            self._staged = weights
+        log.info("weights_staged", policy_version=update.version, staged_bytes=staged_bytes, copied=weights.is_ours)
         return staged_bytes
 
     async def commit(self, version: PolicyVersion) -> float:
@@ -108,6 +107,18 @@ class Weights:
         """Remove every file of ours."""
         self._forget()
         self._served.remove()
+
+    async def _received(self, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> _Weights:
+        if update.uri is None:
+            directory = await _spooled(await asyncio.to_thread(Spool, self._spool_dir), tensors)
+            return _Weights(version=update.version, directory=directory, is_ours=True)
+        async for _ in tensors:
+            raise InvalidRequestError(
+                "tensors follow a header that names a source; accepted: one of both", field="source"
+            )
+        copy = self._spool_dir / f"copy-{update.version}"
+        directory = await asyncio.to_thread(located, update.uri, copy)
+        return _Weights(version=update.version, directory=directory, is_ours=directory == copy)
 
     async def _switch(self, version: PolicyVersion) -> float:
         if version == self.version:  # the same commit, repeated while the first one ran
@@ -145,14 +156,12 @@ class Weights:
             self._staged = None
 
 
-async def _receive(spool: Spool, tensors: AsyncIterator[TensorChunk]) -> Path:
-    async for chunk in tensors:
-        await asyncio.to_thread(spool.write, chunk)
-    await asyncio.to_thread(spool.finish)
+async def _spooled(spool: Spool, tensors: AsyncIterator[TensorChunk]) -> Path:
+    try:
+        async for chunk in tensors:
+            await asyncio.to_thread(spool.write, chunk)
+        await asyncio.to_thread(spool.finish)
+    except BaseException:
+        spool.remove()
+        raise
     return spool.directory
-
-
-async def _refuse_tensors(update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> Path:
-    async for _ in tensors:
-        raise InvalidRequestError("tensors follow a header that names a source; accepted: one of both", field="source")
-    return await asyncio.to_thread(directory_of, update.uri or "")

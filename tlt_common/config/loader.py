@@ -1,5 +1,6 @@
 """Where a configuration comes from: defaults, then a file, then the environment, then `--set`."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,24 @@ def load(model: type[C], name: str, *, file: Path | None, environment: Mapping[s
     Raises:
         ConfigError: A key is unknown or its value is not accepted; names the key and what is accepted.
     """
-    values: dict[str, Any] = _from_file(file) if file else {}
+    return resolve(model, name, _from_file(file) if file else {}, environment=environment, settings=settings)
+
+
+def resolve(
+    model: type[C],
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    environment: Mapping[str, str],
+    settings: Sequence[str] = (),
+) -> C:
+    """
+    As `load`, from values instead of a file.
+
+    Raises:
+        ConfigError: A key is unknown or its value is not accepted; names the key and what is accepted.
+    """
+    values = copy.deepcopy(dict(given))
     prefix = f"TLT_{name.upper()}_"
     for variable, text in sorted(environment.items()):
         if variable.startswith(prefix):
