@@ -90,13 +90,17 @@ def pods(spec: PodsSpec) -> serve.Application:
     return _described(
         spec,
         drain_s=spec.drain_s,
+        # A node may need several attempts until its model or its GPU is there; a mistake is shown meanwhile.
+        constructor_tries=20,
         placement_group_bundles=[spec.bundle],
         placement_group_strategy="STRICT_PACK",
         ray_actor_options={"num_cpus": 1, "num_gpus": spec.gpus_per_replica, "resources": {SLOT: 1}},
     )
 
 
-def _described(spec: FleetSpec | PodsSpec, *, drain_s: float = 0.0, **options: Any) -> serve.Application:
+def _described(
+    spec: FleetSpec | PodsSpec, *, drain_s: float = 0.0, constructor_tries: int = 2, **options: Any
+) -> serve.Application:
     deployment = serve.deployment(
         name=NAME,
         num_replicas=spec.replicas,
@@ -105,7 +109,7 @@ def _described(spec: FleetSpec | PodsSpec, *, drain_s: float = 0.0, **options: A
         graceful_shutdown_timeout_s=drain_s + LEAVE_S + 5.0,
         # Serve sees no requests; nothing is to be waited for when a replica leaves.
         graceful_shutdown_wait_loop_s=0.1,
-        max_constructor_retry_count=2,
+        max_constructor_retry_count=constructor_tries,
         **options,
     )(WorkerReplica)
     described: serve.Application = deployment.bind(spec)
