@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from tests.fakes.engine import FakeEngine
@@ -209,3 +210,16 @@ async def test_a_stream_that_breaks_leaves_no_file(bench: Bench) -> None:
     with pytest.raises(WeightsError, match="no tensor"):
         await bench.stage(1, ())
     assert bench.spools == []
+
+
+async def test_weights_of_an_object_store_are_copied_and_the_copy_goes_with_them(bench: Bench) -> None:
+    store = fsspec.filesystem("memory")
+    for version in (1, 2):
+        store.pipe_file(f"/policy/{version}/model.safetensors", b"x")
+    for version in (1, 2):
+        await bench.stage(version, chunks=(), uri=f"memory://policy/{version}")
+        await bench.commit(version)
+        assert [path.name for path in bench.spools] == [f"copy-{version}"]
+        assert bench.weights.directory == bench.spools[0]
+    bench.weights.close()
+    assert not bench.spools
