@@ -17,7 +17,7 @@ from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.figures import Figures
 from tlt_coordinator.http.server import address_of, bind, serve_http
-from tlt_coordinator.http.status import app
+from tlt_coordinator.http.status import access_of, app
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.state import Store
 
@@ -64,8 +64,9 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
         page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
         async with asyncio.TaskGroup() as parts:
             if page is not None:
+                status = app(coordinator.fleet, access_of(config.tokens))
                 announce("http", address_of(page))
-                parts.create_task(serve_http(app(coordinator.fleet), page), name="page")
+                parts.create_task(serve_http(status, page, config.tls), name="page")
             servicer = CoordinatorServicer(coordinator, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:

@@ -10,6 +10,7 @@ from tlt_common.rpc.app import run_app
 from tlt_common.rpc.server import Door, Service, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import rollout as wire
+from tlt_gateway.access import access_of
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.servicer import RolloutServicer
@@ -27,7 +28,7 @@ async def live(config: GatewayConfig, *, on_serving: Callable[[str], None] = lam
     with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
         gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
-        door = Door(tls=config.tls, asks_certificate=False)
+        door = Door(tls=config.tls, asks_certificate=False, access=access_of(config))
         async with serving(config.listen, service, door=door) as server:
             log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
             on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")

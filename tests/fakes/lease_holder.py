@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import UnavailableError
@@ -26,9 +27,14 @@ class LeaseHolder:
     """One stream of one worker. It opens with a hello and a status, unless told to open with something else."""
 
     def __init__(
-        self, coordinator: str, name: str = "w0", *, opening: Iterable[WorkerHello | WorkerStatus] | None = None
+        self,
+        coordinator: str,
+        name: str = "w0",
+        *,
+        opening: Iterable[WorkerHello | WorkerStatus] | None = None,
+        tls: TlsSettings | None = None,
     ) -> None:
-        self._channel = connect(coordinator)
+        self._channel = connect(coordinator, to="coordinator", tls=tls)
         self._opening = (hello(name), IDLE) if opening is None else opening
 
     async def __aenter__(self) -> Self:

@@ -12,6 +12,7 @@ from tlt_common.client.rollout import Client, arranged
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.rollout import Sample, SamplingParams, TokenChunk
 from tlt_common.domain.weights import UpdateResult
+from tlt_common.rpc.endpoint import Secret
 
 Result = TypeVar("Result")
 _DEFAULT = SamplingParams()
@@ -24,11 +25,23 @@ class BlockingClient:
     An exception in the caller, such as Ctrl-C, aborts what runs on the server.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        token: Secret | None = None,
+        ca: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        server_name: str = "",
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tlt-client", daemon=True)
         self._thread.start()
-        self._client = self._do(_made(endpoint))
+        try:
+            self._client = self._do(_made(endpoint, token=token, ca=ca, tls=tls, server_name=server_name))
+        except BaseException:
+            self._end()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +56,9 @@ class BlockingClient:
         if self._loop.is_closed():
             return
         self._do(self._client.aclose())
+        self._end()
+
+    def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -119,9 +135,9 @@ class BlockingClient:
             self._do(items.aclose())
 
 
-async def _made(endpoint: str) -> Client:
+async def _made(endpoint: str, **options: Any) -> Client:
     """A channel belongs to the loop it is made in."""
-    return Client(endpoint)
+    return Client(endpoint, **options)
 
 
 async def _next(items: AsyncGenerator[Result, None]) -> Result | None:

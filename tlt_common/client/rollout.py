@@ -14,7 +14,7 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, Sample, SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import UnavailableError
-from tlt_common.rpc.channel import connect
+from tlt_common.rpc.endpoint import Secret, connect_endpoint
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import rollout as wire
 
@@ -37,9 +37,33 @@ class Client:
     ones.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        token: Secret | None = None,
+        ca: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        server_name: str = "",
+    ) -> None:
+        """
+        Name the gateway. Nothing is sent before the first call.
+
+        Args:
+            endpoint: host:port.
+            token: Shown with every call: the secret, or a `Path` to the file it is in, read anew when it changes.
+            ca: PEM file of the authorities whose certificates are believed, read anew when it changes; None: the ones
+                gRPC comes with.
+            tls: Whether to encrypt; None: if `ca` is given. False says that somebody else does, such as a service
+                mesh: without it a token is sent in the clear to this machine only.
+            server_name: Name that must be in the server's certificate; empty: the host of `endpoint`. Behind a tunnel
+                or a port-forward, "gateway.tlt.internal".
+
+        Raises:
+            ConfigError: The options contradict each other, or a file cannot be used.
+        """
         self.endpoint = endpoint
-        self._channel = connect(endpoint)
+        self._channel = connect_endpoint(endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
         self._stub = wire.Stub(self._channel)
 
     async def __aenter__(self) -> Self:

@@ -17,6 +17,7 @@ to the long ones. Both sides divide logits by the temperature and leave truncati
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from os import PathLike
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from typing import Any, TypeAlias
 
 from tlt_common.client import BlockingClient, FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionError
+from tlt_common.rpc.endpoint import Secret
 
 StateDict: TypeAlias = Mapping[str, Any]
 Export: TypeAlias = Callable[[StateDict], StateDict | str | PathLike[str]]
@@ -64,6 +66,10 @@ class TltRollouts:
         answer: Answer = BlockingClient.batch,
         on_rollout: Callable[[Rollout], None] | None = None,
         wait_s: float = 300.0,
+        token: Secret | None = None,
+        ca: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        server_name: str = "",
     ) -> None:
         """
         Connect at the first rollout.
@@ -76,8 +82,12 @@ class TltRollouts:
                 sample; `partial(BlockingClient.batch, on_progress=...)` shows how a rollout goes.
             on_rollout: Called after each rollout, on every process.
             wait_s: Longest time to wait for gateway and first worker.
+            token: Of scopes generate and update_weights; this and the rest as for `Client`.
+            ca: PEM file of the authorities that are believed.
+            tls: Whether to encrypt; None: if `ca` is given.
+            server_name: Name that must be in the gateway's certificate.
         """
-        self._endpoint = endpoint
+        self._connect = partial(BlockingClient, endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
         self._export = export
         self._answer = answer
         self._on_rollout = on_rollout
@@ -95,7 +105,7 @@ class TltRollouts:
             UnavailableError: Gateway or workers were not there in time.
         """
         if self._client is None:
-            self._client = BlockingClient(self._endpoint)
+            self._client = self._connect()
             self._client.wait_ready(self._wait_s)
         return self._client
 

@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.expiry import expires_at
 from tlt_common.rpc.reloaded import Reloaded, read_bytes
+from tlt_common.telemetry import metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +37,17 @@ def certificates(tls: TlsSettings) -> Certificates:
     return Reloaded("certificate", (tls.certificate, tls.key, tls.ca), lambda: _read(tls))
 
 
+def following(files: Certificates) -> ssl.SSLContext:
+    """Make a context for a server that takes one for good; every handshake gets what is in the files by then."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def show(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = files.current().context
+
+    context.sni_callback = show
+    return context
+
+
 def _read(tls: TlsSettings) -> Material:
     certificate = read_bytes(tls.certificate, "tls.certificate")
     key, ca = read_bytes(tls.key, "tls.key"), read_bytes(tls.ca, "tls.ca")
@@ -46,6 +59,7 @@ def _read(tls: TlsSettings) -> Material:
             f"tls: {tls.certificate} and {tls.key} are not a certificate and its unencrypted key in PEM: {error}",
             field="tls.certificate",
         ) from error
+    metrics.CERTIFICATE_EXPIRY.set(expires_at(certificate).timestamp())
     check_authorities(ca, f"tls.ca: {tls.ca}", "tls.ca")
     return Material(certificate=certificate, key=key, ca=ca, context=context)
 

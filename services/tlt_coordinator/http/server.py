@@ -7,7 +7,9 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.certificates import certificates, following
 
 
 class _Server(uvicorn.Server):
@@ -17,9 +19,17 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_http(app: FastAPI, bound: socket.socket) -> None:
-    """Answer on a bound socket until cancelled; it is closed then."""
-    server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+async def serve_http(app: FastAPI, bound: socket.socket, tls: TlsSettings | None = None) -> None:
+    """
+    Answer on a bound socket until cancelled; it is closed then. With `tls` it is HTTPS, without client certificates.
+
+    Raises:
+        ConfigError: The TLS files cannot be used.
+    """
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
+    config.load()
+    config.ssl = following(certificates(tls)) if tls else None
+    server = _Server(config)
     try:
         await server.serve(sockets=[bound])
     finally:

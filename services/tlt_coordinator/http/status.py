@@ -3,24 +3,34 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from math import isfinite
+from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, Request
 from pydantic import JsonValue
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
+from tlt_common.errors import PermissionDeniedError, UnauthenticatedError
+from tlt_common.rpc.access import Access, Caller
+from tlt_common.rpc.bearer import Bearer
+from tlt_common.rpc.tokens import Scope, tokens_in
+
+PAGE = "StatusPage"
 
 
-def app(fleet: Callable[[], Fleet]) -> FastAPI:
+def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
     """
     Return the application.
 
     Args:
         fleet: Says how the fleet is now.
+        access: Who may know; None: everybody.
     """
     api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None)
 
     @api.get("/status")
-    async def status() -> dict[str, JsonValue]:
+    async def status(request: Request) -> dict[str, JsonValue]:
+        if access is not None:
+            _admit(access, request)
         return fleet_json(fleet())
 
     @api.get("/healthz")
@@ -28,6 +38,35 @@ def app(fleet: Callable[[], Fleet]) -> FastAPI:
         return {"status": "ok"}
 
     return api
+
+
+def _admit(access: Access, request: Request) -> None:
+    """
+    Raises:
+        HTTPException: The token that came with the request does not allow it.
+    """
+    caller = Caller(
+        service=PAGE,
+        method="status",
+        peer=request.client.host if request.client else "",
+        authorization=request.headers.get("authorization", ""),
+    )
+    try:
+        access.admit(caller, None)
+    except UnauthenticatedError as error:
+        raise HTTPException(401, error.message, {"WWW-Authenticate": "Bearer"}) from None
+    except PermissionDeniedError as error:
+        raise HTTPException(403, error.message) from None
+
+
+def access_of(tokens: Path | None) -> Access | None:
+    """
+    Who may see the page: everybody, or who has a token of scope admin.
+
+    Raises:
+        ConfigError: The file of tokens cannot be used.
+    """
+    return Bearer(tokens_in(tokens), lambda _method, _request: Scope.ADMIN) if tokens else None
 
 
 def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:

@@ -1,5 +1,8 @@
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -9,6 +12,21 @@ from tests.fakes.authority import Authority
 from tests.fakes.worker import FakeWorker
 from tlt_common.rpc.server import internal
 from tlt_worker.main import CALLERS
+
+
+@asynccontextmanager
+async def alive(serve: Callable[[Callable[[Any], None]], Awaitable[object]]) -> AsyncIterator[Any]:
+    """A service until the end of the block; the value is what it says once it serves."""
+    said: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(_run(serve(said.set_result)))
+        async with asyncio.timeout(10):
+            yield await said
+        task.cancel()
+
+
+async def _run(service: Awaitable[object]) -> None:
+    await service
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.authority import Authority
+from tlt_common.client import BlockingClient, Client
+from tlt_common.errors import ConfigError
+from tlt_common.integrations.trl import TltRollouts
+from tlt_common.rpc.endpoint import is_local
+
+SECRET = "secret-0123456789"  # noqa: S105 - a test's
+FAR = "gateway.example:7700"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "local"),
+    [
+        ("127.0.0.1:7700", True),
+        ("127.8.0.1:7700", True),
+        ("[::1]:7700", True),
+        ("localhost:7700", True),
+        ("unix:/run/x", True),
+        ("10.0.0.1:7700", False),
+        ("localhost.example:7700", False),
+        ("[fd00::1]:7700", False),
+        (FAR, False),
+    ],
+)
+def test_what_stays_on_this_machine_is_known(endpoint: str, local: bool) -> None:
+    assert is_local(endpoint) is local
+
+
+async def test_a_token_is_not_sent_in_the_clear_unless_told_so() -> None:
+    with pytest.raises(ConfigError, match="in the clear") as caught:
+        Client(FAR, token=SECRET)
+    assert SECRET not in str(caught.value)
+    for endpoint, tls in ((FAR, True), (FAR, False), ("localhost:1", None)):
+        await Client(endpoint, token=SECRET, tls=tls).aclose()
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"tls": False, "ca": "ca.pem"}, "tls"),
+        ({"tls": False, "server_name": "x"}, "tls"),
+        ({"ca": "/nowhere/ca.pem"}, "ca"),
+        ({"token": "two words"}, "token"),
+        ({"token": ""}, "token"),
+        ({"token": Path("/nowhere/token")}, "token"),
+    ],
+)
+async def test_options_that_make_no_sense_are_refused(options: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Client("localhost:7700", **options)
+    assert caught.value.field == field
+
+
+async def test_a_file_that_is_no_authority_is_refused(tmp_path: Path) -> None:
+    tls = Authority(tmp_path).issue("gateway")
+    with pytest.raises(ConfigError, match="no certificate"):
+        Client(FAR, ca=tls.key)
+
+
+def test_the_blocking_clients_take_the_same_options_and_leave_no_thread_behind() -> None:
+    for make in (BlockingClient, lambda endpoint, **options: TltRollouts(endpoint, **options).client):
+        with pytest.raises(ConfigError, match="in the clear"):
+            make(FAR, token=SECRET)

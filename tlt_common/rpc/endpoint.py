@@ -1,0 +1,109 @@
+"""The way from outside to a gateway: encrypted or not, with a token or without."""
+
+import ipaddress
+from collections.abc import Callable
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TypeAlias
+
+import grpc
+
+from tlt_common.errors import ConfigError
+from tlt_common.rpc.certificates import check_authorities
+from tlt_common.rpc.channel import OPTIONS, connect, secure
+from tlt_common.rpc.reloaded import Reloaded, read_bytes
+from tlt_common.rpc.renewal import RenewedChannel
+
+Secret: TypeAlias = str | PathLike[str]
+"""A token, or the file it is in, which is read anew when it changes."""
+
+
+def connect_endpoint(
+    endpoint: str,
+    *,
+    token: Secret | None = None,
+    ca: str | PathLike[str] | None = None,
+    tls: bool | None = None,
+    server_name: str = "",
+) -> grpc.aio.Channel:
+    """
+    Open a channel to host:port; `async with` closes it. Connecting happens at the first call.
+
+    Args:
+        endpoint: host:port.
+        token: Goes with every call.
+        ca: PEM file of the authorities that are believed, read anew when it changes; None: those that gRPC knows.
+        tls: Whether to encrypt; None: if `ca` is given. False says on purpose that somebody else does, such as a
+            service mesh.
+        server_name: Name that must be in the server's certificate; empty: the host of `endpoint`.
+
+    Raises:
+        ConfigError: The options contradict each other, a file cannot be read, or the token would be sent in the clear.
+    """
+    if tls is False and (ca or server_name):
+        raise ConfigError("tls=False and ca or server_name contradict each other; give one", field="tls")
+    encrypted = bool(ca or server_name) if tls is None else tls
+    if token is not None and not encrypted and tls is None and not is_local(endpoint):
+        raise ConfigError(
+            f"the token would be sent to {endpoint} in the clear; give ca= or tls=True, or tls=False where a service "
+            "mesh encrypts",
+            field="token",
+        )
+    metadata = _metadata(token)
+    if not encrypted and token is None:
+        return connect(endpoint)
+    if not encrypted:
+        return RenewedChannel(
+            lambda: None, lambda _: grpc.aio.insecure_channel(endpoint, options=list(OPTIONS)), metadata=metadata
+        )
+
+    def dial(roots: bytes | None) -> grpc.aio.Channel:
+        return secure(endpoint, grpc.ssl_channel_credentials(roots), name=server_name)
+
+    return RenewedChannel(_roots(ca), dial, metadata=metadata)
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether what is sent there stays on this machine."""
+    if endpoint.startswith("unix:"):
+        return True
+    host = endpoint.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _roots(ca: str | PathLike[str] | None) -> Callable[[], bytes | None]:
+    if ca is None:
+        return lambda: None
+    path = Path(fspath(ca))
+
+    def read() -> bytes:
+        pem = read_bytes(path, "ca")
+        check_authorities(pem, f"ca: {path}", "ca")
+        return pem
+
+    return Reloaded("authority", (path,), read).current
+
+
+def _metadata(token: Secret | None) -> Callable[[], tuple[tuple[str, str], ...]]:
+    if token is None:
+        return tuple
+    if isinstance(token, str):
+        return partial(tuple, [_pair(token)])
+    path = Path(fspath(token))
+    file = Reloaded("token", (path,), lambda: _pair(read_bytes(path, "token").decode("ascii", "replace")))
+    return lambda: (file.current(),)
+
+
+def _pair(token: str) -> tuple[str, str]:
+    """
+    Raises:
+        ConfigError: It cannot be sent in a header; the message does not quote it.
+    """
+    stripped = token.strip()
+    if not stripped or not stripped.isascii() or not stripped.isprintable() or " " in stripped:
+        raise ConfigError("token is empty or holds blanks; accepted: printable ASCII", field="token")
+    return ("authorization", f"Bearer {stripped}")
