@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean cluster cluster-build
+.PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
 install: $(STAMP)  ## everything, into .venv
 
@@ -74,6 +74,13 @@ proto: install  ## stubs from proto/, in an environment of their own
 
 proto-check: proto
 	git diff --exit-code --stat -- tlt_common/_generated
+
+chart: install  ## the Helm chart; needs the binaries of tests/cluster/kube/build.sh
+	$(BIN)/python deploy/helm/generate.py --check
+	$(BIN)/pytest tests/chart
+
+schema: install  ## values.yaml, values.schema.json and the README's table, from deploy/helm/chartvalues
+	$(BIN)/python deploy/helm/generate.py
 
 bench: install
 	$(BIN)/tlt bench rollout --json -

@@ -1,0 +1,36 @@
+"""
+Write values.yaml, values.schema.json and the README's table from the models: `python deploy/helm/generate.py`.
+
+With --check nothing is written: what differs is named, and the exit code is 1.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from chartvalues.chart import Chart
+from chartvalues.schema import chart_schema
+from chartvalues.text import readme, values_yaml
+
+CHART = Path(__file__).parent / "tlt"
+
+
+def main() -> int:
+    """Compare or write; the exit code says whether anything differed."""
+    made = {
+        CHART / "values.yaml": values_yaml(Chart()),
+        CHART / "values.schema.json": json.dumps(chart_schema(), indent=1) + "\n",
+        CHART / "README.md": readme(Chart(), (CHART / "README.md").read_text()),
+    }
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    if "--check" not in sys.argv[1:]:
+        for path in stale:
+            path.write_text(made[path])
+        return 0
+    for path in stale:
+        print(f"{path} is not what the models say; run: make schema", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

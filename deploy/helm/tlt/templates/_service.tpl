@@ -1,0 +1,106 @@
+{{/* Pods of the services that need no device. */}}
+
+{{/*
+The pod template. Argument: a dict of root, component, settings, and
+  config   text of the configuration
+  tokens   whether it checks tokens
+  env      more variables, as text
+  ports    more ports, as text
+  mounts   more mounts, as text
+  volumes  more volumes, as text
+  grace    seconds it may take to end
+*/}}
+{{- define "tlt.service.pod" -}}
+{{- $root := .root -}}
+metadata:
+  {{- include "tlt.pods.metadata" (list $root .component .settings) | nindent 2 }}
+  {{- if not .settings.podAnnotations }}
+  annotations:
+  {{- end }}
+    checksum/config: {{ .config | sha256sum }}
+spec:
+  {{- include "tlt.pods.spec" (list $root .component .settings) | nindent 2 }}
+  {{- with .grace }}
+  terminationGracePeriodSeconds: {{ . }}
+  {{- end }}
+  containers:
+    - name: {{ .component }}
+      image: {{ include "tlt.image" (list $root "slim") }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: [serve, {{ .component }}, --config, /etc/tlt/config.yaml]
+      env:
+        - {name: HOME, value: /tmp}
+        {{- with .env }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- with include "tlt.env" .settings.env }}
+        {{- . | nindent 8 }}
+        {{- end }}
+      ports:
+        - {name: grpc, containerPort: {{ include "tlt.port" .component }}}
+        - {name: metrics, containerPort: 9090}
+        {{- with .ports }}
+        {{- . | nindent 8 }}
+        {{- end }}
+      {{- include "tlt.service.probes" $root | nindent 6 }}
+      resources:
+        {{- toYaml .settings.resources | nindent 8 }}
+      securityContext:
+        {{- include "tlt.security.container" . | nindent 8 }}
+      volumeMounts:
+        - {name: etc, mountPath: /etc/tlt, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+        {{- with .mounts }}
+        {{- . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: etc
+      {{- include "tlt.service.etc" . | nindent 6 }}
+    - name: tmp
+      emptyDir: {sizeLimit: 1Gi}
+    {{- with .volumes }}
+    {{- . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* /etc/tlt: config.yaml, tls/, tokens/. */}}
+{{- define "tlt.service.etc" -}}
+projected:
+  defaultMode: 0440
+  sources:
+    - configMap: {name: {{ include "tlt.name" (list .root .component) }}}
+    {{- if include "tlt.tls" .root }}
+    - secret:
+        name: {{ include "tlt.tls.secret" (list .root .component) }}
+        items: [{key: tls.crt, path: tls/tls.crt}, {key: tls.key, path: tls/tls.key}, {key: ca.crt, path: tls/ca.crt}]
+    {{- end }}
+    {{- if and .tokens .root.Values.auth.enabled }}
+    - secret:
+        name: {{ include "tlt.auth.secret" .root }}
+        items: [{key: tokens.yaml, path: tokens/tokens.yaml}]
+    {{- end }}
+{{- end }}
+
+{{/* kubelet's gRPC probe knows no TLS, so that services answer HTTP as well. */}}
+{{- define "tlt.service.probes" -}}
+{{- $scheme := ternary "HTTPS" "HTTP" (ne (include "tlt.tls.mode" .) "off") -}}
+startupProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics, scheme: {{ $scheme }}}
+  periodSeconds: 2
+  timeoutSeconds: 2
+{{- end }}
+
+{{/* A configuration: what users say, and what the chart knows. (list USER FILLED...) of mappings as text. */}}
+{{- define "tlt.service.config" -}}
+{{- $config := deepCopy (first .) -}}
+{{- range rest . }}{{ $config = mustMergeOverwrite $config (fromYaml .) }}{{ end -}}
+{{ toYaml $config }}
+{{- end }}

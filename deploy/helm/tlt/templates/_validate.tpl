@@ -1,0 +1,63 @@
+{{/* What the schema cannot say. Every message names the value to set. */}}
+
+{{- define "tlt.validate" -}}
+{{- include "tlt.validate.cluster" . }}
+{{- include "tlt.validate.images" . }}
+{{- include "tlt.validate.storage" . }}
+{{- include "tlt.validate.secrets" . }}
+{{- include "tlt.validate.gateway" . }}
+{{- end }}
+
+{{- define "tlt.validate.cluster" -}}
+{{- if not (.Capabilities.APIVersions.Has "ray.io/v1/RayService") }}
+{{- if not (.Capabilities.APIVersions.Has "ray.io/v1") }}
+{{- fail "\n\nThis cluster has no RayService (ray.io/v1): workers are placed by KubeRay 1.4 or later. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which asks no cluster, add: --api-versions ray.io/v1\n" }}
+{{- end }}
+{{- end }}
+{{- range $value, $api := dict "podMonitors" "PodMonitor" "rules" "PrometheusRule" }}
+{{- $enabled := get (get $.Values.monitoring $value) "enabled" | toString }}
+{{- $name := printf "monitoring.coreos.com/v1/%s" $api }}
+{{- if and (eq $enabled "true") (not ($.Capabilities.APIVersions.Has $name)) }}
+{{- fail (printf "\n\nmonitoring.%s.enabled is true, and this cluster has no %s: install the Prometheus operator, or set monitoring.%s.enabled to auto or false (`helm template`: --api-versions %s)\n" $value $api $value $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.validate.images" -}}
+{{- range $name := list "slim" "engine" }}
+{{- if eq (get $.Values.image $name).tag "latest" }}
+{{- fail (printf "\n\nimage.%s.tag is latest, which names another image every day: set a version, or image.%s.digest\n" $name $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.validate.storage" -}}
+{{- $model := .Values.model }}
+{{- if and (eq $model.source "pvc") (not $model.pvc.claim) }}
+{{- fail "\n\nWhere is the model? Set one of:\n  model.pvc.claim: NAME            a PersistentVolumeClaim in this namespace (model.pvc.path: directory in it)\n  model.source: url                and model.url.url: s3://bucket/model, hf://org/model, ...\n  model.source: hostPath           and model.hostPath.path: /data/model on every node\n" }}
+{{- end }}
+{{- if and (eq $model.source "url") (not $model.url.url) }}
+{{- fail "\n\nmodel.source is url: set model.url.url, such as s3://bucket/model\n" }}
+{{- end }}
+{{- range $name, $values := dict "model" $model "drafters" .Values.drafters }}
+{{- if and (eq $values.source "hostPath") (not (hasPrefix "/" $values.hostPath.path)) }}
+{{- fail (printf "\n\n%s.source is hostPath: set %s.hostPath.path to an absolute path\n" $name $name) }}
+{{- end }}
+{{- end }}
+{{- if and (eq .Values.drafters.source "url") (not .Values.drafters.url.url) }}
+{{- fail "\n\ndrafters.source is url: set drafters.url.url, such as s3://bucket/drafters\n" }}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.validate.gateway" -}}
+{{- $gateway := .Values.gateway }}
+{{- if and $gateway.ingress.enabled (not (and $gateway.ingress.hosts $gateway.ingress.tlsSecret)) }}
+{{- fail "\n\ngateway.ingress.enabled is true: set gateway.ingress.hosts and gateway.ingress.tlsSecret; gRPC through an Ingress needs TLS\n" }}
+{{- end }}
+{{- if and $gateway.grpcRoute.enabled (not $gateway.grpcRoute.parentRefs) }}
+{{- fail "\n\ngateway.grpcRoute.enabled is true: set gateway.grpcRoute.parentRefs, such as [{name: GATEWAY, namespace: NAMESPACE}]\n" }}
+{{- end }}
+{{- if and $gateway.autoscaling.enabled (gt ($gateway.autoscaling.minReplicas | int) ($gateway.autoscaling.maxReplicas | int)) }}
+{{- fail "\n\ngateway.autoscaling.minReplicas is above gateway.autoscaling.maxReplicas\n" }}
+{{- end }}
+{{- end }}

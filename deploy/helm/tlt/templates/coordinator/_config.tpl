@@ -1,0 +1,21 @@
+{{- define "tlt.coordinator.config" -}}
+{{- $filled := include "tlt.coordinator.filled" . -}}
+{{- include "tlt.service.config" (list .Values.coordinator.config $filled (include "tlt.tls.settings" .)) -}}
+{{- end }}
+
+{{/* What the chart knows. Namespace and pod are in the environment. */}}
+{{- define "tlt.coordinator.filled" -}}
+listen: 0.0.0.0:7701
+http_listen: 0.0.0.0:7702
+metrics_port: 9090
+kubernetes:
+  lease: {{ include "tlt.name" (list . "coordinator") }}
+{{- if .Values.auth.enabled }}
+tokens: /etc/tlt/tokens/tokens.yaml
+{{- end }}
+{{- end }}
+
+{{- define "tlt.coordinator.env" -}}
+{{ include "tlt.env.field" (list "TLT_COORDINATOR_KUBERNETES__NAMESPACE" "metadata.namespace") }}
+{{ include "tlt.env.field" (list "TLT_COORDINATOR_KUBERNETES__POD" "metadata.name") }}
+{{- end }}

@@ -1,0 +1,26 @@
+{{- define "tlt.gateway.config" -}}
+{{- $filled := include "tlt.gateway.filled" . -}}
+{{- include "tlt.service.config" (list .Values.gateway.config $filled (include "tlt.tls.settings" .)) -}}
+{{- end }}
+
+{{/* What the chart knows; gateway_id is the pod's name, by the environment. */}}
+{{- define "tlt.gateway.filled" -}}
+listen: 0.0.0.0:7700
+metrics_port: 9090
+coordinator: {{ include "tlt.address" (list . "coordinator") }}
+drain_s: {{ .Values.gateway.drainSeconds }}
+spool_dir: /spool
+spool_shared: {{ not (empty .Values.gateway.spool.claim) }}
+{{- if .Values.auth.enabled }}
+tokens: /etc/tlt/tokens/tokens.yaml
+{{- end }}
+{{- end }}
+
+{{- define "tlt.gateway.spool" -}}
+- name: spool
+  {{- with .Values.gateway.spool.claim }}
+  persistentVolumeClaim: {claimName: {{ . }}}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ .Values.gateway.spool.size }}}
+  {{- end }}
+{{- end }}

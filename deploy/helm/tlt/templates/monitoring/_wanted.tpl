@@ -1,0 +1,6 @@
+{{/* Whether an object of an operator is wanted: (list $ ENABLED API). auto: if the cluster knows the API. */}}
+{{- define "tlt.monitoring.wanted" -}}
+{{- $known := (index . 0).Capabilities.APIVersions.Has (index . 2) -}}
+{{- $enabled := index . 1 | toString -}}
+{{ if or (eq $enabled "true") (and (eq $enabled "auto") $known) }}true{{ end }}
+{{- end }}

@@ -1,0 +1,24 @@
+{{/* What the check is told. */}}
+{{- define "tlt.test.settings" -}}
+{{- $operations := dict "gateway" (printf "%s-metrics.%s.svc:9090" (include "tlt.name" (list . "gateway")) .Release.Namespace) -}}
+{{- range $component := list "coordinator" "cache" "tuner" }}
+{{- $_ := set $operations $component (printf "%s.%s.svc:9090" (include "tlt.name" (list $ $component)) $.Release.Namespace) }}
+{{- end -}}
+{{- $ca := ternary "/etc/tlt/ca.crt" "" (ne (include "tlt.tls.mode" .) "off") -}}
+{{- $token := ternary "/etc/tlt/token" "" .Values.auth.enabled -}}
+{{ dict "gateway" (include "tlt.address" (list . "gateway")) "operations" $operations "ca" $ca "token" $token "patience_s" .Values.test.patienceSeconds | toJson }}
+{{- end }}
+
+{{/* The check's files: its script, a CA and a token. */}}
+{{- define "tlt.test.etc" -}}
+projected:
+  defaultMode: 0440
+  sources:
+    - configMap: {name: {{ include "tlt.name" (list . "test") }}}
+    {{- if include "tlt.tls" . }}
+    - secret: {name: {{ include "tlt.tls.secret" (list . "gateway") }}, items: [{key: ca.crt, path: ca.crt}]}
+    {{- end }}
+    {{- if .Values.auth.enabled }}
+    - secret: {name: {{ include "tlt.auth.secret" . }}, items: [{key: token, path: token}]}
+    {{- end }}
+{{- end }}

@@ -1,0 +1,76 @@
+{{/* Pod of a worker: one engine, with a spot trainer beside it. */}}
+{{- define "tlt.worker.template" -}}
+{{- $worker := .Values.worker -}}
+metadata:
+  {{- include "tlt.pods.metadata" (list . "worker" $worker) | nindent 2 }}
+spec:
+  {{- include "tlt.pods.spec" (list . "worker" $worker) | nindent 2 }}
+  {{- with $worker.runtimeClassName }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  terminationGracePeriodSeconds: {{ add $worker.drainSeconds 60 }}
+  {{- if eq .Values.model.source "url" }}
+  initContainers:
+    {{- include "tlt.worker.fetch" . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: ray-worker
+      image: {{ include "tlt.image" (list . "engine") }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      env:
+        {{- include "tlt.ray.env" . | nindent 8 }}
+        {{- include "tlt.env.field" (list "TLT_WORKER_POD" "metadata.name") | nindent 8 }}
+        {{- include "tlt.env.field" (list "TLT_WORKER_ADVERTISE" "status.podIP") | nindent 8 }}
+        {{- with include "tlt.env" $worker.env }}
+        {{- . | nindent 8 }}
+        {{- end }}
+      {{- if and (eq .Values.drafters.source "url") .Values.drafters.url.secret }}
+      envFrom:
+        - secretRef: {name: {{ .Values.drafters.url.secret }}}
+      {{- end }}
+      ports:
+        - {name: grpc, containerPort: 7705}
+        - {name: metrics, containerPort: 9090}
+        - {name: agent, containerPort: 52365}
+      {{- include "tlt.ray.probes" . | nindent 6 }}
+      resources:
+        {{- include "tlt.worker.resources" . | nindent 8 }}
+      securityContext:
+        {{- include "tlt.security.container" . | nindent 8 }}
+      volumeMounts:
+        {{- include "tlt.worker.mounts" . | nindent 8 }}
+  volumes:
+    {{- include "tlt.worker.volumes" . | nindent 4 }}
+{{- end }}
+
+{{/* Requests and limits of GPUs are the same by law. */}}
+{{- define "tlt.worker.resources" -}}
+{{- $resources := deepCopy .Values.worker.resources -}}
+{{- if .Values.worker.gpus -}}
+{{- $gpus := dict .Values.worker.gpuResource (.Values.worker.gpus | toString) -}}
+{{- $resources = mustMergeOverwrite $resources (dict "limits" $gpus "requests" $gpus) -}}
+{{- end -}}
+{{ toYaml $resources }}
+{{- end }}
+
+{{/* Fetches the model before the engine starts: complete or not at all. */}}
+{{- define "tlt.worker.fetch" -}}
+- name: fetch
+  image: {{ include "tlt.image" (list . "engine") }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [tlt, fetch, {{ .Values.model.url.url | quote }}, /models/policy]
+  env:
+    - {name: HOME, value: /tmp}
+  {{- with .Values.model.url.secret }}
+  envFrom:
+    - secretRef: {name: {{ . }}}
+  {{- end }}
+  resources:
+    requests: {cpu: "1", memory: 1Gi}
+    limits: {memory: 4Gi}
+  securityContext:
+    {{- include "tlt.security.container" . | nindent 4 }}
+  volumeMounts:
+    - {name: model, mountPath: /models}
+    - {name: tmp, mountPath: /tmp}
+{{- end }}

@@ -1,0 +1,23 @@
+{{/* Pieces of Ray's containers. */}}
+
+{{/* Without these KubeRay adds its own, which need wget and, in workers, Serve's proxy. */}}
+{{- define "tlt.ray.probes" -}}
+startupProbe:
+  httpGet: {path: /api/local_raylet_healthz, port: agent}
+  periodSeconds: 2
+  failureThreshold: 90
+livenessProbe:
+  httpGet: {path: /api/local_raylet_healthz, port: agent}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 12
+readinessProbe:
+  httpGet: {path: /api/local_raylet_healthz, port: agent}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{- define "tlt.ray.env" -}}
+- {name: HOME, value: /tmp}
+- {name: RAY_USAGE_STATS_ENABLED, value: "0"}
+{{- end }}

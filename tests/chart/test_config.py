@@ -1,0 +1,118 @@
+"""What services are told loads through their own models, and says what the chart knows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from chartvalues.filled import filled, model_of
+from tests.chart.rendering import VALUE_SETS, Object, Rendered, render
+from tlt_common.config.loader import load
+
+SERVICES = ("gateway", "coordinator", "cache", "tuner")
+SAMPLE = {
+    "metadata.name": "pod-1",
+    "metadata.namespace": "rollouts",
+    "status.podIP": "10.0.0.7",
+    "secret": "redis://:secret@redis:6379/0",
+}
+
+
+def loaded(rendered: Rendered, service: str, tmp_path: Path) -> BaseModel:
+    file = tmp_path / "config.yaml"
+    file.write_text(rendered.one("ConfigMap", service)["data"]["config.yaml"])
+    return load(model_of(service), service, file=file, environment=environment(rendered, service), settings=())
+
+
+def environment(rendered: Rendered, component: str) -> dict[str, str]:
+    found = {}
+    for entry in rendered.pods[component].main["env"]:
+        source = entry.get("valueFrom", {})
+        path = source.get("fieldRef", {}).get("fieldPath", "secret")
+        found[entry["name"]] = entry.get("value") or SAMPLE[path]
+    return found
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_services_accept_their_configuration(name: str, service: str, tmp_path: Path) -> None:
+    config = loaded(render(name), service, tmp_path)
+    assert str(getattr(config, "listen", "")).startswith("0.0.0.0:")
+    assert getattr(config, "metrics_port", None) == 9090
+    assert (getattr(config, "tls", None) is None) is (name == "plain")
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_workers_accept_their_configuration(name: str) -> None:
+    rendered = render(name)
+    args = rendered.serve["applications"][0]["args"]
+    told = environment(rendered, "worker")
+    config = model_of("worker").model_validate(
+        {**known(args["worker"], "worker"), "pod": told["TLT_WORKER_POD"], "advertise": told["TLT_WORKER_ADVERTISE"]}
+    )
+    assert getattr(config, "coordinator", "") == "rl-tlt-coordinator.rollouts.svc:7701"
+    assert getattr(config, "cache", "") == "rl-tlt-cache.rollouts.svc:7703"
+    assert getattr(config, "tuner", "") == "rl-tlt-tuner.rollouts.svc:7704"
+
+
+def known(settings: Object, service: str) -> Object:
+    return {key: value for key, value in settings.items() if key in model_of(service).model_fields}
+
+
+def test_settings_of_trainers_become_keys_joined_by_dots() -> None:
+    args = render({"worker": {"trainer": {"publish": {"every_s": 20}, "step_s": 0.25}}}).serve["applications"][0][
+        "args"
+    ]
+    assert args["trainer"] == {"publish.every_s": 20, "step_s": 0.25}
+
+
+def test_gateways_know_the_coordinator_their_name_and_their_spool() -> None:
+    rendered = render("sixteen-nodes")
+    assert rendered.config("gateway")["coordinator"] == "rl-tlt-coordinator.rollouts.svc:7701"
+    assert rendered.config("gateway")["spool_shared"] is True
+    assert environment(rendered, "gateway")["TLT_GATEWAY_GATEWAY_ID"] == "pod-1"
+    mounts = {mount["name"]: mount["mountPath"] for mount in rendered.pods["worker"].main["volumeMounts"]}
+    assert mounts["spool"] == rendered.config("gateway")["spool_dir"]
+    assert render().config("gateway")["spool_shared"] is False
+
+
+def test_coordinators_keep_their_state_in_the_cluster(tmp_path: Path) -> None:
+    settings: Any = loaded(render(), "coordinator", tmp_path)
+    assert settings.kubernetes.namespace == "rollouts"
+    assert settings.kubernetes.pod == "pod-1"
+    assert settings.kubernetes.lease == "rl-tlt-coordinator"
+
+
+def test_the_cache_gets_the_url_of_redis_from_a_secret(tmp_path: Path) -> None:
+    settings: Any = loaded(render("tls-external-redis"), "cache", tmp_path)
+    assert settings.redis == SAMPLE["secret"]
+    entry = {entry["name"]: entry for entry in render("tls-external-redis").pods["cache"].main["env"]}
+    assert entry["TLT_CACHE_REDIS"]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+    own = {entry["name"]: entry for entry in render().pods["cache"].main["env"]}
+    assert own["TLT_CACHE_REDIS"]["valueFrom"] == {"secretKeyRef": {"name": "rl-tlt-redis", "key": "url"}}
+
+
+@pytest.mark.parametrize("service", [*SERVICES, "worker", "trainer"])
+def test_what_the_chart_fills_in_are_keys_of_the_service(service: str) -> None:
+    everywhere = {"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "tensor_parallel"}
+    own = {key.partition(".")[0] for key in filled(service)} - everywhere
+    assert own <= model_of(service).model_fields.keys()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_new_configuration_replaces_pods(service: str) -> None:
+    first = render().pods[service].metadata["annotations"]["checksum/config"]
+    other = render({service: {"config": {"log_level": "debug"}}}).pods[service].metadata["annotations"]
+    assert first != other["checksum/config"]
+
+
+def test_configuration_is_where_the_services_look_for_it() -> None:
+    for service in SERVICES:
+        pod = render().pods[service]
+        assert pod.main["args"] == ["serve", service, "--config", "/etc/tlt/config.yaml"]
+        mount = next(mount for mount in pod.main["volumeMounts"] if mount["mountPath"] == "/etc/tlt")
+        volume = next(volume for volume in pod.spec["volumes"] if volume["name"] == mount["name"])
+        assert {"configMap": {"name": f"rl-tlt-{service}"}} in volume["projected"]["sources"]
+        assert yaml.safe_load(render().one("ConfigMap", service)["data"]["config.yaml"])

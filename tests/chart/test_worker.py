@@ -1,0 +1,176 @@
+"""Workers on KubeRay: sizes, placement, and what makes a new RayService."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.chart.rendering import VALUE_SETS, Object, render
+
+
+def service(values: Any = None) -> Object:
+    return render(values).one("RayService")
+
+
+def name(values: Any = None) -> str:
+    named: str = service(values)["metadata"]["name"]
+    return named
+
+
+def group(values: Any = None) -> Object:
+    found: Object = service(values)["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
+    return found
+
+
+def test_a_change_of_pods_makes_a_new_ray_service() -> None:
+    names = [
+        name(),
+        name({"image": {"engine": {"tag": "0.2.0"}}}),
+        name({"worker": {"gpus": 2}}),
+        name({"worker": {"resources": {"requests": {"cpu": "9"}}}}),
+        name({"worker": {"env": [{"name": "A", "value": "b"}]}}),
+        name({"worker": {"head": {"resources": {"requests": {"cpu": "2"}}}}}),
+        name({"model": {"pvc": {"claim": "another"}}}),
+    ]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"worker": {"config": {"max_running": 99}}},
+        {"worker": {"trainer": {"step_s": 0.1}}},
+        {"worker": {"replicas": 7}},
+        {"gateway": {"replicas": 3}},
+        {"cache": {"config": {"log_level": "debug"}}},
+    ],
+    ids=str,
+)
+def test_what_workers_are_told_and_how_many_they_are_makes_no_new_one(values: Object) -> None:
+    assert name(values) == name()
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_names_fit_kuberay(values: str) -> None:
+    assert len(name(values)) <= 47
+    assert service(values)["spec"]["upgradeStrategy"] == {"type": "None"}
+
+
+@pytest.mark.parametrize(
+    ("values", "replicas", "gpus"),
+    [("tiny-cpu", 2, 0), ("one-node-8-gpus", 8, 1), ("sixteen-nodes", 128, 1), ("sixteen-nodes-tp8", 16, 8)],
+)
+def test_gpus_of_pods_are_those_of_the_engine(values: str, replicas: int, gpus: int) -> None:
+    workers = group(values)
+    assert [workers[key] for key in ("replicas", "minReplicas", "maxReplicas")] == [replicas] * 3
+    resources = workers["template"]["spec"]["containers"][0]["resources"]
+    expected = str(gpus) if gpus else None
+    assert resources["limits"].get("nvidia.com/gpu") == expected
+    assert resources["requests"].get("nvidia.com/gpu") == expected
+    args = render(values).serve["applications"][0]["args"]
+    assert (args["replicas"], args["gpus_per_replica"]) == (replicas, gpus)
+    assert args["worker"]["tensor_parallel"] == max(1, gpus)
+
+
+def test_one_replica_fits_a_pod_and_none_the_head() -> None:
+    cluster = service()["spec"]["rayClusterConfig"]
+    assert group()["rayStartParams"]["num-cpus"] == "1"
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
+    assert cluster["enableInTreeAutoscaling"] is False
+
+
+def test_serve_imports_our_application_and_runs_no_proxy() -> None:
+    serve = render().serve
+    assert serve["proxy_location"] == "Disabled"
+    application = serve["applications"][0]
+    assert (application["import_path"], application["route_prefix"]) == ("tlt_worker.placement:pods", None)
+
+
+def test_pods_get_probes_of_ours_so_that_kuberay_adds_none() -> None:
+    for component in ("head", "worker"):
+        container = render().pods[component].main
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert ports["agent"] == 52365
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"] == {"path": "/api/local_raylet_healthz", "port": "agent"}
+
+
+def test_workers_end_after_their_drain() -> None:
+    spec = render({"worker": {"drainSeconds": 300}}).pods["worker"].spec
+    assert spec["terminationGracePeriodSeconds"] > 300
+    args = render({"worker": {"drainSeconds": 300}}).serve["applications"][0]["args"]
+    assert args["worker"]["drain_s"] == 300
+
+
+def test_kueue_gets_its_label() -> None:
+    assert service("sixteen-nodes")["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "rollouts"
+    assert "kueue.x-k8s.io/queue-name" not in service()["metadata"]["labels"]
+
+
+def test_placement_is_passed_on() -> None:
+    large = render("sixteen-nodes").pods["worker"].spec
+    assert large["nodeSelector"] == {"node.kubernetes.io/instance-type": "gpu-8"}
+    assert large["priorityClassName"] == "training"
+    assert large["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    spread = large["topologySpreadConstraints"][0]
+    assert (
+        spread["labelSelector"]["matchLabels"].items()
+        <= render("sixteen-nodes").pods["worker"].metadata["labels"].items()
+    )
+    other = render("tls-external-redis").pods["worker"].spec
+    assert other["runtimeClassName"] == "nvidia"
+    assert "nodeAffinity" in other["affinity"]
+    assert {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hugging-face", "key": "token"}}} in other[
+        "containers"
+    ][0]["env"]
+
+
+def test_a_model_by_url_is_fetched_before_the_engine_starts() -> None:
+    spec = render("sixteen-nodes").pods["worker"].spec
+    (fetch,) = spec["initContainers"]
+    model = render("sixteen-nodes").serve["applications"][0]["args"]["worker"]["model"]
+    assert fetch["command"] == ["tlt", "fetch", "s3://models/qwen3-8b", model]
+    assert fetch["envFrom"] == [{"secretRef": {"name": "s3-read"}}]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert volumes["model"]["emptyDir"] == {"sizeLimit": "40Gi"}
+
+
+def test_a_model_on_a_claim_is_read_where_it_lies() -> None:
+    rendered = render("one-node-8-gpus")
+    assert rendered.serve["applications"][0]["args"]["worker"]["model"] == "/models/qwen3-8b"
+    volumes = {volume["name"]: volume for volume in rendered.pods["worker"].spec["volumes"]}
+    assert volumes["model"]["persistentVolumeClaim"] == {"claimName": "models", "readOnly": True}
+    assert "initContainers" not in rendered.pods["worker"].spec
+
+
+def test_drafters_are_on_a_claim_that_outlives_the_release() -> None:
+    claim = render().one("PersistentVolumeClaim", "drafters")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert "storageClassName" not in claim["spec"]
+    assert render("tls-external-redis").one("PersistentVolumeClaim", "drafters")["spec"]["storageClassName"] == "shared"
+    volumes = {volume["name"]: volume for volume in render().pods["worker"].spec["volumes"]}
+    assert volumes["drafters"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+
+
+def test_an_existing_claim_or_a_url_makes_no_claim() -> None:
+    for values in ("tiny-cpu", "sixteen-nodes", "air-gapped"):
+        assert not render(values).of("PersistentVolumeClaim")
+    worker = render("sixteen-nodes").serve["applications"][0]["args"]["worker"]
+    assert worker["drafter_dir"] == "s3://runs/drafters/published"
+    assert worker["checkpoint_dir"] == "s3://runs/drafters/checkpoints"
+
+
+@pytest.mark.parametrize(("values", "least"), [("one-node-8-gpus", 7), ("sixteen-nodes", 112), ("tiny-cpu", 1)])
+def test_drained_nodes_leave_workers(values: str, least: int) -> None:
+    assert render(values).one("PodDisruptionBudget", "worker")["spec"]["minAvailable"] == least
+
+
+def test_a_single_worker_keeps_no_node_from_being_drained() -> None:
+    assert "worker" not in render("plain").of("PodDisruptionBudget")
+
+
+def test_hashes_are_of_pods_alone() -> None:
+    names = [name({"worker": {"replicas": replicas}}) for replicas in (1, 2, 3)]
+    assert all(first == second for first, second in pairwise(names))
