@@ -31,9 +31,11 @@ COPY services services
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
     with-index uv build --wheel --build-constraints constraints.txt --out-dir /dist
 
+# The lock that uv leaves may be written by everybody.
 FROM slim-packages AS slim-environment
 COPY --from=wheel /dist /dist
-RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl
+RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \
+ && rm /opt/tlt/.lock
 
 # What both images share, without the means to install or to gain rights.
 FROM ${BASE} AS runtime
@@ -92,7 +94,8 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,ta
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client \
     --extra worker --extra trainer
 COPY --from=wheel /dist /dist
-RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl
+RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \
+ && rm /opt/tlt/.lock
 
 FROM toolchain AS engine
 COPY --from=engine-environment /opt/tlt /opt/tlt

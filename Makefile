@@ -42,8 +42,9 @@ cluster: install cluster-build  ## a real Kubernetes cluster (built from source 
 cluster-build:
 	tests/cluster/kube/build.sh
 
-image:  ## the image of all services but workers (root, buildah, mmdebstrap)
+image: install  ## the image of all services but workers, looked at and run (root, buildah, mmdebstrap, runc)
 	deploy/image/build slim
+	$(BIN)/pytest tests/image -m image
 
 image-engine:  ## the image of workers, 10 GB
 	deploy/image/build engine
