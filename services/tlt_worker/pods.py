@@ -48,7 +48,8 @@ class PodsSpec(Frozen):
         Raises:
             ConfigError: A setting is unknown or out of range.
         """
-        values = {"worker_id": f"worker-{rank}", "trainer": {"settings": self.trainer}, **self.worker}
+        trainer = {**self.worker.get("trainer", {}), "settings": self.trainer}
+        values = {"worker_id": f"worker-{rank}", **self.worker, "trainer": trainer}
         return resolve(WorkerConfig, "worker", values, environment=environment)
 
     def here(self, rank: int) -> WorkerConfig:

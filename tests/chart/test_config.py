@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel
 
 from chartvalues.filled import filled, model_of
-from tests.chart.rendering import VALUE_SETS, Object, Rendered, render
+from tests.chart.rendering import VALUE_SETS, Rendered, render
 from tlt_common.config.loader import load
 
 SERVICES = ("gateway", "coordinator", "cache", "tuner")
@@ -42,23 +42,6 @@ def test_services_accept_their_configuration(name: str, service: str, tmp_path: 
     assert str(getattr(config, "listen", "")).startswith("0.0.0.0:")
     assert getattr(config, "metrics_port", None) == 9090
     assert (getattr(config, "tls", None) is None) is (name == "plain")
-
-
-@pytest.mark.parametrize("name", VALUE_SETS)
-def test_workers_accept_their_configuration(name: str) -> None:
-    rendered = render(name)
-    args = rendered.serve["applications"][0]["args"]
-    told = environment(rendered, "worker")
-    config = model_of("worker").model_validate(
-        {**known(args["worker"], "worker"), "pod": told["TLT_WORKER_POD"], "advertise": told["TLT_WORKER_ADVERTISE"]}
-    )
-    assert getattr(config, "coordinator", "") == "rl-tlt-coordinator.rollouts.svc:7701"
-    assert getattr(config, "cache", "") == "rl-tlt-cache.rollouts.svc:7703"
-    assert getattr(config, "tuner", "") == "rl-tlt-tuner.rollouts.svc:7704"
-
-
-def known(settings: Object, service: str) -> Object:
-    return {key: value for key, value in settings.items() if key in model_of(service).model_fields}
 
 
 def test_settings_of_trainers_become_keys_joined_by_dots() -> None:

@@ -1,11 +1,13 @@
 """Workers on KubeRay: sizes, placement, and what makes a new RayService."""
 
+import json
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.chart.rendering import VALUE_SETS, Object, render
+from tlt_worker.pods import SLOT, PodsSpec
 
 
 def service(values: Any = None) -> Object:
@@ -72,9 +74,31 @@ def test_gpus_of_pods_are_those_of_the_engine(values: str, replicas: int, gpus: 
     assert args["worker"]["tensor_parallel"] == max(1, gpus)
 
 
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_placement_accepts_what_serve_is_told(values: str) -> None:
+    rendered = render(values)
+    spec = PodsSpec.model_validate(rendered.serve["applications"][0]["args"])
+    environment = {"TLT_WORKER_POD": "pod-1", "TLT_WORKER_ADVERTISE": "10.0.0.7"}
+    config = spec.config(3, environment)
+    assert (config.worker_id, config.pod, config.advertise) == ("worker-3", "pod-1", "10.0.0.7")
+    assert config.coordinator == "rl-tlt-coordinator.rollouts.svc:7701"
+    assert config.cache == "rl-tlt-cache.rollouts.svc:7703"
+    assert config.tuner == "rl-tlt-tuner.rollouts.svc:7704"
+
+
+def test_a_trainer_can_be_told_things_at_both_places() -> None:
+    values = {"worker": {"config": {"trainer": {"nice": 3}}, "trainer": {"publish": {"every_s": 20}}}}
+    spec = PodsSpec.model_validate(render(values).serve["applications"][0]["args"])
+    config = spec.config(0, {})
+    assert config.trainer.nice == 3
+    assert config.trainer.settings == {"publish.every_s": 20}
+
+
 def test_one_replica_fits_a_pod_and_none_the_head() -> None:
     cluster = service()["spec"]["rayClusterConfig"]
-    assert group()["rayStartParams"]["num-cpus"] == "1"
+    parameters = group()["rayStartParams"]
+    assert parameters["num-cpus"] == "1"
+    assert json.loads(json.loads(parameters["resources"])) == {SLOT: 1}  # quoted once more, for the shell
     assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
     assert cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
     assert cluster["enableInTreeAutoscaling"] is False

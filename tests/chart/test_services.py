@@ -1,0 +1,153 @@
+"""Gateway, coordinator, cache, tuner, Redis and tokens: their objects."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, VALUE_SETS, Object, render
+
+STANDALONE = [name for name in VALUE_SETS if "mode: external" not in (CHART / "ci" / f"{name}.yaml").read_text()]
+
+
+@pytest.mark.parametrize(
+    ("component", "ports"),
+    [
+        ("gateway", {"grpc": 7700}),
+        ("gateway-metrics", {"metrics": 9090}),
+        ("coordinator", {"grpc": 7701, "http": 7702, "metrics": 9090}),
+        ("cache", {"grpc": 7703, "metrics": 9090}),
+        ("tuner", {"grpc": 7704, "metrics": 9090}),
+        ("redis", {"redis": 6379}),
+    ],
+)
+def test_services_offer_ports_their_pods_have(component: str, ports: dict[str, int]) -> None:
+    rendered = render()
+    offered = rendered.one("Service", component)["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in offered} == ports
+    there = {port["name"] for port in rendered.pods[component.removesuffix("-metrics")].main["ports"]}
+    assert {port["targetPort"] for port in offered} <= there
+
+
+def test_the_coordinators_service_leads_to_the_leader() -> None:
+    selector = render().one("Service", "coordinator")["spec"]["selector"]
+    assert selector["tlt.dev/leader"] == "true"
+    assert "tlt.dev/leader" not in render().pods["coordinator"].metadata["labels"]
+
+
+@pytest.mark.parametrize("component", ["gateway", "coordinator", "cache"])
+def test_drained_nodes_take_one_at_a_time(component: str) -> None:
+    assert render().one("PodDisruptionBudget", component)["spec"]["maxUnavailable"] == 1
+    assert not render("plain").of("PodDisruptionBudget")
+
+
+def test_gateways_have_time_to_drain() -> None:
+    values = {"gateway": {"drainSeconds": 600}}
+    assert render(values).pods["gateway"].spec["terminationGracePeriodSeconds"] > 600
+    assert render(values).config("gateway")["drain_s"] == 600
+
+
+def test_gateways_scale_by_cpu_and_by_metrics_of_ones_own() -> None:
+    rendered = render("tls-external-redis")
+    spec = rendered.one("HorizontalPodAutoscaler")["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 8)
+    assert [metric["type"] for metric in spec["metrics"]] == ["Resource", "Pods"]
+    assert spec["scaleTargetRef"]["name"] == "rl-tlt-gateway"
+    assert "replicas" not in rendered.one("Deployment", "gateway")["spec"]
+    assert render().one("Deployment", "gateway")["spec"]["replicas"] == 1
+
+
+def test_the_gateway_api_finds_the_gateway() -> None:
+    rendered = render("tls-external-redis")
+    spec = rendered.one("GRPCRoute")["spec"]
+    assert spec["hostnames"] == ["rollouts.example.org"]
+    assert spec["rules"] == [{"backendRefs": [{"name": "rl-tlt-gateway", "port": 7700}]}]
+    (parent,) = spec["parentRefs"]
+    assert parent["name"] == "public"
+    validation = rendered.one("BackendTLSPolicy")["spec"]["validation"]
+    assert validation["hostname"] == "gateway.tlt.internal"
+    assert validation["caCertificateRefs"] == [{"group": "", "kind": "ConfigMap", "name": "our-ca"}]
+
+
+def test_a_generated_ca_is_what_the_gateway_api_checks_by() -> None:
+    values: Object = {"gateway": {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}}
+    (reference,) = render(values).one("BackendTLSPolicy")["spec"]["validation"]["caCertificateRefs"]
+    assert reference["name"] in {f"rl-tlt-{name}" for name in render(values).of("ConfigMap")}
+    assert not render({**values, "tls": {"mode": "off"}}).of("BackendTLSPolicy")
+
+
+def test_an_ingress_speaks_grpc_to_the_gateway() -> None:
+    ingress = render("air-gapped").one("Ingress")
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "GRPCS"
+    assert ingress["spec"]["tls"] == [{"secretName": "rollouts-tls", "hosts": ["rollouts.internal"]}]
+    (rule,) = ingress["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "rl-tlt-gateway", "port": {"name": "grpc"}}
+
+
+def test_a_load_balancer_can_be_asked_for() -> None:
+    service = render("air-gapped").one("Service", "gateway")
+    assert service["spec"]["type"] == "LoadBalancer"
+    assert service["metadata"]["annotations"] == {"service.example.org/internal": "true"}
+    assert [port["name"] for port in service["spec"]["ports"]] == ["grpc"]
+
+
+def test_one_tuner_at_a_time() -> None:
+    spec = render().one("Deployment", "tuner")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+@pytest.mark.parametrize("name", STANDALONE)
+def test_redis_keeps_nothing_and_holds_what_the_cache_may_have(name: str) -> None:
+    rendered = render(name)
+    told = dict(line.split(maxsplit=1) for line in settings(rendered.one("Secret", "redis")))
+    assert told["appendonly"] == "no"
+    assert told["maxmemory-policy"] == "noeviction"
+    budget = rendered.config("cache").get("budget_bytes", 512 * 2**20)
+    assert int(told["maxmemory"]) == 2 * budget + 64 * 2**20
+    limit = rendered.pods["redis"].main["resources"]["limits"]["memory"]
+    units = {"Mi": 2**20, "Gi": 2**30}
+    assert int(told["maxmemory"]) < int(limit[:-2]) * units[limit[-2:]]
+
+
+def settings(secret: Object) -> list[str]:
+    lines = secret["stringData"]["redis.conf"].splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_the_url_of_redis_has_its_password_and_address() -> None:
+    secret = render().one("Secret", "redis")["stringData"]
+    assert re.fullmatch(r"[A-Za-z0-9]{32}", secret["password"])
+    assert secret["url"] == f"redis://:{secret['password']}@rl-tlt-redis.rollouts.svc:6379/0"
+    assert f"requirepass {secret['password']}" in settings(render().one("Secret", "redis"))
+
+
+def test_redis_takes_another_program() -> None:
+    pod = render({"redis": {"command": ["/opt/redis", "--loglevel", "warning"]}}).pods["redis"]
+    assert pod.main["command"] == ["/opt/redis", "--loglevel", "warning", "/etc/redis/redis.conf"]
+
+
+def test_an_external_redis_makes_none() -> None:
+    rendered = render("sixteen-nodes")
+    for kind in ("StatefulSet", "Service", "Secret", "ServiceAccount"):
+        assert "redis" not in rendered.of(kind)
+
+
+def test_tokens_are_made_with_the_scopes_of_trainers_and_operators() -> None:
+    secret = render().one("Secret", "tokens")["stringData"]
+    tokens = {entry["name"]: entry for entry in yaml.safe_load(secret["tokens.yaml"])["tokens"]}
+    assert tokens["trainer"]["scopes"] == ["generate", "update_weights"]
+    assert tokens["operator"]["scopes"] == ["admin"]
+    assert tokens["trainer"]["token"] == secret["token"] != secret["admin-token"] == tokens["operator"]["token"]
+    assert len(secret["token"]) == 40
+
+
+@pytest.mark.parametrize("component", ["gateway", "coordinator"])
+def test_tokens_are_mounted_where_they_are_checked(component: str) -> None:
+    rendered = render("tls-external-redis")
+    assert rendered.config(component)["tokens"] == "/etc/tlt/tokens/tokens.yaml"
+    etc: Any = next(volume for volume in rendered.pods[component].spec["volumes"] if volume["name"] == "etc")
+    item = {"key": "tokens.yaml", "path": "tokens/tokens.yaml"}
+    assert {"secret": {"name": "tokens", "items": [item]}} in etc["projected"]["sources"]
+    assert "tokens" not in rendered.of("Secret")
+    assert "tokens" not in render("plain").config(component)
