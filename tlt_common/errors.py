@@ -12,7 +12,8 @@ TltError
 ├── OverloadedError          too much waits: come back after `retry_after_s`
 ├── AbortedError             somebody ended the request
 ├── UnavailableError         a peer is not there: trying again is safe
-│   └── CacheUnavailableError  Redis is not there; rollouts go on
+│   ├── CacheUnavailableError  Redis is not there; rollouts go on
+│   └── DrainingError          the peer is about to end and began nothing: ask another one
 └── EngineError              the engine failed or was not installed as it must be
 """
 
@@ -105,6 +106,12 @@ class CacheUnavailableError(UnavailableError):
     """The hidden-state store is not reachable. Rollouts go on without capture."""
 
     reason = "CACHE_UNAVAILABLE"
+
+
+class DrainingError(UnavailableError):
+    """The peer is about to end and takes nothing new. Nothing was begun; ask another one."""
+
+    reason = "DRAINING"
 
 
 class EngineError(TltError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
-from tlt_common.errors import AbortedError, EngineError, InvalidRequestError, UnavailableError
+from tlt_common.errors import AbortedError, DrainingError, EngineError, InvalidRequestError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.admission import Admission
@@ -123,13 +123,16 @@ class Dispatch:
 
     async def _moving(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
         """Stream from one worker after the other until the response is complete."""
-        transcript = request.transcript
+        transcript, refused = request.transcript, False
         while transcript.finish_reason is None:
-            async with self._admission.seat(transcript.rest(), first=transcript.moves > 0) as link:
+            async with self._admission.seat(transcript.rest(), first=refused or transcript.moves > 0) as link:
                 try:
                     async with aclosing(self._seated(request, link)) as chunks:
                         async for chunk in chunks:
                             yield transcript.add(chunk)
+                except DrainingError:  # it began nothing: the request is as it was, and first in the queue
+                    self._fleet.refused(link)
+                    refused = True
                 except (UnavailableError, EngineError) as error:
                     self._move(transcript, link, error)
         if not transcript.closed:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Never, TypeAlias
 
 import grpc
@@ -128,8 +129,11 @@ class Fleet:
         link.assigned -= 1
 
     def ready(self, link: Link, info: WorkerInfo) -> None:
-        """It takes requests from now on."""
+        """It serves the fleet's version, and takes requests from now on unless it is about to end."""
         link.info = info
+        if info.draining:
+            self._enter(link, LinkState.LEAVING)
+            return
         if self._model is None:
             self._model = info
             self._model_known.set()
@@ -140,6 +144,12 @@ class Fleet:
         """It answers, but must not take requests before it serves the fleet's version."""
         link.info = info
         self._enter(link, LinkState.BEHIND)
+
+    def refused(self, link: Link) -> None:
+        """It is about to end, and said so before it was asked how it is."""
+        if link.info is not None and link.state is LinkState.READY:
+            link.info = replace(link.info, draining=True)
+            self._enter(link, LinkState.LEAVING)
 
     def lose(self, link: Link, why: str) -> None:
         """It takes no requests until it answers again."""
@@ -169,7 +179,7 @@ class Fleet:
         if self._model is not None and info.vocab_size != self._model.vocab_size:
             self.lose(link, f"serves {info.model} with {info.vocab_size} tokens, the fleet {self._model.vocab_size}")
         elif link.state is LinkState.READY and info.policy_version == self.version:
-            link.info = info
+            self.ready(link, info)
         else:
             if info.policy_version < self.version:
                 self.behind(link, info)  # it was restarted: no request may reach it meanwhile

@@ -14,6 +14,8 @@ class LinkState(StrEnum):
     """It does not answer, or has not been asked yet."""
     BEHIND = "behind"
     """It answers, and does not serve the version that is served: it gets the last update first."""
+    LEAVING = "leaving"
+    """It answers and takes no new requests: it is about to end."""
     READY = "ready"
     """It takes requests."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import Door, Service, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import rollout as wire
@@ -20,16 +21,24 @@ log = get_logger(__name__)
 
 def run(config: GatewayConfig) -> None:
     """Serve until SIGTERM."""
-    run_app(config, lambda: live(config))
+    drain = draining()
+    run_app(config, lambda: live(config, drain=drain), leave=partial(drain.complete, config.drain_s))
 
 
-async def live(config: GatewayConfig, *, on_serving: Callable[[str], None] = lambda _address: None) -> Never:
+def draining() -> Drain:
+    """Make the orderly end of a gateway: clients are disconnected, and find another replica where there is one."""
+    return Drain("Generate", "GenerateBatch", "UpdateWeights", hangs_up=True)
+
+
+async def live(
+    config: GatewayConfig, *, drain: Drain | None = None, on_serving: Callable[[str], None] = lambda _address: None
+) -> Never:
     """Serve until cancelled; `on_serving` is called with the address once requests are taken."""
     with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
         gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
         door = Door(tls=config.tls, asks_certificate=False, access=access_of(config))
-        async with serving(config.listen, service, door=door) as server:
+        async with serving(config.listen, service, door=door, drain=drain) as server:
             log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
             on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
             await gateway.run()

@@ -12,6 +12,7 @@ from typing import Never
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
@@ -31,7 +32,17 @@ def run(config: WorkerConfig) -> None:
     """Serve until SIGTERM."""
     if config.cores:
         pin(config.cores)
-    run_app(config, lambda: live(config, engine_of(config)))
+    drain = draining()
+    run_app(config, lambda: live(config, engine_of(config), drain=drain), leave=partial(drain.complete, config.drain_s))
+
+
+def draining() -> Drain:
+    """
+    Make the orderly end of a worker: gateways stay connected, for what runs may get new weights meanwhile.
+
+    Whoever owns the task that `live` runs in awaits `drain.complete(config.drain_s)` before cancelling it.
+    """
+    return Drain("Generate")
 
 
 def engine_of(config: WorkerConfig) -> Engine:
@@ -92,6 +103,7 @@ async def live(
     engine: Engine,
     *,
     trainer: Callable[[WorkerConfig, Path], AbstractAsyncContextManager[Trainer | None]] = beside,
+    drain: Drain | None = None,
     on_serving: Callable[[str], None] = lambda _address: None,
 ) -> Never:
     """
@@ -113,8 +125,10 @@ async def live(
         worker = Worker(config, engine, info, run_dir / "weights", trainer=beside_it)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, WorkerServicer(worker)))
         parts.callback(worker.weights.close)
+        if drain:
+            drain.when_begun(worker.retire)
         door = internal(config.tls, CALLERS)
-        server = await parts.enter_async_context(serving(config.listen, service, door=door))
+        server = await parts.enter_async_context(serving(config.listen, service, door=door, drain=drain))
         address = f"{config.advertise or config.listen.rpartition(':')[0]}:{server.port}"
         on_serving(address)
         await worker.run(address)

@@ -22,7 +22,7 @@ from tlt_common.rpc.app import exposed
 from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
 from tlt_worker.fleet import FleetSpec
-from tlt_worker.main import engine_of, live
+from tlt_worker.main import draining, engine_of, live
 from tlt_worker.pods import SLOT, PodsSpec
 
 NAME = "workers"
@@ -47,6 +47,7 @@ class WorkerReplica:
         config = spec.here(rank)
         if config.cores:
             pin(config.cores)
+        self._drain, self._drain_s = draining(), config.drain_s
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(config, serving), name=config.worker_id)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -65,13 +66,15 @@ class WorkerReplica:
             raise EngineError(f"the worker ended: {error}") from error
 
     async def __del__(self) -> None:
+        if not self._life.done():
+            await self._drain.complete(self._drain_s)
         self._life.cancel()
         async with asyncio.timeout(LEAVE_S):
             await asyncio.wait({self._life})
 
     async def _live(self, config: WorkerConfig, serving: asyncio.Future[None]) -> None:
         with exposed(config):
-            await live(config, engine_of(config), on_serving=lambda _: serving.set_result(None))
+            await live(config, engine_of(config), drain=self._drain, on_serving=lambda _: serving.set_result(None))
 
 
 def application(spec: FleetSpec) -> serve.Application:

@@ -56,6 +56,7 @@ class Spot:
         self._starting: asyncio.Timeout | None = None
         self._due = asyncio.Event()
         self._progress: TrainingProgress | None = None
+        self._retired = False
 
     @property
     def epoch(self) -> Epoch:
@@ -71,7 +72,7 @@ class Spot:
         """Take a lease, or its renewal. A busy device declines; a lease that has ended does not come back."""
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return
-        if self._activity.busy or self._progress is None:
+        if self._retired or self._activity.busy or self._progress is None:
             self._ended = lease.epoch
             self._on_change()
             return
@@ -88,6 +89,12 @@ class Spot:
     def make_way(self) -> None:
         """Take the device back: a request or new weights are here. Returns at once."""
         self._end("rollout")
+
+    def retire(self) -> None:
+        """Take the device back for good: the worker is about to end. Leases are declined from now on."""
+        self._retired = True
+        self._end("draining")
+        self._on_change()
 
     def lose_trainer(self) -> None:
         """The trainer process is gone, and with it whatever it was told."""

@@ -75,6 +75,7 @@ class Worker:
         )
         self.rounds = RoundLog(engine)
         engine.set_capture(OFF)
+        self._retired = False
 
     @property
     def info(self) -> WorkerInfo:
@@ -88,6 +89,7 @@ class Worker:
             drafter_version=self.drafters.version,
             running=self.activity.running,
             device=self._engine_info.device,
+            draining=self._retired,
         )
 
     @property
@@ -104,13 +106,19 @@ class Worker:
             arm=self.rounds.arm,
             training_steps=progress.steps if progress else 0,
             training_loss=progress.loss if progress else 0.0,
-            trainer_ready=progress is not None,
+            trainer_ready=progress is not None and not self._retired,
         )
 
     def make_way(self) -> None:
         """Take the device back from the trainer, if it has it. Returns at once."""
         if self.spot:
             self.spot.make_way()
+
+    async def retire(self, _within_s: float = 0.0) -> None:
+        """Be about to end: tell gateways that ask, and take no lease any more. What runs goes on."""
+        self._retired = True
+        if self.spot:
+            self.spot.retire()
 
     async def run(self, address: str) -> Never:
         """

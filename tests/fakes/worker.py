@@ -13,6 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, Work
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import Door, Service, serving
 from tlt_common.wire import worker as wire
 
@@ -31,6 +32,8 @@ class FakeWorker(wire.Servicer):
         staged: Version kept ready, and its tensors as bytes.
         weights: Tensors served, as bytes.
         updates: Versions committed, oldest first.
+        drain: Refuses requests once it has begun.
+        reticent: It does not say that it drains when it is asked how it is.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class FakeWorker(wire.Servicer):
         self.staged: tuple[PolicyVersion, dict[str, bytes]] | None = None
         self.weights: dict[str, bytes] = {}
         self.updates: list[PolicyVersion] = []
+        self.reticent = False
         self._door = door
+        self.drain = Drain("Generate")
         self._changed = asyncio.Condition()
         self._killed = asyncio.Event()
         self._server = AsyncExitStack()
@@ -70,7 +75,9 @@ class FakeWorker(wire.Servicer):
         """Serve, at the same address as before if there was one."""
         self._killed.clear()
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
-        server = await self._server.enter_async_context(serving(self.address, service, door=self._door))
+        server = await self._server.enter_async_context(
+            serving(self.address, service, door=self._door, drain=self.drain)
+        )
         self.address = f"127.0.0.1:{server.port}"
         return self
 
@@ -156,6 +163,7 @@ class FakeWorker(wire.Servicer):
                 drafter_version=DrafterVersion(0),
                 running=len(self.running),
                 device="scripted",
+                draining=self.drain.begun and not self.reticent,
             )
         )
 

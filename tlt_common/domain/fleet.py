@@ -71,6 +71,8 @@ class WorkerInfo:
     drafter_version: DrafterVersion
     running: int
     device: str
+    draining: bool = False
+    """It is about to end and takes no new requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

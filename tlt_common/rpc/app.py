@@ -48,30 +48,57 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
         yield
 
 
-def run_app(config: ServiceConfig, main: Callable[[], Awaitable[None]]) -> None:
+def run_app(
+    config: ServiceConfig, main: Callable[[], Awaitable[None]], *, leave: Callable[[], Awaitable[object]] | None = None
+) -> None:
     """
     Run a service until it ends or the process gets SIGTERM or SIGINT, which cancel it.
+
+    `leave` comes first, if there is one: the service is cancelled when it is over, or at a second signal.
 
     Raises:
         TltError: It failed. Of several failures the first one, without the task group around it.
     """
     with exposed(config):
         try:
-            asyncio.run(_until_signalled(main))
+            asyncio.run(_until_signalled(main, leave))
         except BaseExceptionGroup as group:
             raise _first(group) from group
 
 
-async def _until_signalled(main: Callable[[], Awaitable[None]]) -> None:
+async def _until_signalled(main: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[object]] | None) -> None:
+    signalled, loop = asyncio.Event(), asyncio.get_running_loop()
     task = asyncio.ensure_future(main())
-    loop = asyncio.get_running_loop()
+    leaving = asyncio.ensure_future(_leave(signalled, leave, task))
+
+    def note() -> None:
+        if leave is None or signalled.is_set():
+            task.cancel()
+        signalled.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, note)
     try:
         await task
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
+    finally:
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        if not leaving.cancelled():
+            leaving.result()
+
+
+async def _leave(
+    signalled: asyncio.Event, leave: Callable[[], Awaitable[object]] | None, task: asyncio.Future[None]
+) -> None:
+    await signalled.wait()
+    try:
+        if leave:
+            await leave()
+    finally:
+        task.cancel()
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

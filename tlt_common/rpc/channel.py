@@ -15,7 +15,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MESSAGE_BYTES),
     # A peer that restarts is back within seconds; gRPC's own 20 s would be the longest wait of a rollout.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # In spite of its name the time that one attempt has: TLS on a machine whose cores all decode takes a second.
+    ("grpc.min_reconnect_backoff_ms", 3000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # A connection of its own per channel, so that closing one never ends another's calls.
     ("grpc.use_local_subchannel_pool", 1),

@@ -25,6 +25,7 @@ CODES: dict[type[errors.TltError], grpc.StatusCode] = {
     errors.AbortedError: grpc.StatusCode.ABORTED,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
     errors.CacheUnavailableError: grpc.StatusCode.UNAVAILABLE,
+    errors.DrainingError: grpc.StatusCode.UNAVAILABLE,
     errors.EngineError: grpc.StatusCode.INTERNAL,
     errors.TltError: grpc.StatusCode.INTERNAL,
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
 
 from tlt_common.errors import TltError
 from tlt_common.rpc.access import Access, caller_of
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.errors import CODES, metadata
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -32,8 +33,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     An error that is not ours is a defect and is logged as such.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, drain: Drain) -> None:
         self._access = access
+        self._drain = drain
 
     async def intercept_service(
         self,
@@ -45,26 +47,30 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if handler is None or handler_call_details.method.startswith(HEALTH):
             return handler
         _, service, method = handler_call_details.method.split("/")
-        call = _Call(self._access, service.rpartition(".")[2], method)
+        call = _Call(self._access, self._drain, service.rpartition(".")[2], method)
         if handler.response_streaming:
             return _streaming(handler, call)
         return _single(handler, call)
 
 
 class _Call:
-    def __init__(self, access: Access, service: str, method: str) -> None:
+    def __init__(self, access: Access, drain: Drain, service: str, method: str) -> None:
         self._access = access
+        self._drain = drain
         self._service = service
         self._method = method
 
-    def admit(self, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    @contextmanager
+    def admitted(self, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Iterator[None]:
         """
-        Ask whether the caller may. `request` is an iterator where requests are streamed.
+        Ask whether the caller may, and whether anything is begun any more. `request` may be an iterator of requests.
 
         Raises:
             TltError: No.
         """
         self._access.admit(caller_of(context, service=self._service, method=self._method), request)
+        with self._drain.call(self._method):
+            yield
 
     def done(self, code: str = "OK") -> None:
         metrics.RPC_CALLS.labels(service=self._service, method=self._method, code=code).inc()
@@ -83,9 +89,9 @@ def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
 
     async def stream(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
-            call.admit(request, context)
-            async for response in inner(request, context):
-                yield response
+            with call.admitted(request, context):
+                async for response in inner(request, context):
+                    yield response
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where errors become status
@@ -114,8 +120,8 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
 
     async def single(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         try:
-            call.admit(request, context)
-            response = await inner(request, context)
+            with call.admitted(request, context):
+                response = await inner(request, context)
         except grpc.aio.AbortError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where errors become status

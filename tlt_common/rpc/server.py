@@ -15,8 +15,9 @@ from tlt_common.rpc.access import Access, Open
 from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.interceptor import CallInterceptor
-from tlt_common.rpc.readiness import STOPPED, note_ready, note_unready
+from tlt_common.rpc.readiness import DRAINING, STOPPED, note_ready, note_unready
 
 GRACE_S = 1.0
 """Running calls may end by themselves for so long when a server stops."""
@@ -57,18 +58,20 @@ def internal(tls: TlsSettings | None, access: Access) -> Door:
 
 @asynccontextmanager
 async def serving(
-    address: str, *services: Service, uds: Path | None = None, door: Door | None = None
+    address: str, *services: Service, uds: Path | None = None, door: Door | None = None, drain: Drain | None = None
 ) -> AsyncIterator[Serving]:
     """
     Take calls at host:port, and at a unix socket too if `uds` is given, which is always plain text.
 
+    Once `drain` begins, probes are told that this server takes no calls.
+
     Raises:
         ConfigError: The address is taken or malformed, or the TLS files cannot be used.
     """
-    door = door or Door()
+    door, drain = door or Door(), drain or Drain()
     # Without so_reuseport=0 a second server on the same port would silently share its calls.
     options = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
-    server = grpc.aio.server(interceptors=[CallInterceptor(door.access)], options=options)
+    server = grpc.aio.server(interceptors=[CallInterceptor(door.access, drain)], options=options)
     for service in services:
         service.add(server)
     status = health.aio.HealthServicer()
@@ -82,6 +85,14 @@ async def serving(
     await server.start()
     for name in ["", *names]:
         await status.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def leave(within_s: float) -> None:
+        note_unready(DRAINING)
+        await status.enter_graceful_shutdown()
+        if drain.hangs_up:
+            await server.stop(within_s)
+
+    drain.when_begun(leave)
     note_ready()
     announce("grpc", f"{address.rpartition(':')[0]}:{port}")
     try:

@@ -66,6 +66,7 @@ def info_to_pb(info: WorkerInfo) -> pb.GetWorkerInfoResponse:
         drafter_version=info.drafter_version,
         running_count=info.running,
         device=info.device,
+        draining=info.draining,
     )
 
 
@@ -80,4 +81,5 @@ def info_from_pb(message: pb.GetWorkerInfoResponse) -> WorkerInfo:
         drafter_version=DrafterVersion(message.drafter_version),
         running=message.running_count,
         device=message.device,
+        draining=message.draining,
     )

@@ -19,13 +19,14 @@ from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
 from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import Posterior
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
-from tlt_common.errors import EngineError, InvalidRequestError, WeightsError
+from tlt_common.errors import DrainingError, EngineError, InvalidRequestError, WeightsError
 from tlt_common.rpc.channel import connect
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import worker as wire
 from tlt_worker.beside import Trainer
 from tlt_worker.config import WorkerConfig
-from tlt_worker.main import live
+from tlt_worker.main import draining, live
 
 WINDOW = ArmWindow(
     arm="chain-3", group=1, rounds=4, accepted_tokens=12, produced_tokens=16, elapsed_s=0.5, median_reward=32.0
@@ -40,6 +41,7 @@ class Bench:
     engine: FakeEngine = field(default_factory=FakeEngine)
     trainer: FakeTrainer = field(default_factory=FakeTrainer)
     channel: grpc.aio.Channel = field(init=False)
+    drain: Drain = field(default_factory=draining)
 
     async def generate(self, request_id: str = "r", token: int = 1) -> list[TokenChunk]:
         prompt = Prompt(request_id=RequestId(request_id), token_ids=(token,))
@@ -65,11 +67,15 @@ class Bench:
         yield Trainer(link=self.trainer, process=self.trainer)
 
 
+async def _lived(config: WorkerConfig, bench: Bench, serving: asyncio.Future[str]) -> None:
+    await live(config, bench.engine, trainer=bench.beside, drain=bench.drain, on_serving=serving.set_result)
+
+
 @asynccontextmanager
 async def working(bench: Bench, **settings: str) -> AsyncIterator[Bench]:
     config = WorkerConfig(model=Path("/model"), worker_id="w7", run_dir=bench.run_dir, **settings)
     serving: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    worker = asyncio.ensure_future(live(config, bench.engine, trainer=bench.beside, on_serving=serving.set_result))
+    worker = asyncio.ensure_future(_lived(config, bench, serving))
     try:
         async with connect(await serving) as bench.channel:
             yield bench
@@ -255,6 +261,39 @@ async def test_rounds_go_to_the_tuner_and_the_posterior_comes_back_over_its_rest
             bench.engine.report(WINDOW)
             async with asyncio.timeout(20):
                 await tuner.windows.get()
+
+
+async def test_a_worker_that_drains_finishes_what_runs_and_takes_nothing_new(
+    bench: Bench, coordinator: FakeCoordinator
+) -> None:
+    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
+        await coordinator.until(lambda status: status.trainer_ready)
+        coordinator.orders.put_nowait(Lease(epoch=Epoch(3), ttl_s=60))
+        await coordinator.until_state(WorkerState.TRAINING)
+        async with asyncio.TaskGroup() as callers:
+            draining = callers.create_task(bench.drain.complete(60))
+            await coordinator.until(lambda status: status.epoch == 0 and not status.trainer_ready)
+            assert await draining  # nothing ran
+        await coordinator.until_state(WorkerState.IDLE)
+        assert bench.trainer.calls[-1] == ("preempt", 3)
+        coordinator.orders.put_nowait(Lease(epoch=Epoch(4), ttl_s=60))
+        with pytest.raises(DrainingError):
+            await bench.generate()
+        info = wire.info_from_pb(await wire.Stub(bench.channel).GetWorkerInfo(wire.pb.GetWorkerInfoRequest()))
+        assert info.draining
+        assert ("start", 4) not in bench.trainer.calls
+
+
+async def test_what_runs_while_a_worker_drains_gets_new_weights_and_its_last_token(bench: Bench) -> None:
+    async with working(bench), asyncio.TaskGroup() as tasks:
+        caller = tasks.create_task(bench.generate())
+        await eventually(lambda: bool(bench.engine.running))
+        draining = tasks.create_task(bench.drain.complete(60))
+        await bench.stage(5, TensorChunk(name="head", dtype="BF16", shape=(2,), offset_bytes=0, data=bytes(4)))
+        await bench.commit(5)
+        tokens = [token for chunk in await caller for token in chunk.token_ids]
+        assert len(tokens) == 8
+        assert await draining
 
 
 async def test_a_worker_of_which_every_peer_is_missing_serves_rollouts(bench: Bench) -> None:

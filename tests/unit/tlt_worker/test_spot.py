@@ -120,6 +120,18 @@ async def test_a_renewal_extends_the_lease_and_its_end_stops_training() -> None:
         assert device.trainer.calls == [("start", 1), ("start", 1), ("preempt", 1)]
 
 
+async def test_a_device_of_a_worker_that_leaves_is_given_back_and_not_lent_again() -> None:
+    async with running(FakeTrainer()) as device:
+        device.spot.grant(lease(1))
+        await asyncio.sleep(1)
+        device.spot.retire()
+        device.spot.grant(lease(2))
+        await asyncio.sleep(1)
+        assert device.spot.epoch == 0
+        assert device.is_in(WorkerState.IDLE)
+        assert device.trainer.calls == [("start", 1), ("preempt", 1)]
+
+
 async def test_a_lease_that_was_given_back_is_not_revived_by_a_late_renewal() -> None:
     async with running(FakeTrainer()) as device:
         device.spot.grant(lease(4))

@@ -360,6 +360,7 @@ class GetWorkerInfoResponse(_message.Message):
     DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
     RUNNING_COUNT_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Its id."""
     model: _builtins.str
@@ -378,6 +379,8 @@ class GetWorkerInfoResponse(_message.Message):
     """Requests running in the engine."""
     device: _builtins.str
     """Kernels the engine uses, in words."""
+    draining: _builtins.bool
+    """The worker is about to end: it finishes what runs, and takes no new requests."""
     def __init__(
         self,
         *,
@@ -390,10 +393,11 @@ class GetWorkerInfoResponse(_message.Message):
         drafter_version: _builtins.int = ...,
         running_count: _builtins.int = ...,
         device: _builtins.str = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "running_count", b"running_count", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "running_count", b"running_count", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
