@@ -1,5 +1,6 @@
 """The `tlt` command. What a subcommand needs is imported when it runs, so that --help is instant."""
 
+import asyncio
 import importlib
 import os
 import sys
@@ -49,6 +50,29 @@ def serve(name: Name, config: File = None, settings: Setting = None) -> None:
     """Run one service until SIGTERM. `tlt config explain NAME` lists its keys."""
     loaded = load(_model(name), name, file=config, environment=os.environ, settings=settings or [])
     _run(name)(loaded)
+
+
+@app.command()
+def health(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Of the service's gRPC port.")],
+    service: Annotated[str, typer.Option(help="One of its gRPC services; else the server as a whole.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="Authorities that are believed (PEM). Encrypts.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Own certificate, for services that ask for one.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
+    server_name: Annotated[str, typer.Option(help="Name in the server's certificate, if not the host's.")] = "",
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 3.0,
+) -> None:
+    """Ask whether a service takes calls: exit code 0 if it does, 1 if it does not, 2 if the options make no sense."""
+    from tlt_common.client.health import channel_to, credentials_of, require_serving
+
+    tls = credentials_of(ca, certificate, key)
+
+    async def ask() -> None:
+        async with channel_to(address, ca=ca, tls=tls, server_name=server_name) as channel:
+            await require_serving(channel, service, timeout_s=timeout)
+
+    asyncio.run(ask())
+    print("SERVING")
 
 
 @config_app.command("explain")

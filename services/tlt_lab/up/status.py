@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tlt_common.client.health import credentials_of
+from tlt_common.config.base import TlsSettings
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
-from tlt_common.errors import UnavailableError
+from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
@@ -39,13 +42,19 @@ def status(
     coordinator: Annotated[str, typer.Option(help="host:port, as `tlt up` prints it.")] = f"{HOST}:{PORT + 1}",
     watch: Annotated[bool, typer.Option("--watch/--once", help="Look every second until Ctrl-C, or once.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per look.")] = False,
+    ca: Annotated[Path | None, typer.Option(help="Authorities that are believed (PEM); for a suite with TLS.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Own certificate, for admin.tlt.internal.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
 ) -> None:
     """Show workers, roles, leases, drafter version, accept length and bubble utilisation."""
-    run(lambda: _show(coordinator, Console(), watch=watch, as_json=as_json))
+    tls = credentials_of(ca, certificate, key)
+    if ca and not tls:
+        raise ConfigError("the coordinator asks for a certificate; give --certificate and --key", field="certificate")
+    run(lambda: _show(coordinator, Console(), tls, watch=watch, as_json=as_json))
 
 
-async def _show(coordinator: str, console: Console, *, watch: bool, as_json: bool) -> None:
-    looks = fleets(coordinator, once=not watch)
+async def _show(coordinator: str, console: Console, tls: TlsSettings | None, *, watch: bool, as_json: bool) -> None:
+    looks = fleets(coordinator, tls, once=not watch)
     if as_json:
         async for fleet in looks:
             typer.echo(json.dumps(summary(fleet)))
@@ -58,14 +67,14 @@ async def _show(coordinator: str, console: Console, *, watch: bool, as_json: boo
                 live.update(picture(fleet), refresh=True)
 
 
-async def fleets(coordinator: str, *, once: bool) -> AsyncIterator[Fleet]:
+async def fleets(coordinator: str, tls: TlsSettings | None = None, *, once: bool) -> AsyncIterator[Fleet]:
     """
     Look at the fleet, every second or once.
 
     Raises:
         UnavailableError: Nobody answers there.
     """
-    async with connect(coordinator) as channel:
+    async with connect(coordinator, to="coordinator", tls=tls) as channel:
         stub = wire.Stub(channel)
         while True:
             try:

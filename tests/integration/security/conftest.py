@@ -20,8 +20,9 @@ async def alive(serve: Callable[[Callable[[Any], None]], Awaitable[object]]) -> 
     said: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(_run(serve(said.set_result)))
-        async with asyncio.timeout(10):
-            yield await said
+        async with asyncio.timeout(30):
+            await said
+        yield said.result()
         task.cancel()
 
 

@@ -34,8 +34,9 @@ async def gateway(tokens: Path, worker: FakeWorker) -> AsyncIterator[str]:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, on_serving=address.set_result))
-        async with asyncio.timeout(10):
-            yield await address
+        async with asyncio.timeout(30):
+            await address
+        yield address.result()
         serving.cancel()
 
 
