@@ -9,6 +9,7 @@ import pytest
 from tests.cluster.kube.binaries import missing_for_control_plane, missing_for_real_cluster
 from tests.cluster.kube.client import Client
 from tests.cluster.kube.control_plane import ControlPlane
+from tests.cluster.kube.kuberay import start_operator
 from tests.cluster.kube.real_cluster import RealCluster
 
 FAKE_NODES = 16
@@ -45,6 +46,13 @@ def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
 def real_ns(real_cluster: RealCluster, request: pytest.FixtureRequest) -> Iterator[Client]:
     """A namespace of the test's own on the real cluster, where only `restricted` pods are admitted."""
     yield from namespace(real_cluster, request.node.name)
+
+
+@pytest.fixture(scope="session")
+def kuberay(real_cluster: RealCluster) -> RealCluster:
+    """The real cluster, with RayServices that run: by the operator `$KUBERAY_OPERATOR` or our stand-in for it."""
+    start_operator(real_cluster)
+    return real_cluster
 
 
 @pytest.fixture

@@ -81,9 +81,13 @@ class Containerd:
 
     def _base_spec(self) -> object:
         spec = json.loads(run(binary("ctr"), "oci", "spec"))
-        options = ["rbind", "ro", "nosuid", "nodev"]
-        for mount in self._mounts:
-            spec["mounts"].append({"destination": str(mount), "source": str(mount), "type": "bind", "options": options})
+        cache = folder() / "bytecode"  # kept between clusters
+        cache.mkdir(exist_ok=True)
+        cache.chmod(0o1777)
+        for source, target, mode in [*((mount, mount, "ro") for mount in self._mounts), (cache, images.CACHE, "rw")]:
+            options = ["rbind", mode, "nosuid", "nodev"]
+            mount = {"destination": str(target), "source": str(source), "type": "bind", "options": options}
+            spec["mounts"].append(mount)
         return spec
 
     def _pod_network(self) -> object:

@@ -14,6 +14,7 @@ from typing import Any
 PAUSE = "test.local/pause:1"
 PYTHON = "test.local/python:1"
 USER = 65532  # what our pods run as
+CACHE = "/var/cache/python"
 
 PAUSE_C = """
 #include <signal.h>
@@ -37,11 +38,12 @@ def write_python(archive: Path, name: str = PYTHON) -> None:
     An image with this Python and its environment first in PATH, but with nothing inside: only folders and links.
 
     It lives from the node's mounts (see `containerd`), so an environment of many GB costs nothing to put into pods.
+    Pods share the bytecode they compile, in CACHE: the environment may have none, and Ray starts many processes.
     Under another name it stands for the product's own image, whose entry point is `tlt`.
     """
     path = ":".join([f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"])
     start = {"Cmd": ["python3"]} if name == PYTHON else {"Entrypoint": ["tlt"]}
-    config = {**start, "User": str(USER), "Env": [f"PATH={path}", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"]}
+    config = {**start, "User": str(USER), "Env": [f"PATH={path}", "HOME=/tmp", f"PYTHONPYCACHEPREFIX={CACHE}"]}
     _write(archive, name, _layer(_thin), config)
 
 

@@ -1,0 +1,45 @@
+"""KubeRay on a real cluster: its custom resources, and an operator that makes them run."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.cluster.kube.control_plane import ControlPlane
+from tests.cluster.kube.network import GATEWAY
+from tests.cluster.kube.real_cluster import RealCluster
+
+STAND_IN = Path(__file__).parents[2] / "fakes" / "ray_definitions.yaml"
+KINDS = {"rayclusters", "rayservices"}
+
+
+def install_definitions(cluster: ControlPlane) -> None:
+    """Install KubeRay's own definitions from the folder `$KUBERAY_CRDS`, or stand-ins without schemas."""
+    folder = os.environ.get("KUBERAY_CRDS")
+    cluster.apply(*(sorted(Path(folder).glob("ray.io_*.yaml")) if folder else [STAND_IN]))
+    cluster.processes.wait("RayServices", lambda: _served(cluster) >= KINDS)
+
+
+def start_operator(cluster: RealCluster) -> None:
+    """Start the operator that `$KUBERAY_OPERATOR` names (a binary of KubeRay 1.7), or our stand-in for it."""
+    install_definitions(cluster)
+    if named := os.environ.get("KUBERAY_OPERATOR"):
+        _start_real(cluster, Path(named))
+    else:
+        arguments = ("-m", "tests.fakes.rayservice_operator", cluster.kubeconfig)
+        cluster.processes.spawn(Path(sys.executable), *arguments, name="rayservice-operator")
+
+
+def _served(cluster: ControlPlane) -> set[str]:
+    return {resource["name"] for resource in json.loads(cluster.get("/apis/ray.io/v1"))["resources"]}
+
+
+def _start_real(cluster: RealCluster, operator: Path) -> None:
+    """KubeRay finds heads by name, so it gets the cluster's DNS as its own, in a mount namespace of its own."""
+    resolver = cluster.folder / "resolv.conf"
+    resolver.write_text(f"nameserver {GATEWAY}\n")
+    script = f'mount --bind {resolver} /etc/resolv.conf && exec "$@"'
+    flags = ("--leader-election-namespace=default", "--metrics-addr=127.0.0.1:0")
+    addresses = ("--health-probe-bind-address=127.0.0.1:0", f"--kubeconfig={cluster.kubeconfig}")
+    command = ("--mount", "sh", "-c", script, "sh", operator, *flags, *addresses)
+    cluster.processes.spawn(Path("/usr/bin/unshare"), *command, name="kuberay-operator")

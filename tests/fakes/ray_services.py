@@ -1,0 +1,101 @@
+"""The Services and statuses that KubeRay's operator 1.7 makes for a RayService. Part of `rayservice_operator`."""
+
+import json
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.fakes.ray_pods import Cluster, owner
+from tests.fakes.ray_start import METRICS
+
+Object = dict[str, Any]
+
+DEFAULT_PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "metrics": METRICS, "serve": 8000}
+TIMEOUT_S = 10.0
+
+
+def cluster_head_service(cluster: Cluster) -> Object:
+    """The headless Service by which workers find the head, ready or not."""
+    service = _service(cluster.head_service, cluster, cluster.owner, _ports(cluster))
+    service["spec"].update(clusterIP="None", publishNotReadyAddresses=True)
+    return service
+
+
+def head_service(service: Object, cluster: Cluster) -> Object:
+    """The same under the RayService's name."""
+    named = cluster_head_service(cluster)
+    meta = service["metadata"]
+    named["metadata"]["name"] = f"{meta['name']}-head-svc"
+    named["metadata"]["ownerReferences"] = [owner("RayService", meta["name"], meta["uid"])]
+    return named
+
+
+def serve_service(service: Object, cluster: Cluster) -> Object:
+    """The Service of the pods whose proxies of Serve are healthy."""
+    meta = service["metadata"]
+    reference = owner("RayService", meta["name"], meta["uid"])
+    ports = {name: port for name, port in _ports(cluster).items() if name == "serve" or name.startswith("serve-")}
+    made = _service(f"{meta['name']}-serve-svc", cluster, reference, ports)
+    made["spec"]["selector"] = {"ray.io/cluster": cluster.name, "ray.io/serve": "true"}
+    return made
+
+
+def applications(head: str) -> dict[str, Object]:
+    """What Serve says of its applications: status, message, and those of their deployments."""
+    reply = _http("GET", f"http://{head}:8265/api/serve/applications/?api_type=declarative")
+    found = {}
+    for name, application in json.loads(reply)["applications"].items():
+        deployments = {
+            key: {"status": value["status"], "message": value.get("message", "")}
+            for key, value in application.get("deployments", {}).items()
+        }
+        said = {"status": application["status"], "message": application.get("message", "")}
+        found[name or "default"] = {**said, "serveDeploymentStatuses": deployments}
+    return found
+
+
+def deploy(head: str, config: Object) -> None:
+    """Hand Serve its configuration; it works towards it from then on."""
+    _http("PUT", f"http://{head}:8265/api/serve/applications/", json.dumps(config).encode())
+
+
+def proxy_healthy(head: str) -> bool:
+    """Whether the head's own proxy of Serve would answer requests."""
+    try:
+        return _http("GET", f"http://{head}:{DEFAULT_PORTS['serve']}/-/healthz") == b"success"
+    except OSError:
+        return False
+
+
+def condition(kind: str, old: list[Object], *, holds: bool, reason: str, message: str) -> Object:
+    """A condition; the time of its last change stays while its status does."""
+    status = "True" if holds else "False"
+    same = [found for found in old if found["type"] == kind and found["status"] == status]
+    since = same[0]["lastTransitionTime"] if same else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+
+
+def _ports(cluster: Cluster) -> dict[str, int]:
+    main = cluster.spec["headGroupSpec"]["template"]["spec"]["containers"][0]
+    given = {port.get("name", f"{port['containerPort']}-port"): port["containerPort"] for port in main.get("ports", [])}
+    return {"metrics": METRICS, **(given or DEFAULT_PORTS)}
+
+
+def _service(name: str, cluster: Cluster, reference: Object, ports: dict[str, int]) -> Object:
+    selector = {"ray.io/cluster": cluster.name, "ray.io/node-type": "head"}
+    listed = [{"name": key, "port": port} for key, port in sorted(ports.items())]
+    meta = {"name": name, "namespace": cluster.namespace, "labels": selector, "ownerReferences": [reference]}
+    spec: Object = {"selector": selector, "ports": listed}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def _http(method: str, url: str, body: bytes | None = None) -> bytes:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=body, method=method, headers=headers)  # noqa: S310 - a pod of ours
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:  # noqa: S310
+            answer: bytes = reply.read()
+            return answer
+    except urllib.error.HTTPError as error:
+        raise OSError(f"{method} {url}: {error.code} {error.read().decode(errors='replace')}") from error
