@@ -42,6 +42,11 @@ cluster: install cluster-build  ## a real Kubernetes cluster (built from source 
 cluster-build:
 	tests/cluster/kube/build.sh
 
+.PHONY: cluster-kuberay
+cluster-kuberay: install cluster-build  ## the same with a real operator: KUBERAY_OPERATOR=binary KUBERAY_CRDS=folder
+	@test -x "$$KUBERAY_OPERATOR" && test -d "$$KUBERAY_CRDS" || { echo "set KUBERAY_OPERATOR and KUBERAY_CRDS"; exit 2; }
+	$(BIN)/pytest tests/cluster
+
 image: install  ## the image of all services but workers, looked at and run (root, buildah, mmdebstrap, runc)
 	deploy/image/build slim
 	$(BIN)/pytest tests/image -m image

@@ -12,19 +12,27 @@ from tests.fakes.ray_start import METRICS
 Object = dict[str, Any]
 
 DEFAULT_PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "metrics": METRICS, "serve": 8000}
+NAME = "app.kubernetes.io/name"
 TIMEOUT_S = 10.0
 
 
 def cluster_head_service(cluster: Cluster) -> Object:
     """The headless Service by which workers find the head, ready or not."""
+    labels = cluster.spec["headGroupSpec"]["template"].get("metadata", {}).get("labels", {})
+    return _head_service(cluster, labels.get(NAME, "kuberay"))
+
+
+def _head_service(cluster: Cluster, application: str) -> Object:
     service = _service(cluster.head_service, cluster, cluster.owner, _ports(cluster))
     service["spec"].update(clusterIP="None", publishNotReadyAddresses=True)
+    created = {"app.kubernetes.io/created-by": "kuberay-operator", NAME: application}
+    service["spec"]["selector"] = {**service["spec"]["selector"], **created}
     return service
 
 
 def head_service(service: Object, cluster: Cluster) -> Object:
-    """The same under the RayService's name."""
-    named = cluster_head_service(cluster)
+    """The same under the RayService's name. As with KubeRay, it selects no head that has another `NAME` label."""
+    named = _head_service(cluster, "kuberay")
     meta = service["metadata"]
     named["metadata"]["name"] = f"{meta['name']}-head-svc"
     named["metadata"]["ownerReferences"] = [owner("RayService", meta["name"], meta["uid"])]
