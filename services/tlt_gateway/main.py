@@ -22,7 +22,8 @@ log = get_logger(__name__)
 def run(config: GatewayConfig) -> None:
     """Serve until SIGTERM."""
     drain = draining()
-    run_app(config, lambda: live(config, drain=drain), leave=partial(drain.complete, config.drain_s))
+    leave = partial(drain.complete, config.drain_s) if config.drain_s else None
+    run_app(config, lambda: live(config, drain=drain), leave=leave)
 
 
 def draining() -> Drain:
@@ -37,6 +38,8 @@ async def live(
     with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
         gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
+        if config.tokens and not config.tls:
+            log.warning("tokens_without_tls", advice="set tls, unless a service mesh encrypts")
         door = Door(tls=config.tls, asks_certificate=False, access=access_of(config))
         async with serving(config.listen, service, door=door, drain=drain) as server:
             log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)

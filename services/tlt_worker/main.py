@@ -33,7 +33,8 @@ def run(config: WorkerConfig) -> None:
     if config.cores:
         pin(config.cores)
     drain = draining()
-    run_app(config, lambda: live(config, engine_of(config), drain=drain), leave=partial(drain.complete, config.drain_s))
+    leave = partial(drain.complete, config.drain_s) if config.drain_s else None
+    run_app(config, lambda: live(config, engine_of(config), drain=drain), leave=leave)
 
 
 def draining() -> Drain:

@@ -66,7 +66,7 @@ class WorkerReplica:
             raise EngineError(f"the worker ended: {error}") from error
 
     async def __del__(self) -> None:
-        if not self._life.done():
+        if self._drain_s and not self._life.done():
             await self._drain.complete(self._drain_s)
         self._life.cancel()
         async with asyncio.timeout(LEAVE_S):
@@ -81,7 +81,8 @@ def application(spec: FleetSpec) -> serve.Application:
     """Describe the workers of one machine. Every replica opens a port of its own and tells the coordinator."""
     kept = ("TLT_RUN_TOKEN", "SPT_NOENV", "TMPDIR", "OMP_NUM_THREADS")
     variables = {name: os.environ[name] for name in kept if name in os.environ}
-    return _described(spec, ray_actor_options={"num_cpus": 1, "runtime_env": {"env_vars": variables}})
+    options = {"num_cpus": 1, "runtime_env": {"env_vars": variables}}
+    return _described(spec, drain_s=float(spec.worker.get("drain_s", 0.0)), ray_actor_options=options)
 
 
 def pods(spec: PodsSpec) -> serve.Application:

@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tlt_common.config.base import TlsSettings
+from tlt_common.config.loader import load
 from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, chain
 from tlt_common.errors import ConfigError
+from tlt_trainer.config import TrainerConfig
 from tlt_worker.beside import settings_of
 from tlt_worker.config import WorkerConfig, arm_named
 from tlt_worker.fleet import FleetSpec
@@ -77,3 +80,11 @@ def test_what_all_trainers_are_told_leaves_the_workers_own_settings_for_them() -
     fleet = spec(trainer={"metrics_port": 9400}).model_copy(update={"trainer": {"threads": 2}})
     config = fleet.config(0, frozenset({0}))
     assert (config.trainer.metrics_port, config.trainer.settings) == (9400, {"threads": 2})
+
+
+def test_a_trainer_shows_its_workers_certificate() -> None:
+    files = {"certificate": "/tls/tls.crt", "key": "/tls/tls.key", "ca": "/tls/ca.crt"}
+    told = [f"{key}={value}" for key, value in trainer_of(tls=files).items()]
+    config = load(TrainerConfig, "trainer", file=None, environment={}, settings=told)
+    assert config.tls == TlsSettings.model_validate(files)
+    assert not any(key.startswith("tls") for key in trainer_of())
