@@ -55,9 +55,14 @@ class Weights:
             UnavailableError: No worker is there.
         """
         started_s = asyncio.get_running_loop().time()
-        self._require_newer(update)
-        release = await self._received(update, tensors)
-        workers = await self._changes.do(lambda: self._install(release))
+        outcome = "failed"
+        try:
+            self._require_newer(update)
+            release = await self._received(update, tensors)
+            workers = await self._changes.do(lambda: self._install(release))
+            outcome = "done"
+        finally:
+            metrics.GATEWAY_UPDATES.labels(outcome=outcome).inc()
         elapsed_s = asyncio.get_running_loop().time() - started_s
         metrics.GATEWAY_UPDATE_SECONDS.observe(elapsed_s)
         log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))

@@ -13,6 +13,7 @@ from tlt_common.rpc.certificates import certificates
 from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import Readiness, watched
 from tlt_common.telemetry import log, metrics
+from tlt_common.telemetry.shown import Shown
 
 
 @contextmanager
@@ -24,8 +25,7 @@ def exposed(config: ServiceConfig) -> Iterator[None]:
         ConfigError: The metrics port is taken, or the TLS files cannot be used.
     """
     log.configure(config.log_level)
-    component = type(config).__name__.removesuffix("Config").lower()
-    metrics.BUILD_INFO.labels(version=__version__, component=component).set(1)
+    metrics.BUILD_INFO.labels(version=__version__, component=_component(config)).set(1)
     with announced_in(config.port_file), watched() as readiness, _operated(config, readiness):
         yield
 
@@ -39,13 +39,19 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
     host = config.metrics_host or config.listen.rpartition(":")[0]
     with ExitStack() as server:
         try:
-            port = server.enter_context(answering(host, config.metrics_port, readiness, files))
+            port = server.enter_context(
+                answering(host, config.metrics_port, readiness, files, Shown(_component(config)))
+            )
         except OSError as error:
             raise ConfigError(
                 f"metrics_port {config.metrics_port} cannot be bound: {error.strerror}", field="metrics_port"
             ) from error
         announce("metrics", f"{host}:{port}")
         yield
+
+
+def _component(config: ServiceConfig) -> str:
+    return type(config).__name__.removesuffix("Config").lower()
 
 
 def run_app(

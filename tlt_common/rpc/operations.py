@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import make_wsgi_app
+from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
 
 from tlt_common.rpc.certificates import Certificates
 from tlt_common.rpc.readiness import Readiness
@@ -28,9 +28,9 @@ Answer: TypeAlias = tuple[str, str]
 """Status line and text."""
 
 
-def application(readiness: Readiness) -> WSGIApplication:
+def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> WSGIApplication:
     """Return the WSGI application. It reads `readiness` at every request."""
-    exposition = make_wsgi_app()
+    exposition = make_wsgi_app(metrics)
     answers: dict[str, Callable[[], Answer]] = {
         "/livez": lambda: ("200 OK", "it lives"),
         "/readyz": lambda: _readiness(readiness),
@@ -96,7 +96,13 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 @contextmanager
-def answering(host: str, port: int, readiness: Readiness, certificates: Certificates | None = None) -> Iterator[int]:
+def answering(
+    host: str,
+    port: int,
+    readiness: Readiness,
+    certificates: Certificates | None = None,
+    metrics: CollectorRegistry = REGISTRY,
+) -> Iterator[int]:
     """
     Answer HTTP, or HTTPS with `certificates`, while within; the value is the bound port.
 
@@ -104,7 +110,7 @@ def answering(host: str, port: int, readiness: Readiness, certificates: Certific
         OSError: The port is taken.
     """
     with _Server(host.strip("[]"), port, certificates) as server:
-        server.set_app(application(readiness))
+        server.set_app(application(readiness, metrics))
         thread = Thread(target=server.serve_forever, args=(POLL_S,), name="operations", daemon=True)
         thread.start()
         try:

@@ -3,7 +3,7 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 # Responses of reasoning models take from a blink to an hour; a bucket is at most 2.5 times the one before.
-LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1200, 1800, 3600)
+LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1200, 1800, 3600)
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LENGTHS = tuple(2**power for power in range(4, 17))
 
@@ -39,6 +39,7 @@ GATEWAY_WORKERS = Gauge("tlt_gateway_workers", "Workers by what the gateway make
 GATEWAY_UPDATE_SECONDS = Histogram(
     "tlt_gateway_update_seconds", "Weights updates, first byte to last switch.", buckets=LONG_SECONDS
 )
+GATEWAY_UPDATES = Counter("tlt_gateway_updates", "Weights updates that trainers asked for.", ["outcome"])
 GATEWAY_UPDATE_FAILURES = Counter("tlt_gateway_update_failures", "Workers that refused or missed weights.", ["phase"])
 GATEWAY_POLICY_VERSION = Gauge("tlt_gateway_policy_version", "Policy version served.")
 GATEWAY_REPORT_FAILURES = Counter("tlt_gateway_report_failures", "Queue reports the coordinator did not take.")
@@ -104,3 +105,17 @@ DRAFTER_PUBLISHED = Gauge("tlt_drafter_published_timestamp_seconds", "When the n
 DRAFTER_VERSION = Gauge("tlt_drafter_version", "Newest drafter; 0: none.")
 LEASES_GRANTED = Counter("tlt_leases_granted", "Training leases granted.")
 LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases taken back.", ["reason"])
+
+# The first of a kind counts only if Prometheus has seen the zero before it.
+for _counter, _label, _values in (
+    (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "hung_up")),
+    (GATEWAY_UPDATES, "outcome", ("done", "failed")),
+    (GATEWAY_UPDATE_FAILURES, "phase", ("stage", "commit", "bring_forward")),
+    (DRAFTER_LOADS, "outcome", ("loaded", "refused")),
+    (FRAMES_DROPPED, "where", ("engine", "pump", "worker", "wire")),
+    (LEASES_ENDED, "reason", ("rollout", "revoked", "expired", "trainer_died", "trainer_failed")),
+    (CACHE_FRAMES, "outcome", ("kept", "dropped")),
+    (DRAFTERS_PUBLISHED, "outcome", ("accepted", "overtaken")),
+):
+    for _value in _values:
+        _counter.labels(**{_label: _value})
