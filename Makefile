@@ -61,6 +61,17 @@ dashboards: install  ## Grafana dashboards from services/tlt_lab/grafana into th
 dashboards-check: install
 	$(BIN)/python -m tlt_lab.grafana.write deploy/helm/tlt/dashboards --check
 
+.PHONY: alerts observability dashboard-pictures
+alerts: install  ## all alert rules in dist/alerts.yaml, checked and tested by promtool
+	$(BIN)/pytest tests/chart/test_alerts.py
+	$(BIN)/python -m tests.chart.rules deploy/helm/tlt/alerts dist
+
+observability: install  ## every panel's query, asked of a Prometheus that scrapes the running suite (4 minutes)
+	$(BIN)/pytest tests/integration/observability -m stack
+
+dashboard-pictures: install  ## the same with pictures of the dashboards in reports/dashboards (7 minutes)
+	TLT_PICTURES=reports/dashboards $(BIN)/pytest -p no:randomly tests/integration/observability -m stack
+
 check: lint types imports proto-check
 
 fmt: install

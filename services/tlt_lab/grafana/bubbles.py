@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tlt_lab.grafana.board import AnyPanel, Number, Row, board
 from tlt_lab.grafana.panels import BAD, FAIR, GOOD, Query, series, states, value
-from tlt_lab.grafana.queries import of, or_zero, quantile, rate, total
+from tlt_lab.grafana.queries import of, quantile, rate, recent, total
 
 SECONDS = "tlt_worker_state_seconds_total"
 STATES = {
@@ -18,6 +18,8 @@ STATES = {
     5: ("idle", "yellow"),
 }
 COLOURS = dict(STATES.values())
+STACKED = ("rollout", "updating", "switching", "training", "idle", "down")
+"""From what workers are for, at the bottom, to what they should not be."""
 BUBBLE = 'state=~"idle|switching"'
 TRAINING = 'state="training"'
 UP = 'state!="down"'
@@ -112,7 +114,7 @@ def _shares() -> AnyPanel:
         "Workers by state",
         "How many workers were in each state. The green wedge that thins out within a step is the long tail.",
         "none",
-        Query(rate(SECONDS, by="state"), "{{state}}"),
+        *(Query(rate(SECONDS, f'state="{word}"'), word) for word in STACKED),
         stacked=True,
         colours=COLOURS,
     )
@@ -134,10 +136,10 @@ def _utilisation() -> AnyPanel:
 def _lending() -> Sequence[AnyPanel]:
     return (
         series(
-            "Leases ended",
-            "Leases taken back, by reason. rollout: a request came, as it should be. trainer_died or expired: look at "
+            "Leases per minute",
+            "Granted, and ended by reason. rollout: a request came, as it should be. trainer_died or expired: look at "
             "the worker's log. Hundreds a minute: raise spot.settle_s of the coordinator.",
-            "cpm",
+            "none",
             Query(f"60 * {rate('tlt_worker_leases_ended_total', by='reason')}", "{{reason}}"),
             Query(f"60 * {rate('tlt_leases_granted_total')}", "granted"),
             width=8,
@@ -159,17 +161,17 @@ def _lending() -> Sequence[AnyPanel]:
             width=8,
         ),
         series(
-            "Training time by worker",
-            "Seconds of training per second. One worker that never trains: its trainer does not come up.",
-            "percentunit",
+            "Workers that train",
+            "Share of time each worker trains. One that never does: its trainer does not come up; see its log.",
+            "none",
             Query(rate(SECONDS, TRAINING, by="worker"), "{{worker}}"),
             stacked=True,
         ),
         series(
-            "Trainers that died",
+            "Trainers that died, last 10 minutes",
             "Spot trainers restarted, by pod. Rollouts do not suffer, training does: see the runbook "
             "TltTrainerRestarts.",
             "none",
-            Query(or_zero(total("tlt_worker_trainer_restarts_total", by="pod")), "{{pod}}"),
+            Query(recent("tlt_worker_trainer_restarts_total", by="pod"), "{{pod}}"),
         ),
     )

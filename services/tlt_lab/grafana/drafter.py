@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tlt_lab.grafana.board import AnyPanel, Row, board
 from tlt_lab.grafana.panels import BAD, FAIR, GOOD, Query, series, value
-from tlt_lab.grafana.queries import mean, of, or_zero, rate, total
+from tlt_lab.grafana.queries import events, mean, of, or_zero, rate, recent, total
 
 HELD_OUT = "tlt_trainer_held_out_accept_length"
 OWN, PUBLISHED = 'drafter="own"', 'drafter="published"'
@@ -67,7 +67,7 @@ def _figures() -> Sequence[AnyPanel]:
             "Published in this time range",
             "Drafters the coordinator accepted. None while training goes on: it gains less than publish.gain.",
             "none",
-            or_zero(total("tlt_trainer_drafters_published_total", 'outcome="accepted"')),
+            events("tlt_trainer_drafters_published_total", 'outcome="accepted"'),
         ),
     )
 
@@ -135,20 +135,18 @@ def _publishing() -> Sequence[AnyPanel]:
             width=8,
         ),
         series(
-            "Offers",
-            "Drafters offered to the coordinator, in the time range. overtaken: another trainer was faster; its work "
-            "is "
-            "merged, not lost.",
+            "Offers, last 10 minutes",
+            "Drafters offered to the coordinator. overtaken: another trainer was faster; its work is merged, not lost.",
             "none",
-            Query(or_zero(total("tlt_trainer_drafters_published_total", by="outcome")), "{{outcome}}"),
+            Query(recent("tlt_trainer_drafters_published_total", by="outcome"), "{{outcome}}"),
             width=8,
         ),
         series(
-            "Loads by workers",
-            "In the time range. refused: the file is unreadable or of another shape; is drafter_dir shared by all "
-            "pods?",
+            "Loads by workers, last 10 minutes",
+            "Drafters that engines swapped in. refused: the file is unreadable or of another shape; do all pods share "
+            "drafter_dir?",
             "none",
-            Query(or_zero(total("tlt_worker_drafter_loads_total", by="outcome")), "{{outcome}}"),
+            Query(recent("tlt_worker_drafter_loads_total", by="outcome"), "{{outcome}}"),
             width=8,
         ),
     )

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tlt_lab.grafana.board import AnyPanel, Row, board
 from tlt_lab.grafana.panels import BAD, FAIR, GOOD, Query, series, value
-from tlt_lab.grafana.queries import RANGE, of, or_zero, rate, total
+from tlt_lab.grafana.queries import RANGE, events, of, or_zero, rate
 
 ERROR = 'code!="OK"'
 
@@ -40,21 +40,21 @@ def _figures() -> Sequence[AnyPanel]:
             "Trainer restarts",
             "Spot trainers that died. Rollouts do not suffer: see the runbook TltTrainerRestarts.",
             "none",
-            or_zero(total("tlt_worker_trainer_restarts_total")),
+            events("tlt_worker_trainer_restarts_total"),
             steps=((None, GOOD), (3, BAD)),
         ),
         value(
             "Calls that failed",
             "gRPC calls that ended with an error. Which ones: see Calls below.",
             "none",
-            or_zero(total("tlt_rpc_calls_total", ERROR)),
+            events("tlt_rpc_calls_total", ERROR),
             steps=((None, GOOD), (100, FAIR)),
         ),
         value(
             "Frames lost",
             "Hidden states that were captured and reached no trainer. Rollouts never wait for them; training has less.",
             "none",
-            or_zero(total("tlt_worker_frames_dropped_total")),
+            events("tlt_worker_frames_dropped_total"),
             steps=((None, GOOD), (100, FAIR)),
         ),
         value(

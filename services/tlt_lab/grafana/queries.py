@@ -21,6 +21,16 @@ def total(counter: str, *matchers: str, by: str = "") -> str:
     return f"{_sum(by)} (increase({of(counter, *matchers)}[{RANGE}]))"
 
 
+def events(counter: str, *matchers: str) -> str:
+    """Count what happened in the time range that is shown; Prometheus estimates between two scrapes, hence round."""
+    return or_zero(f"round({total(counter, *matchers)})")
+
+
+def recent(counter: str, *matchers: str, by: str) -> str:
+    """Count what happened in the last ten minutes: rare things would hardly show as a rate."""
+    return or_zero(f"round({_sum(by)} (increase({of(counter, *matchers)}[10m])))")
+
+
 def or_zero(expression: str) -> str:
     """Zero where nothing was counted yet: a panel about failures that is empty would look broken."""
     return f"{expression} or on() vector(0)"

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tlt_lab.grafana.board import AnyPanel, Row, board
 from tlt_lab.grafana.panels import BAD, FAIR, GOOD, PLAIN, Query, series, spread, value
-from tlt_lab.grafana.queries import RANGE, mean, of, or_zero, quantile, rate, total
+from tlt_lab.grafana.queries import events, mean, of, quantile, rate, recent
 
 FAILED = 'outcome="failed"'
 
@@ -65,7 +65,7 @@ def _figures() -> Sequence[AnyPanel]:
             "Failed requests",
             "Requests that ended with an error in the time range. Any: look for the reason in the gateway's log.",
             "none",
-            or_zero(total("tlt_gateway_requests_total", FAILED)),
+            events("tlt_gateway_requests_total", FAILED),
             steps=((None, GOOD), (1, BAD)),
         ),
     )
@@ -200,13 +200,11 @@ def _weights() -> Sequence[AnyPanel]:
             stacked=True,
         ),
         series(
-            "Workers that refused or missed weights",
+            "Workers that refused or missed weights, last 10 minutes",
             "By phase. stage: the weights do not fit the model, and the update failed. commit and bring_forward: that "
             "worker is out until it succeeds.",
             "none",
-            Query(
-                or_zero(f"sum by (phase) (increase({of('tlt_gateway_update_failures_total')}[{RANGE}]))"), "{{phase}}"
-            ),
+            Query(recent("tlt_gateway_update_failures_total", by="phase"), "{{phase}}"),
             colours={"stage": BAD, "Value": PLAIN},
         ),
     )

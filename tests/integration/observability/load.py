@@ -1,0 +1,42 @@
+"""What a trainer asks, in small: steps of responses with a long tail, single long ones, weights now and then."""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Never
+
+from tlt_common.client import Client, SamplingParams
+
+RESPONSES = 24
+BUBBLE_S = 5.0
+"""Between two steps, when an RL trainer would compute its own."""
+STEPS_PER_UPDATE = 2
+
+
+async def train(endpoint: str, model: Path, *, seed: int = 0) -> Never:
+    """Ask until cancelled."""
+    lengths = random.Random(seed)
+    async with Client(endpoint) as client:
+        step = version = 0
+        while True:
+            step += 1
+            async with asyncio.TaskGroup() as group:
+                for number in range(RESPONSES):
+                    asked = min(600, int(lengths.lognormvariate(4.0, 0.9)) + 16)
+                    group.create_task(_answer(client, 5 + number, asked))
+            await _answer(client, 5, 200)
+            await asyncio.sleep(BUBBLE_S)
+            if step % STEPS_PER_UPDATE == 0:
+                version += 1
+                async with asyncio.TaskGroup() as group:  # with a response that runs, so that one spans two versions
+                    group.create_task(_answer(client, 7, 300))
+                    group.create_task(_update(client, version, model))
+
+
+async def _update(client: Client, version: int, model: Path) -> None:
+    await client.publish_weights(version=version, weights=model)
+
+
+async def _answer(client: Client, token: int, tokens: int) -> None:
+    sampling = SamplingParams(max_new_tokens=tokens, ignore_eos=True)
+    await client.generate([1, token], sampling)

@@ -1,0 +1,101 @@
+"""Every query of every dashboard, asked of a Prometheus that scrapes the running suite."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.cluster.kube.binaries import missing
+from tests.integration.observability.load import train
+from tests.integration.observability.scraper import Scraper, scraping
+from tlt_lab.grafana.draw import draw
+from tlt_lab.grafana.walk import Asked, asked, substituted
+from tlt_lab.grafana.write import BOARDS
+from tlt_lab.up.config import StackConfig
+from tlt_lab.up.stack import Stack
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(1500),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(missing("prometheus") is not None, reason=missing("prometheus") or ""),
+]
+
+MODEL = Path(__file__).parents[3] / "services" / "tlt_lab" / "demo" / "checkpoint"
+SETTINGS = {
+    # A first drafter within the first minute, and scores and checkpoints soon after: only that they come matters here.
+    "trainer": {"publish.first_top1": "0", "publish.every_s": "4", "score_every_s": "2", "checkpoint_every_s": "5"},
+    "worker": {"context_length": "1024"},
+}
+WINDOW_S, STEP_S = 15, 2
+LONGEST_S = 420.0
+LOOK_S = 10.0
+PICTURES = os.environ.get("TLT_PICTURES")
+"""Where to keep pictures of the dashboards, of a run long enough to be worth a look."""
+PICTURED_S = 300.0
+SILENT = {("TLT / Fleet health", "Certificates expire in"): "there are no certificates without TLS"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """The suite at work, as Prometheus saw it."""
+
+    scraper: Scraper
+    began_s: float
+
+    def empty(self) -> set[tuple[str, str]]:
+        """Panels one of whose queries brings nothing."""
+        return {(query.board, query.panel) for make in BOARDS.values() for query in asked(make()) if self.lacks(query)}
+
+    def lacks(self, query: Asked) -> bool:
+        """Whether a query brings no number at any time."""
+        now_s = time.time()
+        expr = substituted(query.expr, range_s=WINDOW_S + int(now_s - self.began_s), window_s=WINDOW_S)
+        if query.instant:
+            found = self.scraper.prometheus.at(expr, now_s)
+        else:
+            found = self.scraper.prometheus.over(expr, self.began_s, now_s, STEP_S)
+        return not any(series.has_numbers for series in found)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Observed]:
+    directory = tmp_path_factory.mktemp("prometheus")
+    config = StackConfig(model=MODEL, workers=2, cores_per_worker=1, settings=SETTINGS)
+    async with scraping(directory) as scraper, Stack(config) as stack, asyncio.TaskGroup() as tasks:
+        began_s = time.time()
+        followed = tasks.create_task(_follow(scraper, stack))
+        asking = tasks.create_task(train(stack.endpoint, MODEL))
+        yield Observed(scraper=scraper, began_s=began_s)
+        for task in (followed, asking):
+            task.cancel()
+
+
+async def _follow(scraper: Scraper, stack: Stack) -> None:
+    while True:  # trainers come later than the rest
+        scraper.watch(stack.metrics)
+        await asyncio.sleep(1.0)
+
+
+async def test_every_query_of_every_panel_brings_data(observed: Observed) -> None:
+    deadline_s = time.monotonic() + LONGEST_S
+    while (empty := await asyncio.to_thread(observed.empty)) - SILENT.keys() and time.monotonic() < deadline_s:  # noqa: ASYNC110
+        await asyncio.sleep(LOOK_S)
+    assert empty <= SILENT.keys(), f"after {LONGEST_S:g} s"
+
+
+async def test_dashboards_can_be_drawn(observed: Observed, tmp_path: Path) -> None:
+    if PICTURES:
+        await asyncio.sleep(max(0.0, observed.began_s + PICTURED_S - time.time()))
+    directory = Path(PICTURES or tmp_path)
+    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nobody waits
+    for name, make in BOARDS.items():
+        picture = directory / f"{name}.png"
+        prometheus = observed.scraper.prometheus
+        await asyncio.to_thread(draw, make(), prometheus, picture, begin_s=observed.began_s, end_s=time.time())
+        assert picture.stat().st_size > 20_000
