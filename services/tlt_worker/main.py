@@ -66,6 +66,8 @@ def engine_of(config: WorkerConfig) -> Engine:
             context_length=config.context_length,
             cores=config.cores,
             threads=config.threads,
+            tensor_parallel=config.tensor_parallel,
+            gpu_memory=config.gpu_memory,
             arms=tuple(arm_named(name) for name in config.arms),
         )
     )

@@ -167,9 +167,10 @@ class Control:
         )
         from sglang.srt.utils import MultiprocessingSerializer
 
-        manager = self._engine.tokenizer_manager
+        manager, ranks = self._engine.tokenizer_manager, self._engine.server_args.tp_size
         request = UpdateWeightsFromTensorReqInput(
-            serialized_named_tensors=[MultiprocessingSerializer.serialize(tensors)],
+            # A copy per rank: each takes its own, and its part of it.
+            serialized_named_tensors=[MultiprocessingSerializer.serialize(tensors) for _ in range(ranks)],
             flush_cache=False,
             selector="draft",
         )

@@ -33,6 +33,10 @@ class EngineOptions:
     """None: as the model says."""
     cores: tuple[int, ...] = ()
     """CPU cores of the engine's processes; empty for all."""
+    tensor_parallel: int = 1
+    """Devices the model is spread over, all of this machine."""
+    gpu_memory: float = 0.8
+    """Share of each GPU's memory for weights and key/value cache."""
     threads: int = 1
     """Threads of torch in the engine. On a CPU more than one pays for large models only."""
     arms: tuple[Arm, ...] = DEFAULT_ARMS
@@ -52,7 +56,7 @@ class EngineOptions:
         """
         if self.dtype not in DTYPES:
             raise ConfigError(f"engine.dtype is {self.dtype!r}; accepted: {sorted(DTYPES)}", field="engine.dtype")
-        for name in ("max_running", "threads"):
+        for name in ("max_running", "threads", "tensor_parallel"):
             if getattr(self, name) < 1:
                 raise ConfigError(
                     f"engine.{name} is {getattr(self, name)}; accepted: at least 1", field=f"engine.{name}"
@@ -77,6 +81,7 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         "incremental_streaming_output": True,
         "weight_version": "0",
         "sleep_on_idle": True,
+        "tp_size": options.tensor_parallel,
         "speculative_algorithm": "EAGLE",
         "speculative_draft_model_path": str(drafter),
         "speculative_num_steps": arm.steps,
@@ -90,6 +95,8 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         if options.max_total_tokens is None:
             arguments["max_total_tokens"] = options.max_running * context_length
         arguments |= {"attention_backend": "intel_amx", "sampling_backend": "pytorch", "disable_cuda_graph": True}
+    else:
+        arguments["mem_fraction_static"] = options.gpu_memory
     return arguments
 
 

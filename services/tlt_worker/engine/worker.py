@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import torch
+from sglang.srt.distributed.parallel_state import get_tp_group
 from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.runtime_context import get_context, get_serving, get_spec
@@ -37,6 +38,7 @@ from tlt_worker.engine.link import (
     PolicyLoaded,
     SchedulerEnd,
 )
+from tlt_worker.engine.ranks import Link, NoLink, Ranks
 from tlt_worker.engine.rid import request_id
 from tlt_worker.engine.switching import Switch
 from tlt_worker.engine.tap import Tap, stretches_of
@@ -163,7 +165,9 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         settings = LinkSettings.from_json(os.environ[LINK_VARIABLE])
-        self.link = SchedulerEnd(settings)
+        group = get_tp_group()
+        self.ranks = Ranks(rank=group.rank_in_group, size=group.world_size, group=group.cpu_group)
+        self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
         config = BanditConfig(epsilon=settings.epsilon, speculate_below_requests=settings.speculate_below_requests)
         self.switch = Switch(
             bandit=Bandit(settings.arms, config, settings.seed), report=self.link.send, clock=time.perf_counter
@@ -183,12 +187,12 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             self.arms.build()
 
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
-        for message in self.link.heard():
+        for message in self.ranks.agree(self.link.heard):
             self._obey(message)
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
             return super().forward_batch_generation(batch, *args, **kw)
-        arm = self.switch.launch(len(batch.reqs), blocked=any(_is_blocked(req) for req in batch.reqs))
-        self.arms.switch(arm)
+        blocked = any(_is_blocked(req) for req in batch.reqs)
+        self.arms.switch(self.ranks.agree(lambda: self.switch.launch(len(batch.reqs), blocked=blocked)))
         return super().forward_batch_generation(batch, *args, **kw)
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
@@ -213,7 +217,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def capture(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
         """Take the states of a processed round, and end the trails of requests that finished in it."""
         hidden = result.logits_output.hidden_states if result.logits_output is not None else None
-        if self.tap.policy.enabled and hidden is not None:
+        if self.ranks.leads and self.tap.policy.enabled and hidden is not None:
             stretches = stretches_of(batch, result, lengths_before, self.tap.policy)
             self.tap.take(hidden, stretches, PolicyVersion(int(get_serving().weight_version)))
         for req in batch.reqs:
