@@ -54,6 +54,24 @@ def prompt(name: str, ids: tuple[int, ...] = PROMPT, **sampling: Any) -> Prompt:
     return Prompt(request_id=RequestId(name), token_ids=ids, sampling=SamplingParams(ignore_eos=True, **sampling))
 
 
+async def ranks(work: Path) -> dict[str, Any]:
+    """Two tensor-parallel ranks: fixed arms, arms of the bandit, and one forced after the other in mid-response."""
+    target = models.write_target(work / "target")
+    drafter = models.write_drafter(work / "drafter", target, noise=0.05)
+    options = EngineOptions(
+        model=target, drafter=drafter, dtype="float32", max_running=8, context_length=256, tensor_parallel=2
+    )
+    outcome: dict[str, Any] = {}
+    async with engine(options) as made:
+        outcome["children"] = len(made.child_pids)
+        for arm in ("off", "chain-7", None):
+            made.force_arm(arm)
+            asked = [prompt(f"{arm}-{n}", (3 + n, 7, 5), max_new_tokens=120, temperature=0.0) for n in range(4)]
+            outcome[arm or "bandit"] = await asyncio.gather(*(answer(made, each) for each in asked))
+        outcome["sampled"] = await answer(made, prompt("sampled", max_new_tokens=60))
+    return outcome
+
+
 async def lossless(work: Path) -> dict[str, Any]:
     return await _draw(work, lossless=True)
 

@@ -11,6 +11,7 @@ import torch
 
 from tlt_common.domain.strategy import DEFAULT_ARMS, Arm
 from tlt_common.errors import ConfigError
+from tlt_worker.cores import share
 from tlt_worker.engine.arms import widest
 from tlt_worker.engine.device import Device
 
@@ -98,6 +99,22 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
     else:
         arguments["mem_fraction_static"] = options.gpu_memory
     return arguments
+
+
+def rank_variables(options: EngineOptions, device: Device) -> dict[str, str]:
+    """Environment with which several ranks share a CPU: gloo carries what NCCL does between GPUs."""
+    if device.kind != "cpu" or options.tensor_parallel == 1:
+        return {}
+    cores = options.cores or tuple(sorted(os.sched_getaffinity(0)))
+    shares = (
+        share(cores, per_worker=None, replicas=options.tensor_parallel, rank=rank)
+        for rank in range(options.tensor_parallel)
+    )
+    return {
+        "SGLANG_CPU_OMP_THREADS_BIND": "|".join(",".join(map(str, sorted(mine))) for mine in shares),
+        # torch brings a libnccl, and SGLang would take the sight of it for a GPU.
+        "SGLANG_NCCL_SO_PATH": "none",
+    }
 
 
 def thread_variables(threads: int) -> dict[str, str]:

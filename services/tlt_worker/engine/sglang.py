@@ -19,7 +19,14 @@ from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect
 from tlt_worker.engine.guard import Guard
-from tlt_worker.engine.launch import DTYPES, EngineOptions, environment, server_arguments, thread_variables
+from tlt_worker.engine.launch import (
+    DTYPES,
+    EngineOptions,
+    environment,
+    rank_variables,
+    server_arguments,
+    thread_variables,
+)
 from tlt_worker.engine.link import (
     LINK_VARIABLE,
     DrafterLoaded,
@@ -186,6 +193,7 @@ class SglangEngine:
         device.enter()
         variables = {
             **device.variables(),
+            **rank_variables(options, device),
             **thread_variables(options.threads),
             **self._guard.variables,
             LINK_VARIABLE: settings.to_json(),
