@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ GPUS = 8
 PRODUCT = "test.local/tlt:1"  # the image that stands for the product's own
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 seconds: dict[str, dict[str, float]] = {}
+kept: list[Path] = []
 numbers = itertools.count(1)
 
 
@@ -28,7 +30,7 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     with ControlPlane(kwok=FAKE_NODES) as running:
         seconds["control plane"] = running.seconds
         yield running
-        running.keep_logs = request.session.testsfailed > 0
+        keep_logs_of_failures(running, request.session)
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +41,7 @@ def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     with RealCluster(gpus=GPUS, names=[PRODUCT]) as running:
         seconds["real cluster"] = running.seconds
         yield running
-        running.keep_logs = request.session.testsfailed > 0
+        keep_logs_of_failures(running, request.session)
 
 
 @pytest.fixture
@@ -59,6 +61,12 @@ def kuberay(real_cluster: RealCluster) -> RealCluster:
 def ns(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Client]:
     """A namespace of the test's own on the control plane, where only `restricted` pods are admitted."""
     yield from namespace(control_plane, request.node.name)
+
+
+def keep_logs_of_failures(cluster: ControlPlane, session: pytest.Session) -> None:
+    if session.testsfailed:
+        cluster.keep_logs = True
+        kept.append(cluster.processes.logs)
 
 
 def namespace(cluster: Client, test: str) -> Iterator[Client]:
@@ -81,3 +89,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for cluster, stages in seconds.items():
         told = ", ".join(f"{stage} {taken:.1f} s" for stage, taken in stages.items())
         terminalreporter.write_line(f"{cluster}: {told}")
+    for logs in kept:
+        terminalreporter.write_line(f"logs of the cluster's processes are kept in {logs}")

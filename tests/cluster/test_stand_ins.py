@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.kube.netpol import ruleset, selects
 from tests.fakes.ray_pods import Cluster, head_pod, wanted_workers, worker_pod
-from tests.fakes.ray_services import cluster_head_service, head_service
+from tests.fakes.ray_services import RayServiceError, cluster_head_service, head_service, serve_service
 from tests.fakes.ray_start import quantity, start_command
 
 TEMPLATE: dict[str, Any] = {
@@ -75,6 +75,14 @@ def test_a_renamed_head_is_found_by_the_service_of_its_cluster_alone() -> None:
     service = {"metadata": {"name": "rs", "uid": "u"}}
     assert cluster_head_service(CLUSTER)["spec"]["selector"]["app.kubernetes.io/name"] == "tlt"
     assert head_service(service, CLUSTER)["spec"]["selector"]["app.kubernetes.io/name"] == "kuberay"
+
+
+def test_a_head_without_a_serve_port_is_refused() -> None:
+    container = {**TEMPLATE["spec"]["containers"][0], "ports": [{"name": "dashboard", "containerPort": 8265}]}
+    head = {"template": {"spec": {"containers": [container]}}}
+    closed = Cluster(name="a", namespace="b", uid="u", spec={"headGroupSpec": head})
+    with pytest.raises(RayServiceError, match="serve"):
+        serve_service({"metadata": {"name": "rs", "uid": "u"}}, closed)
 
 
 def pod(name: str, ip: str, **labels: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 from tests.cluster.eventually import eventually
 from tests.cluster.kube.client import Client, Object
 from tests.cluster.kube.real_cluster import RealCluster
+from tests.cluster.kube.storage import folder_of
 from tests.cluster.pods import finished, python_pod, with_volumes
 
 CLAIM: Object = {
@@ -21,6 +22,7 @@ def test_a_claim_outlives_its_pods_and_goes_when_it_is_deleted(real_cluster: Rea
     write = "open('/data/kept', 'w').write('kept'); import os; print(oct(os.stat('/data').st_mode & 0o7777))"
     real_ns.apply(with_volumes(python_pod("writer", write), DATA))
     finished(real_ns, "writer")
+    assert (folder_of(real_cluster, real_ns, "data") / "kept").read_text() == "kept"
     real_ns.kubectl("delete", "pod", "writer")
     real_ns.apply(with_volumes(python_pod("reader", "print(open('/data/kept').read())"), DATA))
     assert finished(real_ns, "reader").strip() == "kept"

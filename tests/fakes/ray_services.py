@@ -16,6 +16,10 @@ NAME = "app.kubernetes.io/name"
 TIMEOUT_S = 10.0
 
 
+class RayServiceError(Exception):
+    """A RayService that KubeRay would not run either."""
+
+
 def cluster_head_service(cluster: Cluster) -> Object:
     """The headless Service by which workers find the head, ready or not."""
     labels = cluster.spec["headGroupSpec"]["template"].get("metadata", {}).get("labels", {})
@@ -44,6 +48,8 @@ def serve_service(service: Object, cluster: Cluster) -> Object:
     meta = service["metadata"]
     reference = owner("RayService", meta["name"], meta["uid"])
     ports = {name: port for name, port in _ports(cluster).items() if name == "serve" or name.startswith("serve-")}
+    if not ports:  # KubeRay says so too, and goes no further: the RayService never becomes ready
+        raise RayServiceError("the head container has no port named `serve`: no Service for Serve can be made")
     made = _service(f"{meta['name']}-serve-svc", cluster, reference, ports)
     made["spec"]["selector"] = {"ray.io/cluster": cluster.name, "ray.io/serve": "true"}
     return made

@@ -42,7 +42,7 @@ class Operator:
             meta = service["metadata"]
             try:
                 self._reconcile(service)
-            except (OSError, RestError) as error:  # the next round tries again
+            except (OSError, RestError, serve.RayServiceError) as error:  # the next round tries again
                 sys.stderr.write(f"{meta['namespace']}/{meta['name']}: {type(error).__name__}: {error}\n")
                 sys.stderr.flush()
 
