@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.chart.rendering import VALUE_SETS, Object, render
+from tlt_worker import leave
+from tlt_worker.placement import LEAVE_S
 from tlt_worker.pods import SLOT, PodsSpec
 
 
@@ -125,6 +127,9 @@ def test_workers_end_after_their_drain() -> None:
     assert spec["terminationGracePeriodSeconds"] > 300
     args = render({"worker": {"drainSeconds": 300}}).serve["applications"][0]["args"]
     assert args["worker"]["drain_s"] == 300
+    hook = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert hook == ["python", "-m", leave.__name__, str(300 + int(LEAVE_S) + 5)]  # what placement gives a replica
+    assert spec["terminationGracePeriodSeconds"] > int(hook[-1])
 
 
 def test_kueue_gets_its_label() -> None:

@@ -33,6 +33,9 @@ spec:
         - {name: metrics, containerPort: 9090}
         - {name: agent, containerPort: 52365}
       {{- include "tlt.ray.probes" . | nindent 6 }}
+      lifecycle:
+        # As long as Serve gives a replica to end; what is left of the grace period is Ray's.
+        preStop: {exec: {command: [python, -m, tlt_worker.leave, {{ add $worker.drainSeconds 15 | quote }}]}}
       resources:
         {{- include "tlt.worker.resources" . | nindent 8 }}
       securityContext:

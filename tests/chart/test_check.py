@@ -1,0 +1,118 @@
+"""The pod of `helm test`: what it is told, and what its script makes of answers."""
+
+import ast
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chart.rendering import CHART, VALUE_SETS, Object, render
+from tests.fakes.authority import Authority
+
+SCRIPT = CHART / "tests/check.py"
+
+
+def told(values: str) -> Object:
+    entries = {entry["name"]: entry.get("value") for entry in render(values).pods["test"].main["env"]}
+    settings: Object = json.loads(entries["TLT_CHECK"])
+    return settings
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_it_is_told_addresses_that_services_have(name: str) -> None:
+    rendered = render(name)
+    settings = told(name)
+    assert settings["gateway"] == "rl-tlt-gateway.rollouts.svc:7700"
+    assert set(settings["operations"]) == {"gateway", "coordinator", "cache", "tuner"}
+    for address in settings["operations"].values():
+        host, _, port = address.partition(":")
+        service = rendered.one("Service", host.removeprefix("rl-tlt-").removesuffix(".rollouts.svc"))
+        assert int(port) in {entry["port"] for entry in service["spec"]["ports"]}
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_its_files_are_where_it_is_told(name: str) -> None:
+    pod = render(name).pods["test"]
+    (etc,) = [volume["projected"]["sources"] for volume in pod.spec["volumes"] if volume["name"] == "etc"]
+    there = {item["path"] for source in etc for item in source.get("secret", {}).get("items", [])}
+    settings = told(name)
+    assert {Path(settings[key]).name for key in ("ca", "token") if settings[key]} == there
+    assert pod.main["command"] == ["python", "/etc/tlt/check.py"]
+    assert pod.metadata["annotations"]["helm.sh/hook"] == "test"
+
+
+def test_the_script_arrives_as_it_is() -> None:
+    script = render().one("ConfigMap", "test")["data"]["check.py"]
+    assert ast.dump(ast.parse(script)) == ast.dump(ast.parse(SCRIPT.read_text()))
+
+
+class Operations(BaseHTTPRequestHandler):
+    """A service's HTTP port, where /readyz and /metrics answer what a test wants."""
+
+    answers: dict[str, tuple[int, bytes]]
+
+    def do_GET(self) -> None:
+        status, body = self.answers[self.path]
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture
+def check() -> Any:
+    spec = spec_from_file_location("tlt_check", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def operations(tmp_path: Path) -> Iterator[HTTPServer]:
+    files = Authority(tmp_path).issue("cache")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    server = HTTPServer(("127.0.0.1", 0), Operations)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("readyz", "metrics", "passes"),
+    [
+        ((200, b"ok"), (200, b"tlt_uptime 1\n"), True),
+        ((503, b"no"), (200, b"tlt_uptime 1\n"), False),
+        ((200, b"ok"), (200, b"python_info 1\n"), False),
+    ],
+)
+def test_a_service_passes_when_it_is_ready_and_has_metrics(
+    check: Any, operations: HTTPServer, tmp_path: Path, readyz: Any, metrics: Any, *, passes: bool
+) -> None:
+    Operations.answers = {"/readyz": readyz, "/metrics": metrics}
+    address, ca = f"127.0.0.1:{operations.server_port}", tmp_path / "cache" / "ca.crt"
+    if passes:
+        check.ready("cache", address, ca)
+        return
+    with pytest.raises(SystemExit, match="cache at 127"):
+        check.ready("cache", address, ca)
+
+
+def test_a_service_of_another_name_is_not_believed(check: Any, operations: HTTPServer, tmp_path: Path) -> None:
+    Operations.answers = {"/readyz": (200, b""), "/metrics": (200, b"tlt_")}
+    with pytest.raises(ssl.SSLCertVerificationError):
+        check.ready("gateway", f"127.0.0.1:{operations.server_port}", tmp_path / "cache" / "ca.crt")
