@@ -101,8 +101,8 @@ def refuse(caller: Caller, reason: str, error: TltError) -> NoReturn:
 
 def caller_of(context: grpc.aio.ServicerContext[Any, Any], *, service: str, method: str) -> Caller:
     """Tell the caller of a call. gRPC verified the certificate when the connection was made."""
-    names = context.auth_context().get("x509_subject_alternative_name", ())
-    decoded = (name.decode("utf-8", "replace") for name in names)
+    names = context.auth_context().get("peer_dns", ())  # no other names: authorities check those by other rules
+    decoded = (name.decode("ascii", "replace").lower() for name in names)
     metadata = dict(context.invocation_metadata() or ())
     return Caller(
         service=service,
