@@ -31,7 +31,8 @@ class Coordinator:
     """
     One fleet.
 
-    Everything but `run` and `watch` is immediate and belongs to one event loop, so what a method sees is consistent.
+    Everything but `run`, `watch` and `publish` is immediate and belongs to one event loop, so what a method sees is
+    consistent.
     """
 
     def __init__(self, config: CoordinatorConfig, store: Store, clock: Clock) -> None:
@@ -47,6 +48,12 @@ class Coordinator:
 
     async def run(self) -> Never:
         """Plan whenever something changed, and every TICK_S, until cancelled."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._epochs.run(), name="epochs")
+            await self._plan()
+        raise AssertionError("the plan never ends")
+
+    async def _plan(self) -> Never:
         while True:
             seen = self._changed.count
             self._step(self._clock.now())
@@ -94,17 +101,17 @@ class Coordinator:
         self._queues.report(gateway_id, queued, self._clock.now())
         self._changed.set()
 
-    def publish(self, publication: Publication) -> DrafterWish:
+    async def publish(self, publication: Publication) -> DrafterWish:
         """
         Make a drafter the fleet's and ask all workers to load it.
 
         Raises:
             InvalidRequestError: The publication is not complete.
             StaleVersionError: Another drafter was published since its base.
-            UnavailableError: It could not be written down.
+            UnavailableError: It could not be kept.
         """
         loaded = max((member.status.drafter_version for member in self._registry.members()), default=DrafterVersion(0))
-        wish = self._drafters.publish(publication, self._clock.now(), loaded=loaded)
+        wish = await self._drafters.publish(publication, self._clock.now(), loaded=loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
         self._registry.wish(wish)
         self._changed.set()
@@ -156,12 +163,12 @@ class Coordinator:
     def _step(self, now_s: float) -> None:
         self._registry.drop_silent(self._config.silence_s, now_s)
         workers = self._registry.views()
-        self._epochs.reserve(len(workers))
         fleet = FleetView(
             workers=workers,
             queued=self._queues.queued(now_s),
             lending=self._lending,
             last_epoch=self._epochs.last,
+            reserved_epoch=self._epochs.reserved,
         )
         changes = plan(fleet, now_s, self._config.spot)
         self._registry.carry_out(changes, now_s)

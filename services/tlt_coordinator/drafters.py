@@ -39,7 +39,7 @@ class Drafters:
         """Published drafters, oldest first."""
         return self._store.state.drafters
 
-    def publish(self, publication: Publication, now_s: float, *, loaded: DrafterVersion) -> DrafterWish:
+    async def publish(self, publication: Publication, now_s: float, *, loaded: DrafterVersion) -> DrafterWish:
         """
         Make a drafter the newest. Repeating a call that succeeded returns the same version.
 
@@ -51,7 +51,7 @@ class Drafters:
         Raises:
             InvalidRequestError: The publication has no uri, or its figure is not a share.
             StaleVersionError: Another one was published since its base: merge with that and try again.
-            UnavailableError: It could not be written down; nothing changed.
+            UnavailableError: It could not be kept; nothing changed.
         """
         if not publication.uri:
             raise InvalidRequestError("uri is empty; accepted: where the drafter is", field="uri")
@@ -59,7 +59,7 @@ class Drafters:
             raise InvalidRequestError(
                 f"held_out_top1 is {publication.held_out_top1}; accepted: from 0 to 1", field="held_out_top1"
             )
-        state = self._store.update(lambda state: published(state, publication, now_s, loaded))
+        state = await self._store.update(lambda state: published(state, publication, now_s, loaded))
         assert state.drafter is not None  # noqa: S101 - `published` has just set it
         return state.drafter
 

@@ -63,6 +63,8 @@ class FleetView:
     lending: bool
     last_epoch: Epoch
     """Highest epoch ever granted."""
+    reserved_epoch: Epoch
+    """Highest epoch that may be granted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +93,9 @@ def plan(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange
     """
     Say what to tell the workers now.
 
-    At most one order per worker. New grants get epochs above `fleet.last_epoch`, each its own; a worker gets one only
-    when it reports that it holds none. A loan that is not renewed in time dies at the worker.
+    At most one order per worker. New grants get epochs above `fleet.last_epoch`, each its own and none above the
+    reserved one; a worker gets one only when it reports that it holds none. A loan that is not renewed in time dies at
+    the worker.
     """
     wanted = fleet.lending and fleet.queued == 0
     held = [order for worker in fleet.workers for order in _held(worker, fleet, now_s, policy)]
@@ -135,6 +138,8 @@ def _grants(fleet: FleetView, now_s: float, policy: SpotConfig) -> Iterator[Role
     idle = sorted((worker for worker in fleet.workers if is_free(worker)), key=lambda worker: worker.since_s)
     epoch = fleet.last_epoch
     for worker in idle[: max(0, len(idle) - policy.keep_warm)]:
+        if epoch >= fleet.reserved_epoch:
+            return
         if worker.status.trainer_ready and now_s - worker.since_s >= policy.settle_s:
             epoch = Epoch(epoch + 1)
             yield Grant(worker_id=worker.worker_id, lease=Lease(epoch=epoch, ttl_s=policy.lease_ttl_s))

@@ -62,7 +62,8 @@ class CoordinatorServicer(wire.Servicer):
             worker_id=WorkerId(request.worker_id),
             held_out_top1=request.held_out_top1,
         )
-        return wire.pb.PublishDrafterResponse(drafter_version=self._coordinator.publish(publication).version)
+        wish = await self._coordinator.publish(publication)
+        return wire.pb.PublishDrafterResponse(drafter_version=wish.version)
 
     async def SetLending(self, request: wire.pb.SetLendingRequest, context: Context) -> wire.pb.SetLendingResponse:
         return wire.pb.SetLendingResponse(was_enabled=self._coordinator.set_lending(enabled=request.enabled))

@@ -166,7 +166,7 @@ async def test_the_ledger_adds_up_while_workers_train_serve_and_vanish() -> None
 async def test_every_worker_is_asked_to_load_a_published_drafter_late_ones_too() -> None:
     async with running() as coordinator:
         early = Worker.join(coordinator, "early", BUSY)
-        wish = coordinator.publish(publication(0))
+        wish = await coordinator.publish(publication(0))
         late = Worker.join(coordinator, "late", BUSY)
         assert [early.seat.outbox.take(), late.seat.outbox.take()] == [wish, wish]
         assert wish == DrafterWish(version=DrafterVersion(1), uri="file:///1")

@@ -25,53 +25,57 @@ def drafters() -> Drafters:
     return Drafters(Store(State(), None))
 
 
-def test_versions_count_from_one(drafters: Drafters) -> None:
+async def test_versions_count_from_one(drafters: Drafters) -> None:
     assert drafters.newest is None
-    assert [drafters.publish(publication(base), now_s=0.0, loaded=NONE).version for base in range(3)] == [1, 2, 3]
+    assert [(await drafters.publish(publication(base), now_s=0.0, loaded=NONE)).version for base in range(3)] == [
+        1,
+        2,
+        3,
+    ]
 
 
-def test_two_trainers_from_one_base_make_one_version_and_one_merge(drafters: Drafters) -> None:
-    drafters.publish(publication(0), now_s=0.0, loaded=NONE)
-    drafters.publish(publication(1, worker="w0"), now_s=0.0, loaded=NONE)
+async def test_two_trainers_from_one_base_make_one_version_and_one_merge(drafters: Drafters) -> None:
+    await drafters.publish(publication(0), now_s=0.0, loaded=NONE)
+    await drafters.publish(publication(1, worker="w0"), now_s=0.0, loaded=NONE)
     with pytest.raises(StaleVersionError, match="2 was published") as stale:
-        drafters.publish(publication(1, worker="w1"), now_s=0.0, loaded=NONE)
+        await drafters.publish(publication(1, worker="w1"), now_s=0.0, loaded=NONE)
     assert stale.value.field == "base_version"
-    assert drafters.publish(publication(2, worker="w1"), now_s=0.0, loaded=NONE).version == 3
+    assert (await drafters.publish(publication(2, worker="w1"), now_s=0.0, loaded=NONE)).version == 3
 
 
-def test_repeating_a_publication_whose_answer_was_lost_changes_nothing(drafters: Drafters) -> None:
-    first = drafters.publish(publication(0), now_s=0.0, loaded=NONE)
-    assert drafters.publish(publication(0), now_s=9.0, loaded=NONE) == first
+async def test_repeating_a_publication_whose_answer_was_lost_changes_nothing(drafters: Drafters) -> None:
+    first = await drafters.publish(publication(0), now_s=0.0, loaded=NONE)
+    assert await drafters.publish(publication(0), now_s=9.0, loaded=NONE) == first
     assert len(drafters.records) == 1
 
 
-def test_records_say_who_trained_when_and_how_well(drafters: Drafters) -> None:
-    drafters.publish(publication(0, worker="w7"), now_s=12.5, loaded=NONE)
+async def test_records_say_who_trained_when_and_how_well(drafters: Drafters) -> None:
+    await drafters.publish(publication(0, worker="w7"), now_s=12.5, loaded=NONE)
     (record,) = drafters.records
     assert (record.version, record.worker_id, record.at_unix_s, record.held_out_top1) == (1, "w7", 12.5, 0.5)
 
 
-def test_records_are_bounded(drafters: Drafters) -> None:
+async def test_records_are_bounded(drafters: Drafters) -> None:
     for base in range(RECORDS + 10):
-        drafters.publish(publication(base), now_s=0.0, loaded=NONE)
+        await drafters.publish(publication(base), now_s=0.0, loaded=NONE)
     assert len(drafters.records) == RECORDS
     assert drafters.records[-1].version == RECORDS + 10
 
 
-def test_a_base_that_was_forgotten_is_built_upon(drafters: Drafters) -> None:
-    assert drafters.publish(publication(41), now_s=0.0, loaded=NONE).version == 42
+async def test_a_base_that_was_forgotten_is_built_upon(drafters: Drafters) -> None:
+    assert (await drafters.publish(publication(41), now_s=0.0, loaded=NONE)).version == 42
 
 
-def test_a_new_drafter_is_above_what_workers_have_loaded(drafters: Drafters) -> None:
-    assert drafters.publish(publication(0), now_s=0.0, loaded=DrafterVersion(5)).version == 6
+async def test_a_new_drafter_is_above_what_workers_have_loaded(drafters: Drafters) -> None:
+    assert (await drafters.publish(publication(0), now_s=0.0, loaded=DrafterVersion(5))).version == 6
 
 
-def test_versions_go_on_after_a_restart(tmp_path: Path) -> None:
-    newest = Drafters(Store.open(tmp_path, now_s=0.0)).publish(publication(0), now_s=0.0, loaded=NONE)
+async def test_versions_go_on_after_a_restart(tmp_path: Path) -> None:
+    newest = await Drafters(Store.open(tmp_path, now_s=0.0)).publish(publication(0), now_s=0.0, loaded=NONE)
     restarted = Drafters(Store.open(tmp_path, now_s=0.0))
     assert restarted.newest == newest
     with pytest.raises(StaleVersionError):
-        restarted.publish(publication(0, worker="w1"), now_s=0.0, loaded=NONE)
+        await restarted.publish(publication(0, worker="w1"), now_s=0.0, loaded=NONE)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,7 @@ def test_versions_go_on_after_a_restart(tmp_path: Path) -> None:
         (replace(publication(0), held_out_top1=float("nan")), "held_out_top1"),
     ],
 )
-def test_an_incomplete_publication_is_refused_by_field(drafters: Drafters, bad: Publication, field: str) -> None:
+async def test_an_incomplete_publication_is_refused_by_field(drafters: Drafters, bad: Publication, field: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        drafters.publish(bad, now_s=0.0, loaded=NONE)
+        await drafters.publish(bad, now_s=0.0, loaded=NONE)
     assert refused.value.field == field

@@ -154,7 +154,13 @@ class Lending(RuleBasedStateMachine):
         return (seat.loan.epoch if seat.loan else None for seat in self.seats)
 
     def _plan(self) -> None:
-        fleet = FleetView(workers=self.registry.views(), queued=self.queued, lending=True, last_epoch=self.last_epoch)
+        fleet = FleetView(
+            workers=self.registry.views(),
+            queued=self.queued,
+            lending=True,
+            last_epoch=self.last_epoch,
+            reserved_epoch=Epoch(self.last_epoch + 9),
+        )
         changes = plan(fleet, self.now_s, POLICY)
         self.registry.carry_out(changes, self.now_s)
         granted = [change.lease.epoch for change in changes if isinstance(change, Grant)]

@@ -44,6 +44,7 @@ fleets = st.builds(
     queued=st.sampled_from([0, 0, 3]),
     lending=st.booleans(),
     last_epoch=st.integers(9, 50).map(Epoch),
+    reserved_epoch=st.integers(9, 60).map(Epoch),
 )
 policies = st.builds(SpotConfig, settle_s=st.floats(0.0, 50.0), keep_warm=st.integers(0, 3))
 
@@ -55,7 +56,7 @@ def worker(
 
 
 def fleet(*workers: WorkerView, queued: int = 0, lending: bool = True) -> FleetView:
-    return FleetView(workers=workers, queued=queued, lending=lending, last_epoch=Epoch(7))
+    return FleetView(workers=workers, queued=queued, lending=lending, last_epoch=Epoch(7), reserved_epoch=Epoch(99))
 
 
 def grant(epoch: int, name: str = "w0") -> Grant:
@@ -190,3 +191,10 @@ def test_a_lease_that_is_not_on_the_books_is_revoked_once() -> None:
     stray = worker(status=TRAINING)
     assert plan(fleet(stray), NOW_S, POLICY) == (revoke(Reason.UNKNOWN),)
     assert plan(fleet(replace(stray, revoked=Epoch(7))), NOW_S, POLICY) == ()
+
+
+def test_no_more_workers_are_lent_than_there_are_epochs_in_reserve() -> None:
+    idle = [worker(name) for name in ("w0", "w1", "w2")]
+    some = replace(fleet(*idle), reserved_epoch=Epoch(9))
+    assert plan(some, NOW_S, POLICY) == (grant(8, "w0"), grant(9, "w1"))
+    assert plan(replace(some, reserved_epoch=Epoch(7)), NOW_S, POLICY) == ()

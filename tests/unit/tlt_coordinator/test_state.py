@@ -1,6 +1,11 @@
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import looptime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,18 +13,18 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
-from tlt_coordinator.state import EPOCH_BLOCK, STATE_FILE, Epochs, State, Store
+from tlt_coordinator.state import EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, Store
 
 WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
 RECORD = DrafterRecord(version=DrafterVersion(1), worker_id=WorkerId("w0"), at_unix_s=1.5, held_out_top1=0.25)
 
 
-def test_what_was_written_is_found_again(tmp_path: Path) -> None:
-    written = Store.open(tmp_path, now_s=0.0).update(
+async def test_what_was_written_is_found_again(tmp_path: Path) -> None:
+    written = await Store.open(tmp_path, now_s=0.0).update(
         lambda _: State(drafter=WISH, drafters=(RECORD,), reserved_epoch=Epoch(7))
     )
     assert Store.open(tmp_path, now_s=0.0).state == written
-    assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE]
+    assert os.listdir(tmp_path) == [STATE_FILE]
 
 
 def test_a_new_directory_is_made_and_empty(tmp_path: Path) -> None:
@@ -39,44 +44,86 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path / "file", now_s=0.0)
 
 
-def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
+async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "gone", now_s=0.0)
     (tmp_path / "gone").rmdir()
     with pytest.raises(UnavailableError, match="could not be written"):
-        store.update(lambda state: replace(state, drafter=WISH))
+        await store.update(lambda state: replace(state, drafter=WISH))
     assert store.state == State()
 
 
-@given(st.lists(st.lists(st.integers(1, 3000), max_size=5), max_size=6))
-def test_epochs_only_go_up_over_any_number_of_restarts(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[list[int]]
-) -> None:
-    directory, granted = tmp_path_factory.mktemp("state"), 0
-    for counts in runs:
-        epochs = Epochs(Store.open(directory, now_s=0.0))
-        assert epochs.last >= granted
-        for count in counts:
-            epochs.reserve(count)
-            epochs.seen(Epoch(epochs.last + count))
-            granted = epochs.last
+class Flaky:
+    """Keeps nothing while it is broken."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.kept: list[State] = []
+
+    async def write(self, state: State) -> None:
+        if self.broken:
+            raise UnavailableError("broken")
+        self.kept.append(state)
 
 
-def test_few_grants_are_written_down(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, now_s=0.0)
+@asynccontextmanager
+async def reserving(store: Store) -> AsyncIterator[Epochs]:
     epochs = Epochs(store)
-    written = set()
-    for _ in range(2 * EPOCH_BLOCK):
-        epochs.reserve(1)
-        epochs.seen(Epoch(epochs.last + 1))
-        written.add(store.state.reserved_epoch)
-    assert len(written) == 2
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(epochs.run())
+        await asyncio.sleep(0.1)
+        yield epochs
+        running.cancel()
 
 
-def test_an_epoch_a_worker_remembers_is_not_given_out_again() -> None:
-    epochs = Epochs(Store(State(), None))
-    epochs.seen(Epoch(5000))
-    epochs.reserve(1)
-    assert epochs.last == 5000
+@given(st.lists(st.lists(st.integers(1, 3000), max_size=5), max_size=6))
+def test_epochs_only_go_up_over_any_number_of_restarts(runs: list[list[int]]) -> None:
+    async def scenario() -> None:
+        state, granted = State(), 0
+        for counts in runs:
+            async with reserving(store := Store(state, None)) as epochs:
+                assert epochs.last >= granted
+                for count in counts:
+                    granted = min(epochs.last + count, epochs.reserved)
+                    epochs.seen(Epoch(granted))
+                    await asyncio.sleep(0.1)
+            state = store.state
+
+    with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+        runner.run(scenario())
+
+
+@pytest.mark.looptime
+async def test_few_grants_are_kept() -> None:
+    keeps = Flaky()
+    async with reserving(Store(State(), keeps)) as epochs:
+        for _ in range(2 * EPOCH_BLOCK):
+            epochs.seen(Epoch(epochs.last + 1))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        assert epochs.reserved - epochs.last > EPOCH_BLOCK // 2
+    assert len(keeps.kept) <= 5
+
+
+@pytest.mark.looptime
+async def test_epochs_are_granted_from_the_reserve_while_nothing_can_be_kept_and_reserved_again_later() -> None:
+    keeps = Flaky()
+    async with reserving(Store(State(), keeps)) as epochs:
+        keeps.broken = True
+        epochs.seen(Epoch(EPOCH_BLOCK))
+        await asyncio.sleep(60.0)
+        assert epochs.reserved == EPOCH_BLOCK
+        keeps.broken = False
+        await asyncio.sleep(2 * RETRY_S)
+        assert epochs.reserved == 2 * EPOCH_BLOCK
+
+
+@pytest.mark.looptime
+async def test_an_epoch_a_worker_remembers_is_not_given_out_again() -> None:
+    async with reserving(Store(State(), None)) as epochs:
+        epochs.seen(Epoch(5000))
+        await asyncio.sleep(0.1)
+        assert epochs.last == 5000
+        assert epochs.reserved > 5000
 
 
 def test_without_a_directory_a_later_start_begins_with_higher_epochs() -> None:
