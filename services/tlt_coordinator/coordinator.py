@@ -7,7 +7,7 @@ from typing import Never
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import DrafterWish, Fleet, Member, WorkerAccount, WorkerHello, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.errors import InvalidRequestError
+from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
@@ -45,6 +45,7 @@ class Coordinator:
         self._epochs = Epochs(store)
         self._lending = config.lending
         self._changed = Signal()
+        self._over: TltError | None = None
 
     async def run(self) -> Never:
         """Plan whenever something changed, and every TICK_S, until cancelled."""
@@ -125,6 +126,16 @@ class Coordinator:
         self._changed.set()
         return before
 
+    def end(self, error: TltError) -> None:
+        """End all streams of workers and gateways, telling them why. Nothing may be asked afterwards."""
+        self._over = error
+        self._registry.close(error)
+        self._changed.set()
+
+    def known(self) -> tuple[Member, ...]:
+        """All workers ever seen, as last heard; state `down` when they are gone."""
+        return self._registry.known()
+
     def fleet(self) -> Fleet:
         """How the fleet is, seconds up to now."""
         now_s = self._clock.now()
@@ -149,9 +160,14 @@ class Coordinator:
         )
 
     async def watch(self) -> AsyncIterator[tuple[Member, ...]]:
-        """The workers that can take requests: at once, and again when state, versions or load of one changed."""
+        """
+        The workers that can take requests: at once, and again when state, versions or load of one changed.
+
+        Raises:
+            TltError: What the coordinator was ended with.
+        """
         shown: list[object] | None = None
-        while True:
+        while self._over is None:
             seen = self._changed.count
             members = self._registry.members()
             if (routed := [_what_routing_needs(member) for member in members]) != shown:
@@ -159,6 +175,7 @@ class Coordinator:
                 yield members
             await asyncio.sleep(COALESCE_S)
             await self._changed.beyond(seen)
+        raise self._over
 
     def _step(self, now_s: float) -> None:
         self._registry.drop_silent(self._config.silence_s, now_s)

@@ -116,6 +116,11 @@ class Registry:
                 case Revoke(revocation=revocation, reason=reason):
                     self._revoke(seat, revocation, reason)
 
+    def close(self, error: TltError) -> None:
+        """End all streams, telling the workers why."""
+        for seat in self._seats.values():
+            seat.outbox.close(error)
+
     def wish(self, wish: DrafterWish) -> None:
         """Ask all workers that are there to load a drafter."""
         for seat in self._seats.values():

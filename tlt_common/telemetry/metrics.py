@@ -103,6 +103,10 @@ LENDING = Gauge("tlt_lending_enabled", "1 while idle workers may be lent to trai
 DRAFTER_AGE = Gauge("tlt_drafter_age_versions", "Policy versions since the newest drafter was first seen; 0: none.")
 DRAFTER_PUBLISHED = Gauge("tlt_drafter_published_timestamp_seconds", "When the newest drafter was published; 0: none.")
 DRAFTER_VERSION = Gauge("tlt_drafter_version", "Newest drafter; 0: none.")
+COORDINATOR_LEADER = Gauge("tlt_coordinator_leader", "1 while this replica leads, or is the only one.")
+LEADER_TRANSITIONS = Counter("tlt_coordinator_leader_transitions", "Times this replica changed its part.", ["to"])
+POD_PATCHES = Counter("tlt_coordinator_pod_patches", "Roles written to pods, or not.", ["outcome"])
+POD_EVENTS = Counter("tlt_coordinator_pod_events", "Events about changed roles, made or not.", ["outcome"])
 LEASES_GRANTED = Counter("tlt_leases_granted", "Training leases granted.")
 LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases taken back.", ["reason"])
 

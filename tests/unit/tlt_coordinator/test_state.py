@@ -1,5 +1,4 @@
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,12 +18,16 @@ WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
 RECORD = DrafterRecord(version=DrafterVersion(1), worker_id=WorkerId("w0"), at_unix_s=1.5, held_out_top1=0.25)
 
 
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
 async def test_what_was_written_is_found_again(tmp_path: Path) -> None:
     written = await Store.open(tmp_path, now_s=0.0).update(
         lambda _: State(drafter=WISH, drafters=(RECORD,), reserved_epoch=Epoch(7))
     )
     assert Store.open(tmp_path, now_s=0.0).state == written
-    assert os.listdir(tmp_path) == [STATE_FILE]
+    assert names(tmp_path) == [STATE_FILE]
 
 
 def test_a_new_directory_is_made_and_empty(tmp_path: Path) -> None:
