@@ -37,3 +37,17 @@ class Figures:
         metrics.DRAFTER_VERSION.set(version)
         metrics.DRAFTER_AGE.set(max(0, policy - self._drafter_since) if version else 0)
         metrics.DRAFTER_PUBLISHED.set(fleet.drafters[-1].at_unix_s if version and fleet.drafters else 0)
+
+    def withdraw(self) -> None:
+        """Show nothing any more: this replica does not know the fleet, and another one shows it."""
+        metrics.WORKER_STATE_SECONDS.clear()
+        metrics.WORKER_STATE.clear()
+        for gauge in (
+            metrics.BUBBLE_UTILISATION,
+            metrics.FLEET_QUEUED,
+            metrics.LENDING,
+            metrics.DRAFTER_VERSION,
+            metrics.DRAFTER_AGE,
+            metrics.DRAFTER_PUBLISHED,
+        ):
+            gauge.set(0)

@@ -12,6 +12,7 @@ from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.drafters import Publication
+from tlt_coordinator.post import Post
 from tlt_coordinator.registry import Seat
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -23,34 +24,37 @@ HELLO_S = 5.0
 class CoordinatorServicer(wire.Servicer):
     """
     Args:
+        post: Who answers, if anybody does.
         tasks: Owns the listening half of each worker's stream; the other half is the call itself.
     """
 
-    def __init__(self, coordinator: Coordinator, tasks: asyncio.TaskGroup) -> None:
-        self._coordinator = coordinator
+    def __init__(self, post: Post, tasks: asyncio.TaskGroup) -> None:
+        self._post = post
         self._tasks = tasks
 
     async def HoldLease(
         self, request_iterator: AsyncIterator[wire.pb.HoldLeaseRequest], context: Context
     ) -> AsyncIterator[wire.pb.HoldLeaseResponse]:
         reports = (wire.report_from_pb(message) async for message in request_iterator)
-        seat = self._coordinator.join(await _hello(reports))
-        listening = self._tasks.create_task(self._listen(reports, seat), name=f"listen-{seat.hello.worker_id}")
+        hello = await _hello(reports)
+        coordinator = self._post.coordinator
+        seat = coordinator.join(hello)
+        listening = self._tasks.create_task(_listen(coordinator, reports, seat), name=f"listen-{seat.hello.worker_id}")
         try:
             async for order in seat.outbox.orders():
                 yield wire.order_to_pb(order)
         finally:
             listening.cancel()
-            self._coordinator.leave(seat)
+            coordinator.leave(seat)
 
     async def WatchFleet(
         self, request: wire.pb.WatchFleetRequest, context: Context
     ) -> AsyncIterator[wire.pb.WatchFleetResponse]:
-        async for members in self._coordinator.watch():
+        async for members in self._post.coordinator.watch():
             yield wire.pb.WatchFleetResponse(members=map(wire.member_to_pb, members))
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
-        self._coordinator.report_queue(request.gateway_id, request.queued_count)
+        self._post.coordinator.report_queue(request.gateway_id, request.queued_count)
         return wire.pb.ReportQueueResponse()
 
     async def PublishDrafter(
@@ -62,24 +66,25 @@ class CoordinatorServicer(wire.Servicer):
             worker_id=WorkerId(request.worker_id),
             held_out_top1=request.held_out_top1,
         )
-        wish = await self._coordinator.publish(publication)
+        wish = await self._post.coordinator.publish(publication)
         return wire.pb.PublishDrafterResponse(drafter_version=wish.version)
 
     async def SetLending(self, request: wire.pb.SetLendingRequest, context: Context) -> wire.pb.SetLendingResponse:
-        return wire.pb.SetLendingResponse(was_enabled=self._coordinator.set_lending(enabled=request.enabled))
+        return wire.pb.SetLendingResponse(was_enabled=self._post.coordinator.set_lending(enabled=request.enabled))
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
-        return wire.fleet_to_pb(self._coordinator.fleet())
+        return wire.fleet_to_pb(self._post.coordinator.fleet())
 
-    async def _listen(self, reports: AsyncIterator[WorkerHello | WorkerStatus], seat: Seat) -> None:
-        """Take what a worker reports until it hangs up. Its mistakes end the call, nothing else."""
-        try:
-            async for report in reports:
-                self._coordinator.report(seat, _status(report))
-        except InvalidRequestError as error:
-            seat.outbox.close(error)
-        else:
-            seat.outbox.close()
+
+async def _listen(coordinator: Coordinator, reports: AsyncIterator[WorkerHello | WorkerStatus], seat: Seat) -> None:
+    """Take what a worker reports until it hangs up. Its mistakes end the call, nothing else."""
+    try:
+        async for report in reports:
+            coordinator.report(seat, _status(report))
+    except InvalidRequestError as error:
+        seat.outbox.close(error)
+    else:
+        seat.outbox.close()
 
 
 async def _hello(reports: AsyncIterator[WorkerHello | WorkerStatus]) -> WorkerHello:

@@ -58,12 +58,18 @@ def internal(tls: TlsSettings | None, access: Access) -> Door:
 
 @asynccontextmanager
 async def serving(
-    address: str, *services: Service, uds: Path | None = None, door: Door | None = None, drain: Drain | None = None
+    address: str,
+    *services: Service,
+    uds: Path | None = None,
+    door: Door | None = None,
+    drain: Drain | None = None,
+    connection_s: float | None = None,
 ) -> AsyncIterator[Serving]:
     """
     Take calls at host:port, and at a unix socket too if `uds` is given, which is always plain text.
 
-    Once `drain` begins, probes are told that this server takes no calls.
+    Once `drain` begins, probes are told that this server takes no calls. With `connection_s` callers are told to connect
+    anew so often; running calls may end where they are.
 
     Raises:
         ConfigError: The address is taken or malformed, or the TLS files cannot be used.
@@ -71,6 +77,8 @@ async def serving(
     door, drain = door or Door(), drain or Drain()
     # Without so_reuseport=0 a second server on the same port would silently share its calls.
     options = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
+    if connection_s is not None:
+        options.append(("grpc.max_connection_age_ms", round(connection_s * 1000)))
     server = grpc.aio.server(interceptors=[CallInterceptor(door.access, drain)], options=options)
     for service in services:
         service.add(server)

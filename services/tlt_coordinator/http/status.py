@@ -9,7 +9,7 @@ from fastapi import FastAPI, HTTPException, Request
 from pydantic import JsonValue
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
-from tlt_common.errors import PermissionDeniedError, UnauthenticatedError
+from tlt_common.errors import PermissionDeniedError, UnauthenticatedError, UnavailableError
 from tlt_common.rpc.access import Access, Caller
 from tlt_common.rpc.bearer import Bearer
 from tlt_common.rpc.tokens import Scope, tokens_in
@@ -22,7 +22,7 @@ def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
     Return the application.
 
     Args:
-        fleet: Says how the fleet is now.
+        fleet: Says how the fleet is now, or raises UnavailableError: another replica knows.
         access: Who may know; None: everybody.
     """
     api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None)
@@ -31,7 +31,10 @@ def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
     async def status(request: Request) -> dict[str, JsonValue]:
         if access is not None:
             _admit(access, request)
-        return fleet_json(fleet())
+        try:
+            return fleet_json(fleet())
+        except UnavailableError as error:
+            raise HTTPException(status_code=503, detail=error.message) from error
 
     @api.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -65,7 +65,7 @@ class KubeClient:
         self._pod = pod
         self._client = AsyncClient(_config(kubeconfig), namespace=namespace, timeout=httpx2.Timeout(CALL_S))
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 

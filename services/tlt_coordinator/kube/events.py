@@ -35,9 +35,7 @@ class Events:
         self._made: dict[tuple[str, Role, Role], EventObject] = {}
 
     async def role_changed(self, pod: PodObject, before: Role, after: Role, epoch: Epoch) -> None:
-        """
-        Tell that a pod changed its role, by the lease of that epoch that began or ended.
-        """
+        """Tell that a pod changed its role, by the lease of that epoch that began or ended."""
         key, now = (pod.uid, before, after), self._wall()
         message = f"from {before} to {after}, epoch {epoch}"
         try:
