@@ -68,8 +68,8 @@ async def serving(
     """
     Take calls at host:port, and at a unix socket too if `uds` is given, which is always plain text.
 
-    Once `drain` begins, probes are told that this server takes no calls. With `connection_s` callers are told to connect
-    anew so often; running calls may end where they are.
+    Once `drain` begins, probes are told that this server takes no calls. With `connection_s` callers are told to
+    connect anew so often; running calls may end where they are.
 
     Raises:
         ConfigError: The address is taken or malformed, or the TLS files cannot be used.
