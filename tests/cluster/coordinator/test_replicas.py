@@ -114,11 +114,9 @@ async def test_pods_show_the_roles_of_their_workers_and_events_count_the_changes
     def shows(role: str, epoch: int) -> Callable[[], bool]:
         def look() -> bool:
             metadata = ns.json_of("get", "pod", "worker-0")["metadata"]
-            return (
-                metadata["labels"].get("tlt.dev/role") == role
-                and metadata.get("annotations", {}).get("tlt.dev/epoch") == str(epoch)
-                and metadata["annotations"]["tlt.dev/drafter-version"] == "0"
-            )
+            annotations = metadata.get("annotations", {})
+            shown = (metadata["labels"].get("tlt.dev/role"), annotations.get("tlt.dev/epoch"))
+            return shown == (role, str(epoch)) and annotations["tlt.dev/drafter-version"] == "0"
 
         return look
 
