@@ -1,11 +1,14 @@
 """PodMonitors, rules and dashboards: there if the cluster knows them, or if asked for."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.chart.rendering import APIS, CHART, render
+from tlt_worker.beside import settings_of
+from tlt_worker.config import WorkerConfig
 
 COMPONENTS = {"gateway", "coordinator", "cache", "tuner", "worker"}
 ALERTS = sorted(path.name for path in (CHART / "alerts").glob("*.yaml"))
@@ -16,12 +19,22 @@ def test_every_component_is_scraped_and_named_by_its_certificate() -> None:
     monitors = render().of("PodMonitor")
     assert set(monitors) == COMPONENTS
     for component, monitor in monitors.items():
-        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-        assert (endpoint["port"], endpoint["scheme"]) == ("metrics", "https")
-        assert endpoint["tlsConfig"]["serverName"] == f"{component}.tlt.internal"
-        assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": f"rl-tlt-{component}-tls", "key": "ca.crt"}
-        assert "metrics" in {port["name"] for port in render().pods[component].main["ports"]}
-        assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["release"]
+        endpoints = monitor["spec"]["podMetricsEndpoints"]
+        # A worker's spot trainer is a process of its own, with its worker's certificate.
+        expected = ["metrics", "trainer-metrics"] if component == "worker" else ["metrics"]
+        assert [endpoint["port"] for endpoint in endpoints] == expected
+        assert set(expected) <= {port["name"] for port in render().pods[component].main["ports"]}
+        for endpoint in endpoints:
+            assert endpoint["scheme"] == "https"
+            assert endpoint["tlsConfig"]["serverName"] == f"{component}.tlt.internal"
+            assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": f"rl-tlt-{component}-tls", "key": "ca.crt"}
+            assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["release"]
+
+
+def test_a_trainer_shows_its_metrics_on_the_port_that_is_scraped(tmp_path: Path) -> None:
+    config = WorkerConfig(model=tmp_path, listen="0.0.0.0:7705", metrics_port=9090)
+    (port,) = [port for port in render().pods["worker"].main["ports"] if port["name"] == "trainer-metrics"]
+    assert settings_of(config, tmp_path)["metrics_port"] == str(port["containerPort"])
 
 
 def test_without_certificates_metrics_are_plain() -> None:

@@ -56,7 +56,7 @@ def test_components_call_each_other_along_the_arrows_and_nowhere_else(name: str)
     wanted = INTERNAL if "redis" in rendered.pods else INTERNAL - {("cache", "redis", 6379)}
     assert set(arrows(rendered, "out")) == wanted | RAY
     # Prometheus' own way in is shared with the test, which is allowed to ask workers as well.
-    assert set(arrows(rendered, "in")) == wanted | RAY | {("test", "worker", 9090)}
+    assert set(arrows(rendered, "in")) == wanted | RAY | {("test", "worker", 9090), ("test", "worker", 9091)}
 
 
 @pytest.mark.parametrize("name", PROTECTED)
@@ -115,7 +115,7 @@ def test_the_status_page_is_open_to_clients() -> None:
 @pytest.mark.parametrize("component", ["gateway", "coordinator", "cache", "tuner", "worker"])
 def test_prometheus_reads_metrics(component: str) -> None:
     rule = ingress(None, f"{component}-from-prometheus")
-    assert ports(rule) == [9090]
+    assert ports(rule) == ([9090, 9091] if component == "worker" else [9090])
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
     assert {"podSelector": {}, "namespaceSelector": namespace} in rule["from"]
 

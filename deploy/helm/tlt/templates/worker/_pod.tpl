@@ -31,6 +31,7 @@ spec:
       ports:
         - {name: grpc, containerPort: 7705}
         - {name: metrics, containerPort: 9090}
+        - {name: trainer-metrics, containerPort: 9091}
         - {name: agent, containerPort: 52365}
       {{- include "tlt.ray.probes" . | nindent 6 }}
       lifecycle:
