@@ -44,11 +44,12 @@ def _figures() -> Sequence[AnyPanel]:
             steps=((None, GOOD), (3, BAD)),
         ),
         value(
-            "Calls that failed",
-            "gRPC calls that ended with an error. Which ones: see Calls below.",
+            "Leading coordinators",
+            "One plans the fleet, others stand by. None: rollouts go on, idle time is not used; see the runbook "
+            "TltCoordinatorHasNoLeader.",
             "none",
-            events("tlt_rpc_calls_total", ERROR),
-            steps=((None, GOOD), (100, FAIR)),
+            or_zero(f"sum({of('tlt_coordinator_leader')})"),
+            steps=((None, BAD), (1, GOOD)),
         ),
         value(
             "Frames lost",
