@@ -1,11 +1,10 @@
 {{/*
-Name of the RayService. It ends in a hash of the pod templates: KubeRay has no rolling update of pods, so that new pods
-mean a new RayService, whose pods wait for the GPUs of the old one. What workers are told is not part of it: Serve
-changes that in place.
+Name of the RayService. It ends in a hash of the Ray cluster: KubeRay changes no cluster that runs, not even its size, and
+by default makes a second one beside it. So another cluster is another RayService, whose pods wait for the GPUs of the
+old one. What workers are told is not part of it: Serve changes that in place.
 */}}
 {{- define "tlt.worker.name" -}}
-{{- $pods := printf "%s\n%s" (include "tlt.worker.head.template" .) (include "tlt.worker.template" .) -}}
-{{ include "tlt.name" (list . "worker") }}-{{ sha256sum $pods | trunc 8 }}
+{{ include "tlt.name" (list . "worker") }}-{{ include "tlt.worker.cluster" . | sha256sum | trunc 8 }}
 {{- end }}
 
 {{/* Directory of the model in pods. */}}

@@ -1,0 +1,22 @@
+{{/* The Ray cluster: a head that places, and a group of workers. */}}
+{{- define "tlt.worker.cluster" -}}
+rayVersion: {{ .Values.worker.rayVersion | quote }}
+enableInTreeAutoscaling: false
+headGroupSpec:
+  rayStartParams: {num-cpus: "0", num-gpus: "0", dashboard-host: 0.0.0.0, object-store-memory: "83886080"}
+  template:
+    {{- include "tlt.worker.head.template" . | nindent 4 }}
+workerGroupSpecs:
+  - groupName: workers
+    replicas: {{ .Values.worker.replicas }}
+    minReplicas: {{ .Values.worker.replicas }}
+    maxReplicas: {{ .Values.worker.replicas }}
+    rayStartParams:
+      # One slot and one CPU to give away make one replica a pod, whatever it may use.
+      resources: '"{\"tlt-worker\": 1}"'
+      num-cpus: "1"
+      num-gpus: {{ .Values.worker.gpus | quote }}
+      object-store-memory: "83886080"
+    template:
+      {{- include "tlt.worker.template" . | nindent 6 }}
+{{- end }}
