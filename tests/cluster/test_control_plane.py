@@ -1,6 +1,7 @@
 """The control plane does what tests lean on, and leaves nothing behind."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,4 @@ def test_a_start_that_is_interrupted_leaves_only_logs() -> None:
     assert len(cluster.pids) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in cluster.pids)
     assert [left.name for left in cluster.folder.iterdir()] == ["logs"]
+    shutil.rmtree(cluster.folder)
