@@ -14,7 +14,7 @@ from chartvalues.chart import Chart
 from chartvalues.filled import filled, model_of
 from chartvalues.schema import chart_schema, settings_schema
 from chartvalues.text import values_yaml
-from tests.chart.rendering import CHART, VALUE_SETS
+from tests.chart.rendering import CHART, VALUE_SETS, render
 
 GENERATOR = CHART.parent / "generate.py"
 
@@ -51,6 +51,10 @@ def test_every_value_is_described() -> None:
         for name, value in schema.get("properties", {}).items():
             block = whole["$defs"].get(value.get("$ref", "").rpartition("/")[2], {})
             assert value.get("description") or block.get("description"), f"{path}/{name}"
+
+
+def test_what_helm_hands_to_subcharts_is_accepted() -> None:
+    assert render({"global": {"of": "the parent"}}).pods
 
 
 def test_an_open_object_would_be_found() -> None:

@@ -11,6 +11,8 @@ Schema = dict[str, Any]
 def chart_schema() -> Schema:
     """Describe all values."""
     schema = _bare(Chart.model_json_schema(by_alias=True))
+    # Helm hands it to every subchart, so that refusing it would keep this chart out of others.
+    schema["properties"]["global"] = {"description": "Of a parent chart; not read."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_served(schema)}
 
 

@@ -11,7 +11,7 @@
 {{- define "tlt.validate.cluster" -}}
 {{- if not (.Capabilities.APIVersions.Has "ray.io/v1/RayService") }}
 {{- if not (.Capabilities.APIVersions.Has "ray.io/v1") }}
-{{- fail "\n\nThis cluster has no RayService (ray.io/v1): workers are placed by KubeRay 1.4 or later. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which asks no cluster, add: --api-versions ray.io/v1\n" }}
+{{- fail "\n\nThis cluster has no RayService (ray.io/v1): workers are placed by KubeRay. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which asks no cluster, add: --api-versions ray.io/v1\n" }}
 {{- end }}
 {{- end }}
 {{- range $value, $api := dict "podMonitors" "PodMonitor" "rules" "PrometheusRule" }}
