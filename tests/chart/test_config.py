@@ -94,7 +94,7 @@ def test_a_new_configuration_replaces_pods(service: str) -> None:
 def test_configuration_is_where_the_services_look_for_it() -> None:
     for service in SERVICES:
         pod = render().pods[service]
-        assert pod.main["args"] == ["serve", service, "--config", "/etc/tlt/config.yaml"]
+        assert pod.main["command"] == ["tlt", "serve", service, "--config", "/etc/tlt/config.yaml"]
         mount = next(mount for mount in pod.main["volumeMounts"] if mount["mountPath"] == "/etc/tlt")
         volume = next(volume for volume in pod.spec["volumes"] if volume["name"] == mount["name"])
         assert {"configMap": {"name": f"rl-tlt-{service}"}} in volume["projected"]["sources"]

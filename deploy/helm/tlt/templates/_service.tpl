@@ -27,7 +27,7 @@ spec:
     - name: {{ .component }}
       image: {{ include "tlt.image" (list $root "slim") }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      args: [serve, {{ .component }}, --config, /etc/tlt/config.yaml]
+      command: [tlt, serve, {{ .component }}, --config, /etc/tlt/config.yaml]
       env:
         - {name: HOME, value: /tmp}
         {{- with .env }}
