@@ -93,8 +93,7 @@ class Gateway(Pods):
     """The public rollout endpoint."""
 
     replicas: Replicas = 1
-    """Pods. With more than one, a worker that joins late gets weights only if they were published by URI or
-    `gateway.spool.claim` is set."""
+    """Pods. A worker that joins late gets its weights from the one that published them."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("gateway"))
     """Keys of `tlt config explain gateway`, without those the chart fills in."""
     drain_seconds: Seconds = 120
