@@ -92,7 +92,7 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,ta
     uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client \
-    --extra worker --extra trainer
+    --extra worker --extra trainer --extra stores
 COPY --from=wheel /dist /dist
 RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \
  && rm /opt/tlt/.lock

@@ -141,7 +141,7 @@ def test_each_service_has_an_image_with_its_extra() -> None:
     services = set(project["entry-points"]["tlt.services"])
     slim, engine = extras("slim-packages"), extras("engine-environment")
     assert slim == (services - {"worker", "trainer"}) | {"client"}
-    assert engine == services | {"client"}
+    assert engine == services | {"client", "stores"}  # s3:// and gs:// need packages of their own
     assert engine <= set(project["optional-dependencies"])
 
 
