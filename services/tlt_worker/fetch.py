@@ -8,7 +8,8 @@ import typer
 app = typer.Typer()
 
 
-@app.command("fetch")
+# A command of a mounted app would be `tlt fetch fetch`.
+@app.callback(invoke_without_command=True, subcommand_metavar="")
 def fetch_command(
     url: Annotated[str, typer.Argument(help="Directory of a checkpoint: s3://, gs://, file:// or a path.")],
     directory: Annotated[Path, typer.Argument(help="Where to; complete afterwards, or as it was.")],

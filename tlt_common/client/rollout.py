@@ -178,8 +178,9 @@ class Client:
 
         Args:
             version: Above the one served. The step of the trainer, usually.
-            weights: A directory of safetensors (path or file:// URI) that every worker can read and that stays as it
-                is until the next update; or a state dict of torch tensors or numpy arrays, which is streamed.
+            weights: A directory of safetensors that every worker can read and that stays as it is until the next
+                update, by path or URL (file://, s3://, ...); or a state dict of torch tensors or numpy arrays, which is
+                streamed.
             timeout_s: Deadline.
 
         Raises:
