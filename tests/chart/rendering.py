@@ -20,6 +20,8 @@ NAMESPACE = "rollouts"
 APIS = (
     "ray.io/v1/RayService",
     "cert-manager.io/v1",
+    "gateway.networking.k8s.io/v1/BackendTLSPolicy",
+    "gateway.networking.k8s.io/v1/GRPCRoute",
     "monitoring.coreos.com/v1/PodMonitor",
     "monitoring.coreos.com/v1/PrometheusRule",
 )

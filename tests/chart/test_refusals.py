@@ -67,6 +67,7 @@ def test_helm_says_what_to_set(values: Object, message: str) -> None:
     assert message in str(caught.value)
 
 
+ROUTE = {"gateway": {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}}
 MISSING: dict[str, tuple[str, Any, str]] = {
     "KubeRay": ("ray.io/v1/RayService", {}, "helm install kuberay-operator"),
     "cert-manager": (
@@ -74,6 +75,8 @@ MISSING: dict[str, tuple[str, Any, str]] = {
         {"tls": {"mode": "certManager", "certManager": {"issuer": {"name": "ca"}}}},
         "this cluster has no cert-manager",
     ),
+    "GRPCRoute": ("gateway.networking.k8s.io/v1/GRPCRoute", ROUTE, "set gateway.grpcRoute.enabled to false"),
+    "BackendTLSPolicy": ("gateway.networking.k8s.io/v1/BackendTLSPolicy", ROUTE, "install Gateway API 1.4 or later"),
     "PodMonitor": (
         "monitoring.coreos.com/v1/PodMonitor",
         {"monitoring": {"podMonitors": {"enabled": True}}},

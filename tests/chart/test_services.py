@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, VALUE_SETS, Object, render
+from tests.chart.rendering import APIS, CHART, VALUE_SETS, Object, render
 
 STANDALONE = [name for name in VALUE_SETS if "mode: external" not in (CHART / "ci" / f"{name}.yaml").read_text()]
 
@@ -75,6 +75,14 @@ def test_a_generated_ca_is_what_the_gateway_api_checks_by() -> None:
     (reference,) = render(values).one("BackendTLSPolicy")["spec"]["validation"]["caCertificateRefs"]
     assert reference["name"] in {f"rl-tlt-{name}" for name in render(values).of("ConfigMap")}
     assert not render({**values, "tls": {"mode": "off"}}).of("BackendTLSPolicy")
+
+
+def test_an_older_gateway_api_is_asked_in_its_own_version() -> None:
+    values: Object = {"gateway": {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}}
+    policy = "gateway.networking.k8s.io/v1/BackendTLSPolicy"
+    older = [api.replace("/v1/", "/v1alpha3/") if api == policy else api for api in APIS]
+    assert render(values, apis=older).one("BackendTLSPolicy")["apiVersion"] == "gateway.networking.k8s.io/v1alpha3"
+    assert render(values).one("BackendTLSPolicy")["apiVersion"] == "gateway.networking.k8s.io/v1"
 
 
 def test_an_ingress_speaks_grpc_to_the_gateway() -> None:

@@ -57,6 +57,12 @@
 {{- if and $gateway.grpcRoute.enabled (not $gateway.grpcRoute.parentRefs) }}
 {{- fail "\n\ngateway.grpcRoute.enabled is true: set gateway.grpcRoute.parentRefs, such as [{name: GATEWAY, namespace: NAMESPACE}]\n" }}
 {{- end }}
+{{- if and $gateway.grpcRoute.enabled (not (.Capabilities.APIVersions.Has "gateway.networking.k8s.io/v1/GRPCRoute")) }}
+{{- fail "\n\ngateway.grpcRoute.enabled is true, and this cluster has no GRPCRoute: install Gateway API, or set gateway.grpcRoute.enabled to false (`helm template`: --api-versions gateway.networking.k8s.io/v1/GRPCRoute)\n" }}
+{{- end }}
+{{- if and (include "tlt.gateway.authority" .) (not (include "tlt.gateway.policy" .)) }}
+{{- fail "\n\ngateway.grpcRoute.enabled is true, and this cluster has no BackendTLSPolicy, by which a Gateway believes our certificates: install Gateway API 1.4 or later (before that, its experimental channel) (`helm template`: --api-versions gateway.networking.k8s.io/v1/BackendTLSPolicy)\n" }}
+{{- end }}
 {{- if and $gateway.autoscaling.enabled (gt ($gateway.autoscaling.minReplicas | int) ($gateway.autoscaling.maxReplicas | int)) }}
 {{- fail "\n\ngateway.autoscaling.minReplicas is above gateway.autoscaling.maxReplicas\n" }}
 {{- end }}

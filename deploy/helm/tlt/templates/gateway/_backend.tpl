@@ -1,0 +1,21 @@
+{{/* How a Gateway believes the gateway's certificate. */}}
+
+{{/* ConfigMap with the CA; empty: no BackendTLSPolicy. */}}
+{{- define "tlt.gateway.authority" -}}
+{{- $route := .Values.gateway.grpcRoute -}}
+{{- $generated := eq (include "tlt.tls.mode" .) "generated" -}}
+{{- if and $route.enabled (include "tlt.tls" .) -}}
+{{ $route.caConfigMap | default (ternary (include "tlt.name" (list . "ca")) "" $generated) }}
+{{- end -}}
+{{- end }}
+
+{{/* Newest version of BackendTLSPolicy that the cluster knows, of those with our fields; empty: none. */}}
+{{- define "tlt.gateway.policy" -}}
+{{- $versions := .Capabilities.APIVersions -}}
+{{- $group := "gateway.networking.k8s.io" -}}
+{{- if $versions.Has (printf "%s/v1/BackendTLSPolicy" $group) -}}
+{{ $group }}/v1
+{{- else if $versions.Has (printf "%s/v1alpha3/BackendTLSPolicy" $group) -}}
+{{ $group }}/v1alpha3
+{{- end -}}
+{{- end }}
