@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.kube.binaries import missing_for_control_plane, missing_for_real_cluster
+from tests.cluster.kube import definitions
+from tests.cluster.kube.binaries import DEFINITIONS, missing, missing_for_control_plane, missing_for_real_cluster
 from tests.cluster.kube.client import Client
 from tests.cluster.kube.control_plane import ControlPlane
 from tests.cluster.kube.kuberay import start_operator
@@ -17,9 +18,16 @@ FAKE_NODES = 16
 GPUS = 8
 PRODUCT = "test.local/tlt:1"  # the image that stands for the product's own
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
-seconds: dict[str, dict[str, float]] = {}
+Seconds = dict[str, dict[str, float]]
+seconds: Seconds = {}
 kept: list[Path] = []
 numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", name="seconds")
+def measured() -> Seconds:
+    """What took how long, by subject and stage: told at the end."""
+    return seconds
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +39,16 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
         seconds["control plane"] = running.seconds
         yield running
         keep_logs_of_failures(running, request.session)
+
+
+@pytest.fixture(scope="session")
+def schemas_folder(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The control plane knows all kinds of the chart; this is what kubeconform checks them by."""
+    if absent := missing("helm", "kubeconform", DEFINITIONS):
+        pytest.skip(absent)
+    folder = tmp_path_factory.mktemp("schemas")
+    definitions.install(control_plane, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +79,12 @@ def kuberay(real_cluster: RealCluster) -> RealCluster:
 def ns(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Client]:
     """A namespace of the test's own on the control plane, where only `restricted` pods are admitted."""
     yield from namespace(control_plane, request.node.name)
+
+
+@pytest.fixture(scope="module")
+def module_ns(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """The same for all tests of a module."""
+    yield from namespace(control_plane, request.path.stem)
 
 
 def keep_logs_of_failures(cluster: ControlPlane, session: pytest.Session) -> None:

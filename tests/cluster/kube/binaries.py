@@ -8,6 +8,7 @@ BUILD = Path(__file__).parent / "build.sh"
 
 CHART = ("helm", "kubeconform", "promtool", "prometheus")
 CONTROL = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+DEFINITIONS = "crds"  # custom resources of other operators than KubeRay
 NODE = ("kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "coredns", "fakegpu")
 NODE_COMMANDS = ("nsenter", "setpriv", "ip", "nft", "gcc", "sysctl", "umount")
 

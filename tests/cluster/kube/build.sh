@@ -79,6 +79,26 @@ build_control() {
               pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
     echo "---"; cat "$stages/$file.yaml"
   done > "$fresh/kwok-stages.yaml"
+  build_definitions
+}
+
+# definitions MODULE@VERSION FOLDER FILE...: custom resources of an operator, from its own release.
+definitions() {
+  local folder
+  folder=$(cd "$here/tools" && go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/$2
+  shift 2
+  install -m 644 -t "$bin/crds" "${@/#/$folder/}"
+}
+
+# The kinds our chart makes. KubeRay is no Go module that can be had: its definitions come by $KUBERAY_CRDS.
+build_definitions() {
+  rm -rf "$bin/crds"; mkdir "$bin/crds"
+  definitions github.com/prometheus-operator/prometheus-operator@v0.85.0 example/prometheus-operator-crd \
+    monitoring.coreos.com_{podmonitors,prometheusrules}.yaml
+  definitions github.com/cert-manager/cert-manager@v1.18.2 deploy/crds crd-certificates.yaml
+  sed -i '/{{/d' "$bin/crds/crd-certificates.yaml" # it is written for a chart: labels of its release
+  definitions sigs.k8s.io/gateway-api@v1.4.0 config/crd/standard \
+    gateway.networking.k8s.io_{grpcroutes,backendtlspolicies}.yaml
 }
 
 build_node() {

@@ -1,6 +1,5 @@
 """Nodes that do not exist (kwok): pods are scheduled to them, become Running and Ready at once, and do nothing."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,40 @@ def start(client: Client, processes: Processes, count: int, port: int) -> None:
         f"--config={binary('kwok-stages.yaml')}",
         f"--config={STAGES}",
     )
-    nodes = {"apiVersion": "v1", "kind": "List", "items": [node(index) for index in range(count)]}
-    client.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(nodes))
+    add(client, *(gpu_node(f"gpu-{index}") for index in range(count)))
+
+
+def add(client: Client, *nodes: dict[str, Any]) -> None:
+    """Add nodes, once kwok runs; returns when all are Ready."""
+    client.apply({"apiVersion": "v1", "kind": "List", "items": list(nodes)})
     client.kubectl("wait", "--for=condition=Ready", "node", "-l", "type=kwok", "--timeout=60s")
 
 
-def node(index: int) -> dict[str, Any]:
+def gpu_node(name: str) -> dict[str, Any]:
     """A node as a GPU pool has them: tainted, so that only pods that tolerate the taint come."""
-    name = f"gpu-{index}"
-    amounts = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(GPUS)}
+    made = cpu_node(name)
+    made["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
+    made["metadata"]["labels"] |= {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "node.kubernetes.io/instance-type": "gpu-8",
+    }
+    for amounts in made["status"].values():
+        amounts["nvidia.com/gpu"] = str(GPUS)
+    return made
+
+
+def cpu_node(name: str) -> dict[str, Any]:
+    """A node for every pod."""
+    amounts = {"cpu": "128", "memory": "1Ti", "pods": "110"}
     labels = {
         "type": "kwok",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     }
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": labels},
-        "spec": {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
-        "status": {"allocatable": amounts, "capacity": amounts},
+        "status": {"allocatable": dict(amounts), "capacity": dict(amounts)},
     }
