@@ -31,22 +31,29 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Operator:
-    """Reconciles every RayService once a call. Keeps in memory, as KubeRay does, what each Serve was told last."""
+    """
+    Reconciles every RayService once a call. Keeps in memory, as KubeRay does, what each Serve was told last.
 
-    def __init__(self, api: Rest) -> None:
+    Args:
+        pods_only: Leave Serve alone: for nodes that do not exist, where no head answers.
+    """
+
+    def __init__(self, api: Rest, *, pods_only: bool = False) -> None:
         self._api = api
+        self._pods_only = pods_only
         self._told: dict[str, str] = {}
 
     def reconcile_all(self) -> None:
         for service in self._api.items(f"{API}/rayservices"):
             meta = service["metadata"]
             try:
-                self._reconcile(service)
+                self.reconcile(service)
             except (OSError, RestError, serve.RayServiceError) as error:  # the next round tries again
                 sys.stderr.write(f"{meta['namespace']}/{meta['name']}: {type(error).__name__}: {error}\n")
                 sys.stderr.flush()
 
-    def _reconcile(self, service: Object) -> None:
+    def reconcile(self, service: Object) -> None:
+        """Do what is next for one of them."""
         meta = service["metadata"]
         path = f"{API}/namespaces/{meta['namespace']}/rayservices/{meta['name']}"
         if "deletionTimestamp" in meta:
@@ -72,7 +79,7 @@ class Operator:
         self._ensure("services", serve.cluster_head_service(cluster))
         head, workers_ready = self._pods(cluster)
         running: dict[str, Object] = {}
-        if head and _ready(head):
+        if head and _ready(head) and not self._pods_only:
             running = self._serve(service, cluster, head)
         if running and all(found["status"] == "RUNNING" for found in running.values()):
             self._ensure("services", serve.head_service(service, cluster))
