@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from tlt_cache.base import FrameStore
 from tlt_cache.config import CacheConfig
@@ -56,7 +57,7 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
         servicer = HiddenStateServicer(store, gate)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
         async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
-            log.info("cache_serving", port=server.port, redis=config.redis)
+            log.info("cache_serving", port=server.port, redis=_without_password(config.redis))
             probe = parts.create_task(gate.probe(store, config.probe_every_s), name="probe")
             try:
                 yield server.port
@@ -96,3 +97,9 @@ async def _redis_store(config: CacheConfig, url: str) -> AsyncIterator[FrameStor
         yield store
     finally:
         await store.aclose()
+
+
+def _without_password(url: str) -> str:
+    """A URL of Redis as it may be written to a log."""
+    parts = urlsplit(url)
+    return url if parts.password is None else url.replace(f":{parts.password}@", ":***@")

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.kube import definitions
-from tests.cluster.kube.binaries import DEFINITIONS, missing, missing_for_control_plane, missing_for_real_cluster
+from tests.cluster.kube.binaries import (
+    DEFINITIONS,
+    folder,
+    missing,
+    missing_for_control_plane,
+    missing_for_real_cluster,
+)
 from tests.cluster.kube.client import Client
 from tests.cluster.kube.control_plane import ControlPlane
 from tests.cluster.kube.kuberay import start_operator
@@ -56,7 +62,7 @@ def real_cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """A cluster with one node whose pods really run, with this environment and this checkout inside, and 8 GPUs."""
     if missing := missing_for_real_cluster():
         pytest.skip(missing)
-    with RealCluster(gpus=GPUS, names=[PRODUCT]) as running:
+    with RealCluster(gpus=GPUS, names=[PRODUCT], mounts=[folder()]) as running:
         seconds["real cluster"] = running.seconds
         yield running
         keep_logs_of_failures(running, request.session)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 from tlt_common.client import Client, SamplingParams
 
@@ -13,10 +13,10 @@ BUBBLE_S = 5.0
 STEPS_PER_UPDATE = 2
 
 
-async def train(endpoint: str, model: Path, *, seed: int = 0) -> Never:
-    """Ask until cancelled."""
+async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> Never:
+    """Ask until cancelled. `model` is where workers find weights, `access` what the client needs to be let in."""
     lengths = random.Random(seed)
-    async with Client(endpoint) as client:
+    async with Client(endpoint, **access) as client:
         step = version = 0
         while True:
             step += 1

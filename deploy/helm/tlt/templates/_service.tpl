@@ -9,6 +9,7 @@ The pod template. Argument: a dict of root, component, settings, and
   mounts   more mounts, as text
   volumes  more volumes, as text
   grace    seconds it may take to end
+  preStop  seconds it goes on when it is told to end, until nobody is sent there any more
 */}}
 {{- define "tlt.service.pod" -}}
 {{- $root := .root -}}
@@ -43,6 +44,10 @@ spec:
         {{- . | nindent 8 }}
         {{- end }}
       {{- include "tlt.service.probes" $root | nindent 6 }}
+      {{- with .preStop }}
+      lifecycle:
+        preStop: {exec: {command: [sleep, {{ . | quote }}]}}
+      {{- end }}
       resources:
         {{- toYaml .settings.resources | nindent 8 }}
       securityContext:

@@ -1,0 +1,29 @@
+"""One installation of the suite for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.conftest import namespace, seconds
+from tests.cluster.kube.real_cluster import RealCluster
+from tests.cluster.suite import prometheus
+from tests.cluster.suite.installed import RELEASE, Suite, installed
+from tlt_lab.grafana.prometheus import Prometheus
+
+
+@pytest.fixture(scope="module")
+def suite(kuberay: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    """The tiny value set, installed and answering."""
+    for ns in namespace(kuberay, "suite"):
+        with installed(kuberay, ns, tmp_path_factory.mktemp("suite")) as running:
+            seconds["helm install, real pods"] = running.seconds
+            yield running
+
+
+@pytest.fixture(scope="module")
+def scraped(suite: Suite) -> Prometheus:
+    """Prometheus in the cluster."""
+    assert suite.ns.namespace is not None
+    return Prometheus(
+        prometheus.start(suite.cluster, RELEASE, suite.ns.namespace, (suite.folder / "ca.crt").read_bytes())
+    )
