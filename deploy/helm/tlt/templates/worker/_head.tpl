@@ -19,8 +19,6 @@ spec:
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
         - {name: agent, containerPort: 52365}
-        # KubeRay asks for it, though nobody listens: requests reach workers on their own ports.
-        - {name: serve, containerPort: 8000}
         # Nobody listens, but KubeRay calls no RayService ready without it.
         - {name: serve, containerPort: 8000}
       {{- include "tlt.ray.probes" . | nindent 6 }}
