@@ -100,6 +100,8 @@ def _peers(
 def _addresses(peer: Object, own: str, pods: Sequence[Object], spaces: Mapping[str, Object], field: str) -> str | None:
     """The nft match for one peer, or None when it is nobody now."""
     if block := peer.get("ipBlock"):
+        if ":" in block["cidr"]:  # the cluster has no IPv6
+            return None
         without = f" ip {field} != {{ {', '.join(block['except'])} }}" if block.get("except") else ""
         return f"ip {field} {block['cidr']}{without}"
 
