@@ -50,16 +50,23 @@ CPU = Device(kind="cpu", kernels="torch stand-in for sgl_kernel")
 
 def detect() -> Device:
     """Return CUDA if its driver is there and sees a device, else CPU."""
-    return CUDA if _cuda_device_count() > 0 else CPU
+    return CUDA if gpu_memory() else CPU
 
 
-def _cuda_device_count() -> int:
+def gpu_memory() -> list[int]:
+    """Bytes of each CUDA device this process sees; empty without a driver."""
     # The driver is asked directly: importing torch takes seconds, and it may be a build without CUDA.
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return 0
+        return []
     count = ctypes.c_int(0)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return 0
-    return count.value
+        return []
+    sizes = []
+    for index in range(count.value):
+        device, size = ctypes.c_int(0), ctypes.c_size_t(0)
+        driver.cuDeviceGet(ctypes.byref(device), index)
+        driver.cuDeviceTotalMem_v2(ctypes.byref(size), device)
+        sizes.append(size.value)
+    return sizes

@@ -17,7 +17,7 @@ from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
 from tlt_worker.engine import weights
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
-from tlt_worker.engine.device import Device, detect
+from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.guard import Guard
 from tlt_worker.engine.launch import (
     DTYPES,
@@ -39,6 +39,7 @@ from tlt_worker.engine.link import (
 from tlt_worker.engine.pump import Pump
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.rid import sglang_rid
+from tlt_worker.engine.room import require_room
 from tlt_worker.engine.thread import LoopThread
 
 START_REPORT_S = 20.0
@@ -72,6 +73,13 @@ class SglangEngine:
             self._headers = weights.read_headers(self.options.model)
         except WeightsError as error:
             raise ConfigError(error.message, field="engine.model") from error
+        if self._device.kind == "cuda":
+            require_room(
+                weights.loaded_bytes(self._headers, self.options.dtype),
+                gpu_bytes=gpu_memory(),
+                tensor_parallel=self.options.tensor_parallel,
+                gpu_memory=self.options.gpu_memory,
+            )
         try:
             report = await self._thread.block(self._launch)
         except TltError:

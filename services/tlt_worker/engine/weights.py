@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,11 @@ def _check_tensor(name: str, found: TensorHeader, shape: tuple[int, ...]) -> Non
 def total_bytes(directory: Path) -> int:
     """Size of the safetensors files of a directory."""
     return sum(file.stat().st_size for file in directory.glob("*.safetensors"))
+
+
+def loaded_bytes(headers: Mapping[str, TensorHeader], dtype: str) -> int:
+    """Memory that tensors take once they are loaded with elements of `dtype`."""
+    return sum(prod(header.shape) for header in headers.values()) * (4 if dtype == "float32" else 2)
 
 
 def drafter_shapes(target: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -23,7 +23,4 @@ def suite(kuberay: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def scraped(suite: Suite) -> Prometheus:
     """Prometheus in the cluster."""
-    assert suite.ns.namespace is not None
-    return Prometheus(
-        prometheus.start(suite.cluster, RELEASE, suite.ns.namespace, (suite.folder / "ca.crt").read_bytes())
-    )
+    return Prometheus(prometheus.start(suite.cluster, suite.ns, RELEASE, (suite.folder / "ca.crt").read_bytes()))
