@@ -25,7 +25,7 @@ def test_a_value_set_from_install_to_uninstall(ns: Client, schemas_folder: Path,
     install(ns, name)
     manifest = ns.helm("get", "manifest", RELEASE)
     schemas.check(manifest, schemas_folder)
-    eventually(lambda: created(ns) == wanted(ns))
+    are_made(ns)
     are_admitted(ns, name)
     is_changed_and_put_back(ns, name)
     assert ns.helm("get", "manifest", RELEASE) == manifest
@@ -33,6 +33,15 @@ def test_a_value_set_from_install_to_uninstall(ns: Client, schemas_folder: Path,
     kept = KEPT if f"name: {RELEASE}-tlt-drafters\n" in manifest else set()
     eventually(lambda: objects(ns) - before == kept)
     seconds.setdefault("value sets", {})[name] = time.monotonic() - began
+
+
+def are_made(ns: Client) -> None:
+    """Controllers made all their pods: none was refused."""
+    try:
+        eventually(lambda: created(ns) == wanted(ns))
+    except AssertionError as error:
+        error.add_note(ns.kubectl("events", "--types=Warning"))
+        raise
 
 
 def wanted(ns: Client) -> dict[str, int]:
