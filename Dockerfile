@@ -22,7 +22,7 @@ FROM builder AS slim-packages
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
-    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client
+    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces
 
 FROM builder AS wheel
 COPY README.md LICENSE ./
@@ -91,7 +91,7 @@ FROM builder AS engine-environment
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
-    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client \
+    -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces \
     --extra worker --extra trainer --extra stores
 COPY --from=wheel /dist /dist
 RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \

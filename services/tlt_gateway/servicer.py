@@ -10,6 +10,7 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
+from tlt_common.telemetry.trace import told
 from tlt_common.wire import rollout as wire
 from tlt_gateway.batch import at_index
 from tlt_gateway.gateway import Gateway
@@ -24,7 +25,8 @@ class RolloutServicer(wire.Servicer):
     async def Generate(
         self, request: wire.pb.GenerateRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateResponse]:
-        async with aclosing(self._gateway.generate(wire.prompt_from_pb(request.prompt))) as chunks:
+        prompt = wire.prompt_from_pb(request.prompt)
+        async with aclosing(told(self._gateway.generate(prompt), prompt.request_id)) as chunks:
             async for chunk in chunks:
                 yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
 

@@ -57,6 +57,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "nice": str(config.trainer.nice),
         "threads": str(max(1, len(config.cores))),
         "log_level": config.log_level,
+        "traces": config.traces,
         **_metrics_of(config),
         **_tls_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
@@ -43,7 +43,7 @@ class Generation:
         """Since start."""
         return self._produced_tokens
 
-    async def generate(self, asked: Prompt) -> AsyncIterator[TokenChunk]:
+    async def generate(self, asked: Prompt) -> AsyncGenerator[TokenChunk, None]:
         """
         Answer one prompt. Closing the iterator, or cancelling whoever reads it, aborts the request.
 

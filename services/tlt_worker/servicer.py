@@ -9,6 +9,7 @@ from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
+from tlt_common.telemetry.trace import told
 from tlt_common.wire import worker as wire
 from tlt_worker.worker import Worker
 
@@ -22,7 +23,8 @@ class WorkerServicer(wire.Servicer):
     async def Generate(
         self, request: wire.pb.GenerateRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateResponse]:
-        async for chunk in self._worker.generation.generate(wire.prompt_from_pb(request.prompt)):
+        prompt = wire.prompt_from_pb(request.prompt)
+        async for chunk in told(self._worker.generation.generate(prompt), prompt.request_id):
             yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:

@@ -61,6 +61,13 @@ def test_gateways_know_the_coordinator_their_name_and_their_spool() -> None:
     assert render().config("gateway")["spool_shared"] is False
 
 
+def test_all_services_know_the_collector_of_traces() -> None:
+    endpoint, rendered = "http://collector.observability.svc:4317", render("sixteen-nodes")
+    assert [rendered.config(service)["traces"] for service in SERVICES] == [endpoint] * len(SERVICES)
+    assert rendered.serve["applications"][0]["args"]["worker"]["traces"] == endpoint
+    assert "traces" not in render().config("gateway")
+
+
 def test_coordinators_keep_their_state_in_the_cluster(tmp_path: Path) -> None:
     settings: Any = loaded(render(), "coordinator", tmp_path)
     assert settings.kubernetes.namespace == "rollouts"

@@ -153,5 +153,15 @@ def test_the_cache_reaches_an_external_redis() -> None:
     assert "cache-to-external-redis" not in policies(render())
 
 
+def test_services_reach_the_collector_of_traces_when_there_is_one() -> None:
+    assert "traces" not in policies(render())
+    assert egress("sixteen-nodes", "traces") == {
+        "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}}],
+        "ports": [{"protocol": "TCP", "port": 4317}],
+    }
+    selector = policies(render("sixteen-nodes"))["traces"]["spec"]["podSelector"]
+    assert component_of(selector) == ["gateway", "coordinator", "cache", "tuner", "worker"]
+
+
 def test_policies_can_be_left_out() -> None:
     assert not policies(render("plain"))

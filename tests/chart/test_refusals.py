@@ -20,6 +20,8 @@ REFUSED = {
     "latest": ({"image": {"engine": {"tag": "latest"}}}, "image.engine.tag is latest"),
     "no secret of Redis": ({"redis": {"mode": "external"}}, "set redis.existingSecret"),
     "no way to Redis": (EXTERNAL, "set networkPolicy.redis"),
+    "no way to the collector": ({"traces": "http://c:4317"}, "set networkPolicy.traces"),
+    "a collector that is no URL": ({"traces": "collector:4317"}, "at '/traces'"),
     "no secrets": ({"tls": {"mode": "secret"}}, "set tls.secrets.cache"),
     "no issuer": ({"tls": {"mode": "certManager"}}, "set tls.certManager.issuer.name"),
     "no host": ({"gateway": {"ingress": {"enabled": True}}}, "set gateway.ingress.hosts"),

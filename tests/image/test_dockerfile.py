@@ -140,8 +140,8 @@ def test_each_service_has_an_image_with_its_extra() -> None:
         project = tomllib.load(file)["project"]
     services = set(project["entry-points"]["tlt.services"])
     slim, engine = extras("slim-packages"), extras("engine-environment")
-    assert slim == (services - {"worker", "trainer"}) | {"client"}
-    assert engine == services | {"client", "stores"}  # s3:// and gs:// need packages of their own
+    assert slim == (services - {"worker", "trainer"}) | {"client", "traces"}
+    assert engine == services | {"client", "stores", "traces"}  # s3:// and gs:// need packages of their own
     assert engine <= set(project["optional-dependencies"])
 
 

@@ -35,6 +35,9 @@ class ServiceConfig(Frozen):
     """Host of that port; null: the one of `listen`."""
     tls: TlsSettings | None = None
     """Encrypts every port and tells services apart by certificate; null: plain text, and everybody is let in."""
+    traces: str = Field("", pattern=r"^$|^https?://(\[[0-9A-Fa-f:.]+\]|[^/\s:\[\]]+):\d{1,5}$")
+    """http(s)://host:port of an OpenTelemetry collector that takes OTLP by gRPC; empty: no traces are made. Needs
+    tlt[traces]."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe events that are written."""
     port_file: Path | None = None

@@ -14,19 +14,26 @@ from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import Readiness, watched
 from tlt_common.telemetry import log, metrics
 from tlt_common.telemetry.shown import Shown
+from tlt_common.telemetry.trace import traced
 
 
 @contextmanager
 def exposed(config: ServiceConfig) -> Iterator[None]:
     """
-    Set up logs, answer operators and keep the port file, while within.
+    Set up logs and traces, answer operators and keep the port file, while within.
 
     Raises:
-        ConfigError: The metrics port is taken, or the TLS files cannot be used.
+        ConfigError: The metrics port is taken, the TLS files cannot be used, or traces cannot be made.
     """
     log.configure(config.log_level)
-    metrics.BUILD_INFO.labels(version=__version__, component=_component(config)).set(1)
-    with announced_in(config.port_file), watched() as readiness, _operated(config, readiness):
+    component = _component(config)
+    metrics.BUILD_INFO.labels(version=__version__, component=component).set(1)
+    with (
+        traced(config.traces, component),
+        announced_in(config.port_file),
+        watched() as readiness,
+        _operated(config, readiness),
+    ):
         yield
 
 

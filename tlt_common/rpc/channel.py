@@ -6,6 +6,7 @@ from tlt_common.config.base import TlsSettings
 from tlt_common.rpc.access import DOMAIN
 from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.renewal import RenewedChannel
+from tlt_common.telemetry import trace
 
 MESSAGE_BYTES = 256 * 2**20
 """Largest message: a training frame is far below, a tensor piece is 4 MiB."""
@@ -40,7 +41,7 @@ def connect(address: str, *, to: str = "", tls: TlsSettings | None = None) -> gr
         ConfigError: The TLS files cannot be used.
     """
     if tls is None or address.startswith("unix:"):
-        return grpc.aio.insecure_channel(address, options=list(OPTIONS))
+        return plain(address)
 
     def dial(material: Material) -> grpc.aio.Channel:
         credentials = grpc.ssl_channel_credentials(material.ca, material.key, material.certificate)
@@ -49,7 +50,13 @@ def connect(address: str, *, to: str = "", tls: TlsSettings | None = None) -> gr
     return RenewedChannel(certificates(tls).current, dial)
 
 
+def plain(address: str) -> grpc.aio.Channel:
+    """Open a channel in plain text."""
+    return grpc.aio.insecure_channel(address, options=list(OPTIONS), interceptors=trace.client_interceptors())
+
+
 def secure(address: str, credentials: grpc.ChannelCredentials, *, name: str = "") -> grpc.aio.Channel:
     """Open an encrypted channel to a server whose certificate is for `name`, or for the host if that is empty."""
     override = [("grpc.ssl_target_name_override", name)] if name else []
-    return grpc.aio.secure_channel(address, credentials, options=[*OPTIONS, *override])
+    options = [*OPTIONS, *override]
+    return grpc.aio.secure_channel(address, credentials, options=options, interceptors=trace.client_interceptors())

@@ -11,7 +11,7 @@ import grpc
 
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.certificates import check_authorities
-from tlt_common.rpc.channel import OPTIONS, connect, secure
+from tlt_common.rpc.channel import connect, plain, secure
 from tlt_common.rpc.reloaded import Reloaded, read_bytes
 from tlt_common.rpc.renewal import RenewedChannel
 
@@ -54,9 +54,7 @@ def connect_endpoint(
     if not encrypted and token is None:
         return connect(endpoint)
     if not encrypted:
-        return RenewedChannel(
-            lambda: None, lambda _: grpc.aio.insecure_channel(endpoint, options=list(OPTIONS)), metadata=metadata
-        )
+        return RenewedChannel(lambda: None, lambda _: plain(endpoint), metadata=metadata)
 
     def dial(roots: bytes | None) -> grpc.aio.Channel:
         return secure(endpoint, grpc.ssl_channel_credentials(roots), name=server_name)

@@ -18,6 +18,7 @@ from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.interceptor import CallInterceptor
 from tlt_common.rpc.readiness import DRAINING, STOPPED, note_ready, note_unready
+from tlt_common.telemetry import trace
 
 GRACE_S = 1.0
 """Running calls may end by themselves for so long when a server stops."""
@@ -79,7 +80,8 @@ async def serving(
     options = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
     if connection_s is not None:
         options.append(("grpc.max_connection_age_ms", round(connection_s * 1000)))
-    server = grpc.aio.server(interceptors=[CallInterceptor(door.access, drain)], options=options)
+    interceptors = [*trace.server_interceptors(), CallInterceptor(door.access, drain)]
+    server = grpc.aio.server(interceptors=interceptors, options=options)
     for service in services:
         service.add(server)
     status = health.aio.HealthServicer()

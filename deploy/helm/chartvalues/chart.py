@@ -1,5 +1,7 @@
 """All values of the chart."""
 
+from pydantic import Field
+
 from chartvalues.base import Labels, Values
 from chartvalues.platform import Auth, Images, Monitoring, NetworkPolicy, Tls
 from chartvalues.services import Cache, Coordinator, Gateway, Redis, Test, Tuner
@@ -39,5 +41,8 @@ class Chart(Values):
     """Who talks to whom."""
     monitoring: Monitoring = Monitoring()
     """Prometheus and Grafana."""
+    traces: str = Field("", pattern=r"^$|^https?://(\[[0-9A-Fa-f:.]+\]|[^/\s:\[\]]+):\d{1,5}$")
+    """http(s)://host:port of an OpenTelemetry collector that takes OTLP by gRPC; empty: no traces. With network_policy,
+    name it in network_policy.traces too."""
     test: Test = Test()
     """The pod of `helm test`."""

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from tlt_common.config.base import ServiceConfig
 
-EVERYWHERE = frozenset({"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s"})
+EVERYWHERE = frozenset({"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "traces"})
 FILLED = {
     "gateway": {"coordinator", "workers", "gateway_id", "spool_dir", "spool_shared"},
     "coordinator": {"http_listen", "state_dir"}

@@ -156,6 +156,10 @@ class NetworkPolicy(Values):
     """Object storage that workers read models from and write drafters to, and file servers they load weights from."""
     storage_ports: list[int] = [443]
     """Its ports."""
+    traces: list[Peer] = []
+    """The collector of traces; must be given with traces."""
+    traces_ports: list[int] = [4317]
+    """Its ports."""
 
 
 class Monitor(Values):

@@ -103,6 +103,14 @@ readinessProbe:
   timeoutSeconds: 2
 {{- end }}
 
+{{/* What the chart says to every service. */}}
+{{- define "tlt.service.everywhere" -}}
+{{- include "tlt.tls.settings" . }}
+{{- with .Values.traces }}
+traces: {{ . | quote }}
+{{- end }}
+{{- end }}
+
 {{/* A configuration: what users say, and what the chart knows. (list USER FILLED...) of mappings as text. */}}
 {{- define "tlt.service.config" -}}
 {{- $config := deepCopy (first .) -}}

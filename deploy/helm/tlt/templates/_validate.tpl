@@ -6,6 +6,13 @@
 {{- include "tlt.validate.storage" . }}
 {{- include "tlt.validate.secrets" . }}
 {{- include "tlt.validate.gateway" . }}
+{{- include "tlt.validate.traces" . }}
+{{- end }}
+
+{{- define "tlt.validate.traces" -}}
+{{- if and .Values.traces .Values.networkPolicy.enabled (not .Values.networkPolicy.traces) }}
+{{- fail "\n\ntraces is set: set networkPolicy.traces to where the collector is, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: observability}}}], or networkPolicy.enabled to false\n" }}
+{{- end }}
 {{- end }}
 
 {{- define "tlt.validate.cluster" -}}

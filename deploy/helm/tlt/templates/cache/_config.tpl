@@ -1,6 +1,6 @@
 {{- define "tlt.cache.config" -}}
 {{- $filled := include "tlt.cache.filled" . -}}
-{{- include "tlt.service.config" (list .Values.cache.config $filled (include "tlt.tls.settings" .)) -}}
+{{- include "tlt.service.config" (list .Values.cache.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
 {{/* What the chart knows. The URL of Redis holds a password, so that it comes by the environment, from a secret. */}}

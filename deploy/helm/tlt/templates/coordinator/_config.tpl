@@ -1,6 +1,6 @@
 {{- define "tlt.coordinator.config" -}}
 {{- $filled := include "tlt.coordinator.filled" . -}}
-{{- include "tlt.service.config" (list .Values.coordinator.config $filled (include "tlt.tls.settings" .)) -}}
+{{- include "tlt.service.config" (list .Values.coordinator.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
 {{/* What the chart knows. Namespace and pod are in the environment. */}}

@@ -1,6 +1,6 @@
 {{- define "tlt.gateway.config" -}}
 {{- $filled := include "tlt.gateway.filled" . -}}
-{{- include "tlt.service.config" (list .Values.gateway.config $filled (include "tlt.tls.settings" .)) -}}
+{{- include "tlt.service.config" (list .Values.gateway.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
 {{/* What the chart knows; gateway_id is the pod's name, by the environment. */}}

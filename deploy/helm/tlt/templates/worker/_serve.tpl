@@ -20,7 +20,7 @@ applications:
 {{- end }}
 
 {{- define "tlt.worker.config" -}}
-{{- include "tlt.service.config" (list .Values.worker.config (include "tlt.worker.filled" .) (include "tlt.tls.settings" .)) -}}
+{{- include "tlt.service.config" (list .Values.worker.config (include "tlt.worker.filled" .) (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
 {{/* What the chart knows. pod and advertise are in the environment. */}}
