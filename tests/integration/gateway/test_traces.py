@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 import pytest_asyncio
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -17,6 +20,7 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, served
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError
+from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.trace import METHODS, traced_by
 from tlt_common.wire import coordinator, rollout, trainer
 from tlt_common.wire import worker as wire_worker
@@ -138,6 +142,34 @@ async def test_a_client_that_hangs_up_ends_all_its_spans(
     assert ways(spans) == [WAY]
     assert worker.hung_up == ["left"]
     assert (one(spans, WAY[1]).attributes or {})["tlt.tokens"] == 1
+
+
+class Collector(trace_service_pb2_grpc.TraceServiceServicer):
+    """Takes OTLP; keeps the names of services and spans."""
+
+    def __init__(self) -> None:
+        self.taken: set[tuple[str, str]] = set()
+
+    def Export(self, request: Any, context: Any) -> trace_service_pb2.ExportTraceServiceResponse:
+        for resource in request.resource_spans:
+            (service,) = (
+                pair.value.string_value for pair in resource.resource.attributes if pair.key == "service.name"
+            )
+            self.taken |= {(service, span.name) for scope in resource.scope_spans for span in scope.spans}
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+
+async def test_a_collector_has_all_spans_when_the_service_has_ended() -> None:
+    collector, server = Collector(), grpc.server(ThreadPoolExecutor(1))
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)  # type: ignore[no-untyped-call]
+    config = GatewayConfig(traces=f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", probe_s=0.05)
+    server.start()
+    async with FakeWorker("w0") as worker:
+        with exposed(config):
+            async with served(config.model_copy(update={"workers": (worker.address,)}), workers=1) as client:
+                await client.generate([5], FOUR)
+    server.stop(None)
+    assert collector.taken == {("tlt-gateway", name.partition(" ")[2]) for name in WAY}
 
 
 async def test_what_comes_by_the_clock_is_no_span(
