@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 BUILD = Path(__file__).parent / "build.sh"
@@ -44,6 +45,8 @@ def missing_for_real_cluster() -> str | None:
     """Why pods cannot really run here; None when they can."""
     if os.geteuid():
         return "real pods need root (network namespaces, mounts, cgroups)"
+    if Path(sys.prefix).is_relative_to("/tmp"):  # noqa: S108 - pods have a /tmp of their own
+        return f"real pods find this environment where it is here, and {sys.prefix} is in /tmp, which is theirs"
     return missing_for_control_plane() or missing(*NODE) or missing_commands(*NODE_COMMANDS)
 
 
