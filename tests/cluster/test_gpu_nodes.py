@@ -147,7 +147,7 @@ def test_workers_of_another_image_wait_for_the_gpus_of_the_old(fleet: Rollouts, 
     assert not any(image(pod).endswith(":0.2.0") for pod in fleet.running())
     fleet.settle(lambda: [image(pod)[-6:] for pod in fleet.running()] == [":0.2.0"] * WORKERS)
     assert gpus_by_node(fleet.workers()) == FULL
-    assert [service["metadata"]["uid"] for service in fleet.services()] == [new["metadata"]["uid"]]
+    fleet.settle(lambda: [service["metadata"]["uid"] for service in fleet.services()] == [new["metadata"]["uid"]])
     seconds["fake GPU nodes"]["another image"] = time.monotonic() - began
 
 
