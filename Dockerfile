@@ -9,6 +9,7 @@ ARG UV_VERSION=0.13.8
 # Files never change in an image: Python need not look at a source's time before it trusts the byte code.
 ENV UV_LINK_MODE=copy \
     PYC_INVALIDATION_MODE=UNCHECKED_HASH
+ENV UV_CACHE_DIR=/var/cache/uv
 WORKDIR /build
 COPY deploy/image/with-index /usr/local/bin/
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca \
@@ -19,7 +20,7 @@ COPY pyproject.toml deploy/constraints.txt ./
 # Dependencies before sources: a change of ours reuses the layer that takes long. Wheels only: an archive's build script
 # is code that nobody here has read, and no stage has a compiler for it.
 FROM builder AS slim-packages
-RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces
@@ -28,7 +29,7 @@ FROM builder AS wheel
 COPY README.md LICENSE ./
 COPY tlt_common tlt_common
 COPY services services
-RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     with-index uv build --wheel --build-constraints constraints.txt --out-dir /dist
 
 # The lock that uv leaves may be written by everybody.
@@ -88,7 +89,7 @@ ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
     CUDA_HOME=/usr/local/cuda
 
 FROM builder AS engine-environment
-RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces \
