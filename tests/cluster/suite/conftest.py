@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.conftest import namespace, seconds
+from tests.cluster.kube.binaries import missing
 from tests.cluster.kube.real_cluster import RealCluster
 from tests.cluster.suite import prometheus
 from tests.cluster.suite.installed import RELEASE, Suite, installed
@@ -23,4 +24,6 @@ def suite(kuberay: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def scraped(suite: Suite) -> Prometheus:
     """Prometheus in the cluster."""
+    if absent := missing("prometheus"):
+        pytest.skip(absent)
     return Prometheus(prometheus.start(suite.cluster, suite.ns, RELEASE, (suite.folder / "ca.crt").read_bytes()))

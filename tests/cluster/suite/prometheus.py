@@ -31,7 +31,7 @@ def start(admin: Client, ns: Client, release: str, ca: bytes) -> str:
     ]
     container["readinessProbe"] = {"httpGet": {"path": "/-/ready", "port": 9090}, "periodSeconds": 1}
     inside.apply(pod)
-    inside.kubectl("wait", "--for=condition=Ready", "pod/prometheus", "--timeout=180s")
+    inside.kubectl("wait", "--for=condition=Ready", "pod/prometheus", "--timeout=60s")
     address = eventually(lambda: inside.json_of("get", "pod", "prometheus")["status"].get("podIP"))
     return f"http://{address}:9090"
 
