@@ -17,7 +17,7 @@ async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> 
     """Ask until cancelled. `model` is where workers find weights, `access` what the client needs to be let in."""
     lengths = random.Random(seed)
     async with Client(endpoint, **access) as client:
-        step = version = 0
+        step = 0
         while True:
             step += 1
             async with asyncio.TaskGroup() as group:
@@ -27,7 +27,7 @@ async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> 
             await _answer(client, 5, 200)
             await asyncio.sleep(BUBBLE_S)
             if step % STEPS_PER_UPDATE == 0:
-                version += 1
+                version = (await client.info()).policy_version + 1  # others may have trained here before
                 async with asyncio.TaskGroup() as group:  # with a response that runs, so that one spans two versions
                     group.create_task(_answer(client, 7, 300))
                     group.create_task(_update(client, version, model))
