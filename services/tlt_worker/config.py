@@ -5,26 +5,9 @@ from pathlib import Path
 from pydantic import Field, field_validator, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, chain
+from tlt_common.domain.strategy import DEFAULT_ARMS, arm_named
 
 MIB = 2**20
-MOST_STEPS = 16
-"""Longest chain: beyond it a drafter of one layer is guessing."""
-
-
-def arm_named(name: str) -> Arm:
-    """
-    Find the arm of that name.
-
-    Raises:
-        ValueError: There is none.
-    """
-    kind, _, steps = name.partition("-")
-    if name == OFF.name:
-        return OFF
-    if kind != "chain" or not steps.isdecimal() or not 1 <= int(steps) <= MOST_STEPS:
-        raise ValueError(f"{name!r} is no arm; accepted: off, chain-1 to chain-{MOST_STEPS}")
-    return chain(int(steps))
 
 
 class TrainerSettings(Frozen):
@@ -64,7 +47,9 @@ class WorkerConfig(ServiceConfig):
     drafter: Path | None = None
     """Directory of the drafter to start with; None: plain decoding until one arrives."""
     arms: tuple[str, ...] = tuple(arm.name for arm in DEFAULT_ARMS)
-    """Speculation strategies the bandit chooses from: `off` and `chain-N`, N drafts one after the other."""
+    """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
+    `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
+    retrieved)."""
     dtype: str = Field("bfloat16", pattern="^(bfloat16|float16|float32)$")
     """Element type of weights and KV cache."""
     max_running: int = Field(16, ge=1)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Never
 
+from tlt_common.domain.strategy import arm_named
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
@@ -17,7 +18,7 @@ from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
 from tlt_worker.beside import Trainer, beside
-from tlt_worker.config import WorkerConfig, arm_named
+from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
 from tlt_worker.engine.base import Engine
 from tlt_worker.servicer import WorkerServicer

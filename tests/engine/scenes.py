@@ -65,7 +65,7 @@ async def ranks(work: Path) -> dict[str, Any]:
     async with engine(options) as made:
         outcome["children"] = len(made.child_pids)
         for arm in ("off", "chain-7", None):
-            made.force_arm(arm)
+            made.force_arms(*filter(None, [arm]))
             asked = [prompt(f"{arm}-{n}", (3 + n, 7, 5), max_new_tokens=120, temperature=0.0) for n in range(4)]
             outcome[arm or "bandit"] = await asyncio.gather(*(answer(made, each) for each in asked))
         outcome["sampled"] = await answer(made, prompt("sampled", max_new_tokens=60))
@@ -89,7 +89,7 @@ async def _draw(work: Path, *, lossless: bool) -> dict[str, Any]:
     )
     outcome: dict[str, Any] = {}
     async with engine(options) as made:
-        made.force_arm("chain-3")
+        made.force_arms("chain-3")
         for name, sampling in SETTINGS.items():
             if name != "plain" and not lossless:
                 continue
@@ -142,12 +142,12 @@ async def switching(work: Path) -> dict[str, Any]:
         prompts = [prompt(f"p{i}", tuple(range(3 + i, 12 + i)), temperature=0.0, max_new_tokens=200) for i in range(4)]
         outcome["before_drafter"] = [await answer(made, one) for one in prompts[:1]]
         await made.load_drafter(drafters[0], DrafterVersion(1))
-        made.force_arm("off")
+        made.force_arms("off")
         outcome["off"] = [await answer(made, one) for one in prompts]
-        made.force_arm("chain-7")
+        made.force_arms("chain-7")
         outcome["chain"] = [await answer(made, one) for one in prompts]
         outcome["storm"] = await _storm(made, prompts, drafters)
-        made.force_arm(None)
+        made.force_arms()
         outcome |= await _sampled_with_capture(made, target)
         outcome |= await _blocked(made)
         outcome |= await _bad_weights(made, work, target)
@@ -163,7 +163,7 @@ async def _storm(made: SglangEngine, prompts: list[Prompt], drafters: list[Path]
     for turn, arm in enumerate(itertools.cycle(["off", "chain-3", "chain-7", "off", "chain-7", "chain-3"])):
         if all(task.done() for task in answers):
             break
-        made.force_arm(arm)
+        made.force_arms(arm)
         if turn % 25 == 10:
             await made.load_drafter(drafters[version % 2], DrafterVersion(version))
             version += 1
@@ -205,7 +205,7 @@ async def _frames(made: SglangEngine) -> list[HiddenFrame]:
 
 
 async def _blocked(made: SglangEngine) -> dict[str, Any]:
-    made.force_arm("chain-7")
+    made.force_arms("chain-7")
     penalised = await answer(made, prompt("penalty", max_new_tokens=40, temperature=0.0, frequency_penalty=0.5))
     declined = replace(prompt("declined", max_new_tokens=40), speculation=Speculation.OFF)
     return {"penalised": penalised, "declined": await answer(made, declined)}
@@ -283,7 +283,7 @@ async def _family(work: Path, family: str) -> dict[str, Any]:
     drafter = models.write_drafter(work / "drafter", target, noise=0.02)
     options = EngineOptions(model=target, drafter=drafter, dtype="float32", max_running=4, context_length=256)
     async with engine(options) as made:
-        made.force_arm("chain-3")
+        made.force_arms("chain-3")
         chunk = await answer(made, prompt("greedy", temperature=0.0, max_new_tokens=60))
         again = await made.load_weights(target, PolicyVersion(1))
         pids = made.child_pids

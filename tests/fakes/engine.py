@@ -64,7 +64,7 @@ class FakeEngine:
         self.loading = asyncio.Event()
         self.captured: list[CapturePolicy] = []
         self.posteriors: list[Posterior] = []
-        self.arms: list[str | None] = []
+        self.arms: list[tuple[str, ...]] = []
         self.aborted: list[RequestId] = []
         self.closed = False
 
@@ -123,8 +123,8 @@ class FakeEngine:
     def set_posterior(self, posterior: Posterior) -> None:
         self.posteriors.append(posterior)
 
-    def force_arm(self, name: str | None) -> None:
-        self.arms.append(name)
+    def force_arms(self, *names: str) -> None:
+        self.arms.append(names)
 
     async def died(self) -> str:
         assert self._death is not None, "start() comes first"

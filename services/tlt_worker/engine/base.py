@@ -98,8 +98,13 @@ class Engine(Protocol):
         """Merge what the fleet has learned into the bandit."""
         ...
 
-    def force_arm(self, name: str | None) -> None:
-        """Use this arm in every round; None gives the choice back to the bandit."""
+    def force_arms(self, *names: str) -> None:
+        """
+        Use these arms in turn, one round each; none gives the choice back to the bandit.
+
+        Raises:
+            ConfigError: The engine has no arm of that name.
+        """
         ...
 
     async def died(self) -> str:

@@ -75,10 +75,10 @@ class StartReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForceArm:
-    """Use this arm in every round; None gives the choice back to the bandit."""
+class ForceArms:
+    """Use these arms in turn, one round each; none gives the choice back to the bandit."""
 
-    name: str | None
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,11 @@ class Dropped:
 
 
 Up = HiddenFrame | RoundReport | StartReport | Dropped
-Down = CapturePolicy | Posterior | ForceArm | DrafterLoaded | PolicyLoaded
+Down = CapturePolicy | Posterior | ForceArms | DrafterLoaded | PolicyLoaded
 
 _FRAME = b"F"
 _UP = {b"R": RoundReport, b"S": StartReport, b"D": Dropped}
-_DOWN = {b"c": CapturePolicy, b"p": Posterior, b"a": ForceArm, b"d": DrafterLoaded, b"w": PolicyLoaded}
+_DOWN = {b"c": CapturePolicy, b"p": Posterior, b"a": ForceArms, b"d": DrafterLoaded, b"w": PolicyLoaded}
 
 
 def pack(message: Up | Down) -> list[bytes]:
@@ -123,6 +123,8 @@ def unpack(parts: list[bytes]) -> Up | Down:
         return codec.decode(body)
     kind: type[Any] = {**_UP, **_DOWN}[tag]
     fields = msgpack.unpackb(body)
+    if kind is ForceArms:
+        fields["names"] = tuple(fields["names"])
     if "arms" in fields:
         fields["arms"] = tuple(ArmWindow(**window) for window in fields["arms"])
     return kind(**fields)  # type: ignore[no-any-return] # one of the classes of Up and Down

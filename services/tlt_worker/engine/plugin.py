@@ -43,7 +43,8 @@ class Hook:
 def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Every change we make. Imports SGLang's workers, which takes seconds."""
     from tlt_worker.engine import sampling
-    from tlt_worker.engine.worker import TltDraftWorker, TltWorker
+    from tlt_worker.engine.draft import TltDraftWorker
+    from tlt_worker.engine.worker import TltWorker
 
     found = [
         _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),

@@ -12,6 +12,7 @@ from typing import Any
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.strategy import OFF
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
 from tlt_worker.engine import weights
@@ -30,7 +31,7 @@ from tlt_worker.engine.launch import (
 from tlt_worker.engine.link import (
     LINK_VARIABLE,
     DrafterLoaded,
-    ForceArm,
+    ForceArms,
     LinkSettings,
     PolicyLoaded,
     StartReport,
@@ -159,9 +160,11 @@ class SglangEngine:
     def set_posterior(self, posterior: Posterior) -> None:
         self._need_link().send(posterior)
 
-    def force_arm(self, name: str | None) -> None:
-        self._check_arm(name)
-        self._need_link().send(ForceArm(name=name))
+    def force_arms(self, *names: str) -> None:
+        accepted = [arm.name for arm in dict.fromkeys((OFF, *self.options.arms))]
+        if unknown := [name for name in names if name not in accepted]:
+            raise ConfigError(f"no arm is called {unknown[0]!r}; accepted: {accepted}", field="engine.arms")
+        self._need_link().send(ForceArms(names=names))
 
     async def died(self) -> str:
         return await self._need_control().died()
@@ -205,7 +208,7 @@ class SglangEngine:
             **thread_variables(options.threads),
             **self._guard.variables,
             LINK_VARIABLE: settings.to_json(),
-            # Off rounds do not write the drafter's cache; `worker.TltDraftWorker` closes the gap afterwards.
+            # Off rounds do not write the drafter's cache; `draft.TltDraftWorker` closes the gap afterwards.
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
         }
         with environment(variables):
@@ -219,11 +222,6 @@ class SglangEngine:
 
     def _context_length(self) -> int:
         return self.options.context_length or int(self._config["max_position_embeddings"])
-
-    def _check_arm(self, name: str | None) -> None:
-        names = ["off", *(arm.name for arm in self.options.arms)]
-        if name is not None and name not in names:
-            raise ConfigError(f"no arm is called {name!r}; accepted: {names}", field="engine.arms")
 
     def _need_control(self) -> Control:
         if self._control is None or self._is_closed:

@@ -26,7 +26,9 @@ class Switch:
     report: Callable[[RoundReport], object]
     clock: Callable[[], float]
     drafter_version: DrafterVersion = DrafterVersion(0)
-    forced: Arm | None = None
+    forced: Sequence[Arm] = ()
+    """Run in turn, one round each, instead of what the bandit would choose."""
+    _turn: int = 0
     _launched: deque[tuple[Arm, float]] = field(default_factory=deque)
     _completed_s: float = 0.0
     _reported_s: float = 0.0
@@ -86,6 +88,7 @@ class Switch:
     def _choose(self, batch: int, *, blocked: bool) -> Arm:
         if blocked or not self.has_drafter:
             return OFF
-        if self.forced is not None:
-            return self.forced
+        if self.forced:
+            self._turn += 1
+            return self.forced[(self._turn - 1) % len(self.forced)]
         return self.bandit.choose(batch)

@@ -15,7 +15,7 @@ from tlt_worker.engine.link import (
     Down,
     DrafterLoaded,
     Dropped,
-    ForceArm,
+    ForceArms,
     LinkSettings,
     PolicyLoaded,
     SchedulerEnd,
@@ -38,8 +38,8 @@ MESSAGES: tuple[link.Up | Down, ...] = (
     StartReport(failure="", hidden_size=256, max_running=8, max_total_tokens=4096),
     CapturePolicy(enabled=True, sample_ratio=0.25, frame_tokens=64),
     Posterior(drafter_version=DrafterVersion(2), arms=(WINDOW,)),
-    ForceArm(name=None),
-    ForceArm(name="off"),
+    ForceArms(names=()),
+    ForceArms(names=("off", "chain-3")),
     DrafterLoaded(version=DrafterVersion(4)),
     PolicyLoaded(),
     Dropped(count=3),
@@ -76,15 +76,15 @@ def test_both_ends_talk(tmp_path: Path) -> None:
     assert worker.receive(0.0) is None
     heard: list[Down] = []
     while not heard:  # the first ones may find the line down not open yet
-        worker.send(ForceArm(name="off"))
+        worker.send(ForceArms(names=("off", "chain-3")))
         heard = scheduler.heard()
-    assert heard[0] == ForceArm(name="off")
+    assert heard[0] == ForceArms(names=("off", "chain-3"))
     worker.close()
 
 
 def test_sending_to_an_engine_that_is_not_there_does_not_wait(tmp_path: Path) -> None:
     worker = WorkerEnd(LinkSettings(directory=str(tmp_path)))
-    worker.send(ForceArm(name="off"))
+    worker.send(ForceArms(names=("off", "chain-3")))
     worker.close()
 
 

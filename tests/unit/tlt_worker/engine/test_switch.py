@@ -28,7 +28,7 @@ def make(reports: list[RoundReport], *, version: int = 1) -> tuple[Switch, Clock
 
 def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
     switch, _ = make([], version=0)
-    switch.forced = chain(7)
+    switch.forced = [chain(7)]
     assert switch.launch(1, blocked=False) == OFF
     switch.drafter_loaded(DrafterVersion(1))
     assert switch.launch(1, blocked=False) == chain(7)
@@ -36,7 +36,7 @@ def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
 
 def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:
     switch, _ = make([])
-    switch.forced = chain(3)
+    switch.forced = [chain(3)]
     assert switch.launch(4, blocked=True) == OFF
     assert switch.launch(4, blocked=False) == chain(3)
 
@@ -44,7 +44,7 @@ def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:
 def test_a_round_lasts_from_its_launch_or_the_last_completion() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports)
-    switch.forced = chain(3)
+    switch.forced = [chain(3)]
     switch.launch(2, blocked=False)
     clock.now_s += 1.0
     switch.launch(2, blocked=False)  # overlapped: launched before the first completes
