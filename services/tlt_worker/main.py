@@ -1,7 +1,6 @@
 """`tlt serve worker`: one worker by itself. Serve's replicas use the same `live`."""
 
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.domain.strategy import arm_named
-from tlt_common.errors import ConfigError
 from tlt_common.rpc.access import Roles
+from tlt_common.rpc.addresses import require_free
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import Service, internal, serving
@@ -86,22 +85,6 @@ def furnished(run_dir: Path | None) -> Iterator[Path]:
         yield run_dir
 
 
-def check_free(listen: str) -> None:
-    """
-    Look for a taken port now, before half a minute of loading a model.
-
-    Raises:
-        ConfigError: Somebody listens there.
-    """
-    host, _, port = listen.rpartition(":")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, int(port)))
-        except OSError as error:
-            raise ConfigError(f"listen: {listen} is taken; choose another or 0", field="listen") from error
-
-
 async def live(
     config: WorkerConfig,
     engine: Engine,
@@ -119,7 +102,7 @@ async def live(
         ConfigError: The address is taken, or the checkpoint is not supported.
         EngineError: The engine did not start, or died.
     """
-    check_free(config.listen)
+    require_free(config.listen, named="listen")
     async with AsyncExitStack() as parts:
         run_dir = parts.enter_context(furnished(config.run_dir))
         parts.push_async_callback(engine.aclose)

@@ -64,7 +64,9 @@ def fetch(uri: str, directory: Path) -> Path:
         if directory.is_dir() and not any(directory.iterdir()):
             directory.rmdir()
         partial.rename(directory)
-    except OSError as error:
+    except WeightsError:
+        raise
+    except Exception as error:  # every kind of store has errors of its own: s3fs lets botocore's through
         if not (directory.is_dir() and any(directory.glob("*.safetensors"))):
             raise WeightsError(f"{uri} cannot be copied to {directory}: {error}", field="source.uri") from error
     finally:

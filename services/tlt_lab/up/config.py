@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.addresses import require_free
 
 HOST = "127.0.0.1"
 PORT = 7700
@@ -63,7 +64,7 @@ def check(config: StackConfig) -> None:
     if not 0 <= config.port <= MOST_PORT:
         raise ConfigError(f"--port is {config.port}; accepted: 0 to {MOST_PORT}", field="port")
     for port in config.ports:
-        _check_port(port)
+        require_free(f"{HOST}:{port}", named="--port")
 
 
 def _check_model(model: Path) -> None:
@@ -96,12 +97,3 @@ def _check_redis(redis: str) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(f"--redis: nobody answers at {address[0]}:{address[1]}: {reason}", field="redis") from error
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise ConfigError(f"--port: {HOST}:{port} is taken; choose another or 0", field="port") from error

@@ -17,12 +17,12 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import Client, SamplingParams
 from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.rpc.addresses import require_free
 from tlt_common.rpc.app import exposed
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.drain import Drain
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import draining, live
-from tlt_worker.main import check_free
 
 Pair = tuple[FakeWorker, FakeWorker]
 FOUR = SamplingParams(max_new_tokens=4)
@@ -95,7 +95,7 @@ async def test_a_client_finds_the_gateway_that_replaces_one_that_drains(worker: 
 
 def is_taken(address: str) -> bool:
     try:
-        check_free(address)
+        require_free(address, named="listen")
     except ConfigError:
         return True
     return False

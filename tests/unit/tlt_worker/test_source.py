@@ -1,7 +1,9 @@
 from pathlib import Path
+from typing import Never
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from tlt_common.errors import WeightsError
 from tlt_worker.source import directory_of, fetch, is_remote, located
@@ -42,6 +44,21 @@ def test_what_cannot_be_had_is_named_and_leaves_nothing(uri: str, tmp_path: Path
         fetch(uri, tmp_path / "model")
     assert refusal.value.field == "source.uri"
     assert not list(tmp_path.iterdir())
+
+
+class Unreachable(MemoryFileSystem):  # type: ignore[misc] # fsspec is untyped
+    """A store whose client library fails in its own way."""
+
+    protocol = "unreachable"
+
+    def find(self, *_: object, **__: object) -> Never:
+        raise ArithmeticError("no route")
+
+
+def test_a_stores_own_error_is_told_as_ours(tmp_path: Path) -> None:
+    fsspec.register_implementation("unreachable", Unreachable, clobber=True)
+    with pytest.raises(WeightsError, match=r"cannot be copied to .*no route"):
+        fetch("unreachable://bucket/model", tmp_path / "model")
 
 
 def test_local_directories_are_read_where_they_are(tmp_path: Path) -> None:
