@@ -9,6 +9,7 @@ same calls give the same choices. A choice takes microseconds; medians are kept,
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
 
@@ -103,14 +104,16 @@ class _Tally:
         self._rounds = 0
         self._accepted = 0
         self._produced = 0
+        self._drafted = 0
         self._elapsed_s = 0.0
 
-    def add(self, accepted: Sequence[int], elapsed_s: float) -> None:
+    def add(self, accepted: Sequence[int], drafted: int, elapsed_s: float) -> None:
         kept = sum(accepted)
         self._rewards.add(reward(accepted, elapsed_s))
         self._rounds += 1
         self._accepted += kept
         self._produced += kept + len(accepted)
+        self._drafted += drafted
         self._elapsed_s += elapsed_s
 
     def window(self, arm: str, group: int) -> ArmWindow:
@@ -122,6 +125,7 @@ class _Tally:
             produced_tokens=self._produced,
             elapsed_s=self._elapsed_s,
             median_reward=self._rewards.median(),
+            drafted_tokens=self._drafted,
         )
 
 
@@ -142,19 +146,30 @@ class Bandit:
         self._current = OFF
         self._rounds_left = 0
 
-    def candidates(self, batch: int) -> tuple[Arm, ...]:
-        """Arms allowed with `batch` running requests, off first."""
-        return tuple(arm for arm in self._arms if self._config.allows(arm, batch))
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All arms, off first."""
+        return self._arms
 
-    def choose(self, batch: int) -> Arm:
+    def candidates(self, batch: int, allowed: Sequence[Arm] | None = None) -> tuple[Arm, ...]:
+        """Arms for `batch` running requests, off first: those of `allowed`, or of all, that the thresholds leave."""
+        return tuple(
+            arm
+            for arm in self._arms
+            if arm == OFF or ((allowed is None or arm in allowed) and self._config.allows(arm, batch))
+        )
+
+    def choose(self, batch: int, allowed: Sequence[Arm] | None = None) -> Arm:
         """
         Arm for the next round with `batch` running requests. Call once per round.
+
+        Only off and the arms of `allowed` can come out; None allows all.
 
         Raises:
             ValueError: No request is running.
         """
         group = bucket(batch)
-        candidates = self.candidates(batch)
+        candidates = self.candidates(batch, allowed)
         if len(candidates) == 1:
             self._rounds_left = 0
             return candidates[0]
@@ -164,9 +179,13 @@ class Bandit:
         self._rounds_left -= 1
         return self._current
 
-    def record(self, arm: Arm, batch: int, accepted: Sequence[int], elapsed_s: float) -> None:
+    def record(
+        self, arm: Arm, batch: int, accepted: Sequence[int], elapsed_s: float, *, drafted: int | None = None
+    ) -> None:
         """
         Learn from a round: draft tokens kept per request (bonus not counted), and seconds of draft plus verify.
+
+        `drafted` counts the draft tokens verified, over all requests; None: as many as the arm drafts.
 
         Raises:
             ValueError: No request was running, or no time passed.
@@ -175,15 +194,17 @@ class Bandit:
         value = reward(accepted, elapsed_s)
         capacity = self._config.window
         self._rewards.setdefault(key, RewardWindow(capacity)).add(value)
-        self._tallies.setdefault(key, _Tally(capacity)).add(accepted, elapsed_s)
+        verified = arm.drafted_tokens * len(accepted) if drafted is None else drafted
+        self._tallies.setdefault(key, _Tally(capacity)).add(accepted, verified, elapsed_s)
 
     def drafter_changed(self) -> None:
         """
-        Try the drafting arms anew: what they earned with the drafter before says nothing.
+        Try the learned arms anew: what they earned with the drafter before says nothing.
 
-        Off does not draft, and keeps what it knows.
+        Off does not draft and retrieval needs no drafter: they keep what they know.
         """
-        self._restart({})
+        kept = {arm.name for arm in self._arms if not arm.learned}
+        self._restart(kept, {key: prior for key, prior in self._priors.items() if key[0] in kept})
 
     def policy_changed(self) -> None:
         """
@@ -192,10 +213,10 @@ class Bandit:
         The drafter fits the new weights a little worse, seldom so much that every arm has to be tried again.
         """
         own = {key: window.median() for key, window in self._rewards.items() if len(window) >= TRIAL_ROUNDS}
-        self._restart({**self._priors, **own})
+        self._restart({OFF.name}, {**self._priors, **own})
 
-    def _restart(self, priors: Mapping[tuple[str, int], float]) -> None:
-        self._rewards = {key: window for key, window in self._rewards.items() if key[0] == OFF.name}
+    def _restart(self, kept: AbstractSet[str], priors: Mapping[tuple[str, int], float]) -> None:
+        self._rewards = {key: window for key, window in self._rewards.items() if key[0] in kept}
         self._priors = dict(priors)
         self._tallies.clear()  # would be reported as earned with what is there now
         self._rounds_left = 0

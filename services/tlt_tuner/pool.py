@@ -118,6 +118,7 @@ def _pooled(windows: Sequence[ArmWindow]) -> ArmWindow:
         produced_tokens=sum(window.produced_tokens for window in windows),
         elapsed_s=sum(window.elapsed_s for window in windows),
         median_reward=weighted_median((window.median_reward, window.rounds) for window in windows),
+        drafted_tokens=sum(window.drafted_tokens for window in windows),
     )
 
 
@@ -129,6 +130,7 @@ def _check(where: str, window: ArmWindow) -> None:
         ("round_count", window.rounds),
         ("accepted_tokens", window.accepted_tokens),
         ("produced_tokens", window.produced_tokens),
+        ("drafted_tokens", window.drafted_tokens),
         ("elapsed_s", window.elapsed_s),
         ("median_reward", window.median_reward),
     ):

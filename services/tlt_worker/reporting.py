@@ -45,6 +45,7 @@ def merged(windows: Iterable[ArmWindow]) -> tuple[ArmWindow, ...]:
             produced_tokens=sum(part.produced_tokens for part in parts),
             elapsed_s=sum(part.elapsed_s for part in parts),
             median_reward=max(parts, key=lambda part: part.rounds).median_reward,
+            drafted_tokens=sum(part.drafted_tokens for part in parts),
         )
         for (arm, group), parts in sorted(cells.items())
     )

@@ -35,6 +35,16 @@ class Arm:
     """Drafts are drawn from the drafter's distribution and verified by rejection, where the request samples."""
 
     @property
+    def learned(self) -> bool:
+        """Whether the loaded drafter makes the drafts: without one it cannot run, with another it earns otherwise."""
+        return self.kind == DrafterKind.EAGLE
+
+    @property
+    def drafted_tokens(self) -> int:
+        """Most draft tokens that the target verifies per request."""
+        return self.draft_tokens - 1
+
+    @property
     def name(self) -> str:
         """Stable name, for configuration, metrics and messages."""
         if self.steps == 0:
@@ -121,6 +131,8 @@ class ArmWindow:
     elapsed_s: float
     median_reward: float
     """Tokens per second."""
+    drafted_tokens: int = 0
+    """Draft tokens verified, over all requests."""
 
     @property
     def accept_length(self) -> float:

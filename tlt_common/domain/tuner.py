@@ -29,3 +29,5 @@ class RoundReport:
 
     drafter_version: DrafterVersion
     arms: tuple[ArmWindow, ...]
+    switches: int = 0
+    """Rounds that ran another arm than the round before."""

@@ -44,6 +44,7 @@ def window_to_pb(window: ArmWindow) -> pb.ArmWindow:
         produced_tokens=window.produced_tokens,
         elapsed_s=window.elapsed_s,
         median_reward=window.median_reward,
+        drafted_tokens=window.drafted_tokens,
     )
 
 
@@ -56,6 +57,7 @@ def window_from_pb(message: pb.ArmWindow) -> ArmWindow:
         produced_tokens=message.produced_tokens,
         elapsed_s=message.elapsed_s,
         median_reward=message.median_reward,
+        drafted_tokens=message.drafted_tokens,
     )
 
 

@@ -1,8 +1,9 @@
 """
 Which arm runs a round, and what it brought.
 
-The bandit decides, unless speculation must stay off (no drafter yet, or a request that asked for it or needs it) or
-an arm is forced. Rewards count the whole round as the scheduler sees it: draft, verify and draft-extend.
+The bandit decides among the arms that can run: learned ones once a drafter is loaded, and none whose workspace does
+not fit. Speculation stays off for a request that asked for it or needs it, and an arm may be forced. Rewards count
+the whole round as the scheduler sees it: draft, verify and draft-extend.
 """
 
 from collections import deque
@@ -18,6 +19,12 @@ REPORT_S = 0.5
 """Rounds are reported together: one message per round would cost more than the rounds tell."""
 
 
+def fits_always(arm: Arm, batch: int) -> bool:
+    """Whether an arm's workspace fits where memory is no limit."""
+    del arm, batch
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class Switch:
     """Chooses arms in one scheduler process. Rank 0 of a tensor-parallel group decides for all."""
@@ -25,10 +32,14 @@ class Switch:
     bandit: Bandit
     report: Callable[[RoundReport], object]
     clock: Callable[[], float]
+    fits: Callable[[Arm, int], bool] = fits_always
+    """Whether an arm's workspace fits with so many requests running."""
     drafter_version: DrafterVersion = DrafterVersion(0)
     forced: Sequence[Arm] = ()
-    """Run in turn, one round each, instead of what the bandit would choose."""
+    """Run in turn, one round each, instead of what the bandit would choose; off in place of one that cannot run."""
     _turn: int = 0
+    _latest: Arm = OFF
+    _switches: int = 0
     _launched: deque[tuple[Arm, float]] = field(default_factory=deque)
     _completed_s: float = 0.0
     _reported_s: float = 0.0
@@ -41,12 +52,20 @@ class Switch:
     def launch(self, batch: int, *, blocked: bool) -> Arm:
         """Choose the arm of a round that starts now. `blocked`: a request in it must not be drafted for."""
         arm = self._choose(batch, blocked=blocked)
+        self._switches += arm != self._latest
+        self._latest = arm
         self._launched.append((arm, self.clock()))
         return arm
 
-    def complete(self, accepted: Sequence[int]) -> None:
+    def allowed(self, batch: int) -> tuple[Arm, ...]:
+        """Arms that can run with `batch` requests, off first."""
+        return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
+
+    def complete(self, accepted: Sequence[int], *, drafted: int | None = None) -> None:
         """
-        Record the oldest launched round: draft tokens kept per request.
+        Record the oldest launched round: draft tokens kept per request, and how many were verified in all.
+
+        `drafted` None: as many as the arm drafts; retrieval may have found fewer.
 
         With overlapped scheduling the next round is launched before this one completes, so that a round's time runs
         from its launch or from the completion of the one before, whichever is later.
@@ -58,7 +77,7 @@ class Switch:
         elapsed_s = now_s - max(launched_s, self._completed_s)
         self._completed_s = now_s
         if accepted and elapsed_s > 0:
-            self.bandit.record(arm, len(accepted), accepted, elapsed_s)
+            self.bandit.record(arm, len(accepted), accepted, elapsed_s, drafted=drafted)
         if now_s - self._reported_s >= REPORT_S:
             self.flush()
 
@@ -67,7 +86,8 @@ class Switch:
         self._reported_s = self.clock()
         windows = self.bandit.windows()
         if windows:
-            self.report(RoundReport(drafter_version=self.drafter_version, arms=windows))
+            switches, self._switches = self._switches, 0
+            self.report(RoundReport(drafter_version=self.drafter_version, arms=windows, switches=switches))
 
     def drafter_loaded(self, version: DrafterVersion) -> None:
         """Begin with another drafter."""
@@ -86,9 +106,13 @@ class Switch:
             self.bandit.merge(posterior)
 
     def _choose(self, batch: int, *, blocked: bool) -> Arm:
-        if blocked or not self.has_drafter:
+        if blocked:
             return OFF
         if self.forced:
             self._turn += 1
-            return self.forced[(self._turn - 1) % len(self.forced)]
-        return self.bandit.choose(batch)
+            arm = self.forced[(self._turn - 1) % len(self.forced)]
+            return arm if self._can_run(arm, batch) else OFF
+        return self.bandit.choose(batch, self.allowed(batch))
+
+    def _can_run(self, arm: Arm, batch: int) -> bool:
+        return arm == OFF or ((self.has_drafter or not arm.learned) and self.fits(arm, batch))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tlt_common.bandit import TRIAL_ROUNDS, Bandit, BanditConfig, RewardWindow, bucket, reward
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram
 from tlt_common.domain.tuner import Posterior
 
 SHORT, LONG = chain(3), chain(7)
@@ -83,6 +83,15 @@ def test_a_choice_is_always_allowed_at_its_batch_size(sizes: list[int], seed: in
         assert arm == OFF or batch < 32
         assert arm != LONG or batch < 4
         bandit.record(arm, batch, [0] * batch, 1.0)
+
+
+@given(st.lists(st.tuples(batches, st.lists(st.sampled_from(DEFAULT_ARMS)))), seeds)
+def test_an_arm_the_caller_does_not_allow_never_comes_out(turns: list[tuple[int, list[Arm]]], seed: int) -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.5), seed)
+    for batch, allowed in turns:
+        arm = bandit.choose(batch, allowed)
+        assert arm in (OFF, *allowed)
+        bandit.record(arm, batch, [arm.steps] * batch, 1.0)
 
 
 @given(st.integers(32, 500), seeds)
@@ -162,6 +171,13 @@ def test_with_another_drafter_the_drafting_arms_are_tried_again_and_nothing_old_
     tried = play(bandit, {OFF: 2.0, SHORT: 3.0, LONG: 4.0}, batch=1, rounds=20)
     assert Counter(tried[: 2 * TRIAL_ROUNDS]) == {SHORT: TRIAL_ROUNDS, LONG: TRIAL_ROUNDS}
     assert set(tried[2 * TRIAL_ROUNDS :]) == {LONG}
+
+
+def test_another_drafter_changes_nothing_for_arms_that_do_not_use_it() -> None:
+    bandit = Bandit([OFF, ngram(4)], PATIENT, seed=0)
+    play(bandit, {OFF: 1.0, ngram(4): 2.0}, batch=1, rounds=20)
+    bandit.drafter_changed()
+    assert bandit.choose(1) == ngram(4)
 
 
 def test_with_other_weights_the_best_arm_goes_on_until_it_no_longer_is() -> None:

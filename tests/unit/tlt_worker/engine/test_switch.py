@@ -4,10 +4,12 @@ import torch
 
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, ArmWindow, chain
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_worker.engine.gap import Gaps
 from tlt_worker.engine.switching import Switch
+
+WITH_RETRIEVAL = (*DEFAULT_ARMS, ngram(4))
 
 
 class Clock:
@@ -19,9 +21,9 @@ class Clock:
         return self.now_s
 
 
-def make(reports: list[RoundReport], *, version: int = 1) -> tuple[Switch, Clock]:
+def make(reports: list[RoundReport], *, version: int = 1, arms: tuple[Arm, ...] = DEFAULT_ARMS) -> tuple[Switch, Clock]:
     clock = Clock()
-    bandit = Bandit(DEFAULT_ARMS, BanditConfig(), seed=0)
+    bandit = Bandit(arms, BanditConfig(), seed=0)
     made = Switch(bandit=bandit, report=reports.append, clock=clock, drafter_version=DrafterVersion(version))
     return made, clock
 
@@ -32,6 +34,47 @@ def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
     assert switch.launch(1, blocked=False) == OFF
     switch.drafter_loaded(DrafterVersion(1))
     assert switch.launch(1, blocked=False) == chain(7)
+
+
+def test_retrieval_needs_no_drafter() -> None:
+    switch, _ = make([], version=0, arms=WITH_RETRIEVAL)
+    assert switch.allowed(1) == (OFF, ngram(4))
+    assert {switch.launch(1, blocked=False) for _ in range(40)} == {OFF}  # off is tried first, and nothing completes
+    switch.forced = [ngram(4)]
+    assert switch.launch(1, blocked=False) == ngram(4)
+    switch.drafter_loaded(DrafterVersion(1))
+    assert switch.allowed(1) == (*DEFAULT_ARMS, ngram(4))
+
+
+def test_an_arm_that_does_not_fit_is_not_run_even_if_forced() -> None:
+    switch, _ = make([], arms=WITH_RETRIEVAL)
+    switch.fits = lambda arm, batch: arm.draft_tokens * batch <= 16
+    assert switch.allowed(2) == (OFF, chain(3), chain(7), ngram(4))
+    assert switch.allowed(4) == (OFF, chain(3))
+    assert {switch.launch(20, blocked=False) for _ in range(40)} == {OFF}
+    switch.forced = [chain(3), chain(7)]
+    assert [switch.launch(4, blocked=False) for _ in range(4)] == [chain(3), OFF] * 2
+
+
+def test_drafted_tokens_and_switches_are_reported_once() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports, arms=WITH_RETRIEVAL)
+    for arm, drafted in ((chain(3), None), (chain(3), None), (ngram(4), 5), (OFF, None)):
+        switch.forced = [arm]
+        switch.launch(2, blocked=False)
+        clock.now_s += 0.01
+        switch.complete([0, 0], drafted=drafted)
+    switch.flush()
+    drafted_by = {
+        name: sum(window.drafted_tokens for report in reports for window in report.arms if window.arm == name)
+        for name in ("off", "chain-3", "ngram-4")
+    }
+    assert drafted_by == {"off": 0, "chain-3": 2 * 2 * 3, "ngram-4": 5}
+    assert sum(report.switches for report in reports) == 3
+    switch.launch(2, blocked=False)
+    clock.now_s += 1.0
+    switch.complete([0, 0])
+    assert reports[-1].switches == 0
 
 
 def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:

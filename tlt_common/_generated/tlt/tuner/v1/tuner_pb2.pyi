@@ -61,6 +61,7 @@ class ArmWindow(_message.Message):
     PRODUCED_TOKENS_FIELD_NUMBER: _builtins.int
     ELAPSED_S_FIELD_NUMBER: _builtins.int
     MEDIAN_REWARD_FIELD_NUMBER: _builtins.int
+    DRAFTED_TOKENS_FIELD_NUMBER: _builtins.int
     arm: _builtins.str
     """Name of the arm, such as "off" or "chain-7"."""
     group: _builtins.int
@@ -75,6 +76,8 @@ class ArmWindow(_message.Message):
     """Time, in seconds."""
     median_reward: _builtins.float
     """Median reward, in tokens per second."""
+    drafted_tokens: _builtins.int
+    """Draft tokens verified, all requests."""
     def __init__(
         self,
         *,
@@ -85,10 +88,11 @@ class ArmWindow(_message.Message):
         produced_tokens: _builtins.int = ...,
         elapsed_s: _builtins.float = ...,
         median_reward: _builtins.float = ...,
+        drafted_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_tokens", b"accepted_tokens", "arm", b"arm", "elapsed_s", b"elapsed_s", "group", b"group", "median_reward", b"median_reward", "produced_tokens", b"produced_tokens", "round_count", b"round_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_tokens", b"accepted_tokens", "arm", b"arm", "drafted_tokens", b"drafted_tokens", "elapsed_s", b"elapsed_s", "group", b"group", "median_reward", b"median_reward", "produced_tokens", b"produced_tokens", "round_count", b"round_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
