@@ -50,7 +50,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             topk_index=torch.zeros(batch, self.topk, dtype=torch.int64, device=like.device),
             # One row seen by all: nobody reads it, and a real one per request would cost a vocabulary each round.
             draft_probs=torch.zeros(1, vocabulary, device=like.device).expand(batch, -1) if sampled else None,
-            hidden_states=like.new_zeros(batch, like.shape[1]),
+            # As wide as the drafter's own states: an EAGLE-3 target's are those of several layers.
+            hidden_states=like.new_zeros(batch, self.draft_runner.model_config.spec_hidden_size),
             bonus_tokens=bonus_tokens,
             num_tokens_per_req=1,
             num_tokens_for_logprob_per_req=1,

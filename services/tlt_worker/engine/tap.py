@@ -1,11 +1,12 @@
 """
 Hidden-state capture: from what a round left behind to frames.
 
-State t of a request is the target's last hidden state at position t, computed from tokens up to t. Rows are taken
-when SGLang has processed a round's result, so that the tokens are those the request really got. Whether a request is
-captured is decided before anything is copied.
+State t of a request is what the drafter reads of the target at position t, computed from tokens up to t: with EAGLE
+its last hidden state, with EAGLE-3 those of a low, a middle and a high layer, side by side. Rows are taken when SGLang
+has processed a round's result, so that the tokens are those the request really got. Whether a request is captured is
+decided before anything is copied.
 
-Shapes: R rows of a round, H hidden size.
+Shapes: R rows of a round, H elements of a state.
 """
 
 import zlib
@@ -69,10 +70,10 @@ class Tap:
     """Collects states per request and sends them in frames."""
 
     send: Callable[[HiddenFrame], object]
-    hidden_size: int
     policy: CapturePolicy = field(default_factory=lambda: CapturePolicy(enabled=False))
     _trails: dict[str, _Trail] = field(default_factory=dict)
     _dtype: str = "BF16"
+    _state_size: int = 0
 
     def take(self, hidden_RH: Tensor, stretches: Sequence[Rows], version: PolicyVersion) -> None:
         """Keep the states of `stretches`, rows of `hidden_RH`, computed under `version`."""
@@ -82,7 +83,8 @@ class Tap:
         index = [row for rows in wanted for row in range(rows.first_row, rows.first_row + rows.count)]
         states_RH = hidden_RH[torch.tensor(index, device=hidden_RH.device)].cpu().contiguous()
         raw = memoryview(states_RH.view(torch.uint8).numpy().data).cast("B")
-        row_bytes = self.hidden_size * states_RH.element_size()
+        self._state_size = states_RH.shape[1]
+        row_bytes = self._state_size * states_RH.element_size()
         done = 0
         for rows in wanted:
             size = rows.count * row_bytes
@@ -146,7 +148,7 @@ class Tap:
                 policy_version=trail.policy_version,
                 start=trail.start,
                 token_ids=tuple(trail.token_ids),
-                hidden_size=self.hidden_size,
+                hidden_size=self._state_size,
                 dtype=self._dtype,
                 hidden=b"".join(trail.parts),
                 prompt_tokens=trail.prompt_tokens,

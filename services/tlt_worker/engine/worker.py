@@ -50,7 +50,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             bandit=Bandit(settings.arms, config, settings.seed), report=self.link.send, clock=time.perf_counter
         )
         self.arms = ArmStates(worker=self, override=get_context().override, arms=settings.arms)
-        self.tap = Tap(send=self.link.send, hidden_size=self.target_worker.model_config.hidden_size)
+        self.tap = Tap(send=self.link.send)
         self._draft_worker.gaps = Gaps(limit=settings.catch_up_tokens)
         self._draft_worker.idle = True
 

@@ -32,7 +32,7 @@ def states_of(frame: HiddenFrame) -> Tensor:
 @given(steps=st.lists(st.integers(1, 9), min_size=1, max_size=20), frame_tokens=st.integers(1, 12))
 def test_frames_hold_every_state_once_with_its_tokens(steps: list[int], frame_tokens: int) -> None:
     frames: list[HiddenFrame] = []
-    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy(frame_tokens=frame_tokens))
+    tap = Tap(send=frames.append, policy=CapturePolicy(frame_tokens=frame_tokens))
     position = 0
     for count in steps:
         taking(tap, stretch(position, count))
@@ -48,7 +48,7 @@ def test_frames_hold_every_state_once_with_its_tokens(steps: list[int], frame_to
 
 def test_what_was_taken_before_is_left_out() -> None:
     frames: list[HiddenFrame] = []
-    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    tap = Tap(send=frames.append, policy=CapturePolicy())
     taking(tap, stretch(0, 20))
     taking(tap, stretch(0, 25))  # the cache was dropped and the request ran through its tokens again
     tap.finish(RequestId("r"), 16)
@@ -57,7 +57,7 @@ def test_what_was_taken_before_is_left_out() -> None:
 
 def test_another_version_begins_another_frame() -> None:
     frames: list[HiddenFrame] = []
-    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    tap = Tap(send=frames.append, policy=CapturePolicy())
     taking(tap, stretch(0, 12))
     taking(tap, stretch(12, 3), version=2)
     tap.finish(RequestId("r"), 6)
@@ -66,7 +66,7 @@ def test_another_version_begins_another_frame() -> None:
 
 def test_a_hole_begins_another_frame() -> None:
     frames: list[HiddenFrame] = []
-    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    tap = Tap(send=frames.append, policy=CapturePolicy())
     taking(tap, stretch(0, 5))
     taking(tap, stretch(9, 2))
     tap.finish(RequestId("r"), 2)
@@ -75,7 +75,7 @@ def test_a_hole_begins_another_frame() -> None:
 
 def test_rows_are_found_among_those_of_other_requests() -> None:
     frames: list[HiddenFrame] = []
-    tap = Tap(send=frames.append, hidden_size=SIZE, policy=CapturePolicy())
+    tap = Tap(send=frames.append, policy=CapturePolicy())
     tap.take(
         STATES, [replace(stretch(0, 2, "a"), first_row=3), replace(stretch(0, 1, "b"), first_row=8)], PolicyVersion(0)
     )
