@@ -8,7 +8,7 @@ the whole round as the scheduler sees it: draft, verify and draft-extend.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tlt_common.bandit import Bandit
 from tlt_common.domain.ids import DrafterVersion
@@ -101,9 +101,11 @@ class Switch:
         self.bandit.policy_changed()
 
     def merge(self, posterior: Posterior) -> None:
-        """Take over what the fleet has learned of the same drafter; of another it is of no use."""
-        if posterior.drafter_version == self.drafter_version:
-            self.bandit.merge(posterior)
+        """Take over what the fleet has learned; with another drafter, of arms that do not use it only."""
+        if posterior.drafter_version != self.drafter_version:
+            unlearned = {arm.name for arm in self.bandit.arms if not arm.learned}
+            posterior = replace(posterior, arms=tuple(arm for arm in posterior.arms if arm.arm in unlearned))
+        self.bandit.merge(posterior)
 
     def _choose(self, batch: int, *, blocked: bool) -> Arm:
         if blocked:

@@ -1,0 +1,23 @@
+"""
+Which arm runs the next round: BEG-MAB, the bucketed epsilon-greedy bandit of TLT (arXiv 2511.16665).
+
+Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` says how, and what an arm is worth is
+judged either as in the paper (`rewards`) or from accept length and round time apart (`parts`), the default. `trace` is
+how rounds are written down, for replaying them.
+"""
+
+from tlt_common.bandit.bandit import Bandit
+from tlt_common.bandit.config import PAPER, BanditConfig, Exploration, Judge
+from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward, weighted_median
+
+__all__ = [
+    "PAPER",
+    "TRIAL_ROUNDS",
+    "Bandit",
+    "BanditConfig",
+    "Exploration",
+    "Judge",
+    "bucket",
+    "reward",
+    "weighted_median",
+]

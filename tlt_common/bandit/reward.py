@@ -1,0 +1,43 @@
+"""What a round was worth, and which rounds are alike."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+TRIAL_ROUNDS = 3
+"""Rounds before an arm is judged by what it did: the fewest whose median survives one warm-up round."""
+
+
+def bucket(batch: int) -> int:
+    """
+    Largest power of two that is not above `batch`: rounds of like batch sizes are compared.
+
+    Raises:
+        ValueError: No request is running.
+    """
+    if batch < 1:
+        raise ValueError(f"a batch of {batch} requests has no bucket")
+    return 1 << (batch.bit_length() - 1)
+
+
+def reward(accepted: Sequence[int], elapsed_s: float) -> float:
+    """
+    Tokens per second of one round: a * bs / elapsed with a = sum(accepted) / bs + 1 (TLT, BEG-MAB).
+
+    Args:
+        accepted: Draft tokens kept per running request, without the bonus token.
+        elapsed_s: Draft plus verify.
+
+    Raises:
+        ValueError: No request was running, or no time passed: such a round teaches nothing.
+    """
+    if not accepted or elapsed_s <= 0.0:
+        raise ValueError(f"a round of {len(accepted)} requests in {elapsed_s} s has no reward")
+    return (sum(accepted) + len(accepted)) / elapsed_s
+
+
+def weighted_median(values: Iterable[tuple[float, int]]) -> float:
+    """Smallest value that at least half of the weight does not exceed. Of at least one (value, weight above 0)."""
+    ordered = sorted(values)
+    reached = tuple(accumulate(weight for _, weight in ordered))
+    return ordered[bisect_left(reached, reached[-1] / 2)][0]

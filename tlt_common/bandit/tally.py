@@ -1,0 +1,44 @@
+"""What is reported of rounds."""
+
+from collections.abc import Sequence
+
+from tlt_common.bandit.reward import reward
+from tlt_common.bandit.window import MedianWindow
+from tlt_common.domain.strategy import ArmWindow
+
+
+class Tally:
+    """Rounds of one arm and bucket since they were last reported. The median is that of the last `capacity`."""
+
+    __slots__ = ("_accepted", "_drafted", "_elapsed_s", "_produced", "_rewards", "_rounds")
+
+    def __init__(self, capacity: int) -> None:
+        self._rewards = MedianWindow(capacity)
+        self._rounds = 0
+        self._accepted = 0
+        self._produced = 0
+        self._drafted = 0
+        self._elapsed_s = 0.0
+
+    def add(self, accepted: Sequence[int], drafted: int, elapsed_s: float) -> None:
+        """Count a round."""
+        kept = sum(accepted)
+        self._rewards.add(reward(accepted, elapsed_s))
+        self._rounds += 1
+        self._accepted += kept
+        self._produced += kept + len(accepted)
+        self._drafted += drafted
+        self._elapsed_s += elapsed_s
+
+    def window(self, arm: str, group: int) -> ArmWindow:
+        """Return the sums."""
+        return ArmWindow(
+            arm=arm,
+            group=group,
+            rounds=self._rounds,
+            accepted_tokens=self._accepted,
+            produced_tokens=self._produced,
+            drafted_tokens=self._drafted,
+            elapsed_s=self._elapsed_s,
+            median_reward=self._rewards.median(),
+        )
