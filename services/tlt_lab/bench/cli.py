@@ -29,5 +29,20 @@ def rollout(
     measure(quick=quick, keep=keep).write(json)
 
 
+@app.command()
+def curves(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Two small steps a run: shows that it works.")] = False,
+    seeds: Annotated[int, typer.Option(min=2, help="Runs on each side; three take half an hour on 2 cores.")] = 3,
+) -> None:
+    """Reward of an RL run with drafts and lending, and without, against the spread between seeds."""
+    from tlt_lab.bench.curves import measure
+    from tlt_lab.bench.result import check_target
+    from tlt_lab.bench.talk import Talk
+
+    check_target(json)
+    measure(quick=quick, seeds=seeds, watcher=Talk()).write(json)
+
+
 if __name__ == "__main__":
     app()

@@ -1,7 +1,7 @@
 """
-Answers a step's prompts twice from the same weights: with everything on, and with drafts and lending off.
+Answers a step's prompts from the same weights: with everything on, with drafts and lending off, or both, in turn.
 
-Only the first answer is learned from. The order alternates, so that a noisy machine disturbs both sides alike.
+The order alternates, so that a noisy machine disturbs both sides alike.
 """
 
 import time
@@ -26,23 +26,29 @@ class Answered:
 
 
 class Comparison:
-    """Both sides of one step after the other."""
+    """The sides of one step after the other."""
 
     def __init__(
-        self, client: BlockingClient, ledger: Ledger, *, cap_tokens: int, watch: Callable[[Side, Sample], None]
+        self,
+        client: BlockingClient,
+        ledger: Ledger,
+        *,
+        sides: Sequence[Side],
+        cap_tokens: int,
+        watch: Callable[[Side, Sample], None],
     ) -> None:
         self._client = client
         self._ledger = ledger
+        self._sides = sides
         self._cap_tokens = cap_tokens
         self._watch = watch
 
     def answer(
         self, step: int, problems: Sequence[Problem], prompt_ids: Sequence[Sequence[int]], samples: int
-    ) -> tuple[Answered, Answered]:
-        """Answer on both sides, in the order they ran."""
-        order: tuple[Side, Side] = ("on", "off") if step % 2 == 0 else ("off", "on")
-        first, second = [self._answer(side, problems, prompt_ids, samples) for side in order]
-        return first, second
+    ) -> tuple[Answered, ...]:
+        """Answer on every side, in the order they ran."""
+        order = self._sides if step % 2 == 0 else tuple(reversed(self._sides))
+        return tuple(self._answer(side, problems, prompt_ids, samples) for side in order)
 
     def _answer(
         self, side: Side, problems: Sequence[Problem], prompt_ids: Sequence[Sequence[int]], samples: int
@@ -67,7 +73,7 @@ class Comparison:
         )
         seconds = time.perf_counter() - began
         spent = self._ledger.since()
-        self._ledger.lend(enabled=True)
+        self._ledger.lend(enabled="on" in self._sides)
         record = Rollout(
             side=side,
             began_unix_s=began_unix_s,

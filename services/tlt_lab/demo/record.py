@@ -61,13 +61,13 @@ class Rollout(Frozen):
 
 
 class Step(Frozen):
-    """One step of the trainer, with its comparison."""
+    """One step of the trainer, on one side or on both."""
 
     index: int
     mix: dict[int, float]
     """Share of problems by how many numbers they have."""
-    rollouts: tuple[Rollout, Rollout]
-    """In the order they ran."""
+    rollouts: tuple[Rollout, ...]
+    """In the order they ran; the demo's steps have one of each side."""
     learn_began_unix_s: float
     learn_s: float
     """Loss, optimizer step and publishing weights; both sides share it."""
@@ -75,9 +75,8 @@ class Step(Frozen):
     """Worker-seconds by state meanwhile."""
 
     def side(self, side: Side) -> Rollout:
-        """Return the rollout of that side."""
-        first, second = self.rollouts
-        return first if first.side == side else second
+        """Return the rollout of that side, which must have run."""
+        return next(rollout for rollout in self.rollouts if rollout.side == side)
 
     def step_s(self, side: Side) -> float:
         """Rollout and learning, in seconds."""

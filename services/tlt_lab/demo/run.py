@@ -53,19 +53,9 @@ async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
     """
     began_unix_s = time.time()
     watcher.say("deepening the shipped policy for serving")
-    served = directory / "served"
-    await _deepen(served)
-    context = settings.cap_tokens + PROMPT_TOKENS
-    config = StackConfig(
-        model=served,
-        workers=settings.workers,
-        cores_per_worker=1,
-        run_dir=directory / "suite",
-        settings={"worker": {"context_length": str(context)}},
-    )
-    async with Stack(config, say=watcher.say) as stack:
+    async with Stack(await suite(settings, directory), say=watcher.say) as stack:
         start_up_s = time.time() - began_unix_s
-        steps = await _train(settings, stack, directory, watcher)
+        steps = await train(settings, stack, directory, watcher)
         watcher.say("comparing greedy responses with and without drafts")
         answers = await greedy.compare(stack.endpoint, prompts=settings.greedy_prompts, seed=settings.seed + 1)
         fleet = await fleet_at(stack.coordinator)
@@ -91,6 +81,25 @@ async def run(settings: DemoSettings, directory: Path, watcher: Watcher) -> Run:
     )
 
 
+async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
+    """
+    Write the checkpoint that is served, and say what the suite is started with.
+
+    Raises:
+        TltError: The shipped checkpoint cannot be read.
+    """
+    served = directory / "served"
+    await _deepen(served)
+    context = settings.cap_tokens + PROMPT_TOKENS
+    return StackConfig(
+        model=served,
+        workers=settings.workers,
+        cores_per_worker=1,
+        run_dir=directory / "suite",
+        settings={"worker": {"context_length": str(context)}},
+    )
+
+
 async def _deepen(out: Path) -> None:
     # In a process of its own: this one then never holds torch, whose threads would disturb what is measured.
     code = (
@@ -102,8 +111,13 @@ async def _deepen(out: Path) -> None:
         raise TltError("the shipped checkpoint could not be read")
 
 
-async def _train(settings: DemoSettings, stack: Stack, directory: Path, watcher: Watcher) -> list[Step]:
-    """Run the trainer's program until it ends; return its steps."""
+async def train(settings: DemoSettings, stack: Stack, directory: Path, watcher: Watcher) -> list[Step]:
+    """
+    Run the trainer's program, which begins with the shipped policy, until it ends; return its steps.
+
+    Raises:
+        TltError: It failed; says where its log is.
+    """
     wanted = json.dumps(asdict(settings))
     command = [sys.executable, "-m", "tlt_lab.demo.trainer", stack.endpoint, stack.coordinator, wanted]
     log_file = directory / "trainer.log"

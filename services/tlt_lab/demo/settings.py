@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
+from tlt_lab.demo.record import Side
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
@@ -23,6 +25,8 @@ class DemoSettings:
     learning_rate: float = 5e-5
     """Batches of 32 responses are noisy: at 1e-4 the reward fell after six steps."""
     seed: int = 0
+    sides: tuple[Side, ...] = ("on", "off")
+    """How each step is answered; the trainer learns from the first of these."""
     workers: int = 2
     greedy_prompts: int = 16
     """Answered greedily with and without drafts, at the end."""

@@ -58,23 +58,24 @@ class Measured(TrainerCallback):
         self._curriculum = curriculum
         self._ledger = Ledger(coordinator)
         self._step = 0
-        self._rollouts: tuple[Rollout, Rollout] | None = None
+        self._rollouts: tuple[Rollout, ...] = ()
         self._learn_began = self._learn_began_unix_s = 0.0
         self._ends = time.monotonic() + 60 * settings.minutes
 
     def answer(
         self, client: BlockingClient, prompts: Sequence[Sequence[int]], samples: int, sampling: SamplingParams
     ) -> list[list[TokenChunk]]:
-        """Answer with everything on and, for comparison only, off; return the former."""
+        """Answer on every side; return what is learned from, the others are for comparison only."""
         self._finish_step()
         cap = sampling.max_new_tokens or 1
-        comparison = Comparison(client, self._ledger, cap_tokens=cap, watch=self._watch())
+        sides = self._settings.sides
+        comparison = Comparison(client, self._ledger, sides=sides, cap_tokens=cap, watch=self._watch())
         problems = self._curriculum.problems(self._step, count=self._settings.prompts, seed=self._settings.seed)
-        both = comparison.answer(self._step, problems, prompts, samples)
-        self._rollouts = (both[0].record, both[1].record)
+        answered = comparison.answer(self._step, problems, prompts, samples)
+        self._rollouts = tuple(answer.record for answer in answered)
         emit(Learning(step=self._step))
         self._learn_began, self._learn_began_unix_s = time.perf_counter(), time.time()
-        return next(side.responses for side in both if side.record.side == "on")
+        return next(answer.responses for answer in answered if answer.record.side == sides[0])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Stop when the time is up."""
@@ -88,7 +89,7 @@ class Measured(TrainerCallback):
 
     def _finish_step(self) -> None:
         """The weights of the step are published by now: learning ends where the next rollout begins."""
-        if self._rollouts is None:
+        if not self._rollouts:
             return
         mix = self._curriculum.mix(self._step)
         step = Step(
@@ -100,7 +101,7 @@ class Measured(TrainerCallback):
             learn_ledger=self._ledger.since(),
         )
         emit(StepDone(step=step))
-        self._rollouts = None
+        self._rollouts = ()
         self._step += 1
 
     def _watch(self) -> Any:
