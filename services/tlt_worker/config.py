@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import Field, field_validator, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.domain.strategy import DEFAULT_ARMS, arm_named
+from tlt_common.domain.strategy import DEFAULT_ARMS, arms_named
 
 MIB = 2**20
 
@@ -83,8 +83,7 @@ class WorkerConfig(ServiceConfig):
     @field_validator("arms")
     @classmethod
     def _known_arms(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            arm_named(name)
+        arms_named(names)
         return names
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Never
 
-from tlt_common.domain.strategy import arm_named
+from tlt_common.domain.strategy import arms_named
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import require_free
 from tlt_common.rpc.app import run_app
@@ -68,7 +68,7 @@ def engine_of(config: WorkerConfig) -> Engine:
             threads=config.threads,
             tensor_parallel=config.tensor_parallel,
             gpu_memory=config.gpu_memory,
-            arms=tuple(arm_named(name) for name in config.arms),
+            arms=arms_named(config.arms),
         )
     )
 

@@ -1,6 +1,7 @@
 """Speculation strategies: what an engine may do in one round."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -99,6 +100,22 @@ def arm_named(name: str) -> Arm:
     if depth and 1 <= int(depth) <= MOST_STEPS and 2 <= int(topk) <= MOST_TOPK:
         return _checked(tree(int(depth), int(topk), int(nodes)))
     raise ValueError(f"{name!r} is no arm; accepted: {ACCEPTED_ARMS}")
+
+
+def arms_named(names: Sequence[str]) -> tuple[Arm, ...]:
+    """
+    Find the arms of these names, in their order.
+
+    Raises:
+        ValueError: None is named, one does not exist, or two names mean the same arm; says what is accepted.
+    """
+    if not names:
+        raise ValueError(f"no arm is named; accepted: {ACCEPTED_ARMS}")
+    arms = tuple(map(arm_named, names))
+    twice = [arm.name for place, arm in enumerate(arms) if arm in arms[:place]]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is named twice; accepted: each arm once")
+    return arms
 
 
 def _checked(arm: Arm) -> Arm:

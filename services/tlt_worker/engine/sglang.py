@@ -42,6 +42,7 @@ from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.rid import sglang_rid
 from tlt_worker.engine.room import require_room
 from tlt_worker.engine.thread import LoopThread
+from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
 """Longest wait for the scheduler's start-up report once SGLang says that it is ready."""
@@ -53,7 +54,7 @@ class SglangEngine:
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self._device: Device = detect()
-        self._config = weights.read_config(options.model)
+        self._config = read_config(options.model)
         self._headers: dict[str, weights.TensorHeader] = {}
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
         self._thread = LoopThread("tlt-engine")

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import WeightsError
 
 DRAFTER_FILE = "model.safetensors"
 
@@ -34,21 +34,6 @@ class TensorHeader:
 
     dtype: str
     shape: tuple[int, ...]
-
-
-def read_config(directory: Path) -> dict[str, Any]:
-    """
-    Read a checkpoint's `config.json`.
-
-    Raises:
-        ConfigError: It is missing or not JSON.
-    """
-    path = directory / "config.json"
-    try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is not readable: {error}; accepted: a Hugging Face model directory") from error
-    return config
 
 
 def read_headers(directory: Path) -> dict[str, TensorHeader]:

@@ -20,6 +20,12 @@ def test_an_arm_nobody_knows_is_refused(name: str) -> None:
         WorkerConfig(model=MODEL, arms=("off", name))
 
 
+@pytest.mark.parametrize(("names", "why"), [((), "no arm is named"), (("chain-3", "off", "chain-03"), "named twice")])
+def test_a_list_without_arms_or_with_one_twice_is_refused(names: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ValidationError, match=f"arms\\n.*{why}.*accepted"):
+        WorkerConfig(model=MODEL, arms=names)
+
+
 def test_a_drafter_comes_from_the_coordinator_or_from_the_configuration_not_both() -> None:
     assert WorkerConfig(model=MODEL, drafter=Path("/d")).drafter
     with pytest.raises(ValidationError, match="publish it to the coordinator"):

@@ -14,11 +14,11 @@ from tlt_worker.engine.weights import (
     compare,
     drafter_config,
     load_drafter,
-    read_config,
     read_headers,
     total_bytes,
     write_blank_drafter,
 )
+from tlt_worker.model_config import read_config
 
 TARGET: dict[str, Any] = {
     "vocab_size": 16, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 4, "num_key_value_heads": 2,

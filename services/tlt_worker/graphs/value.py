@@ -1,0 +1,38 @@
+"""
+How useful a graph is: the seconds of kernel launches a round is spared, by the share of rounds that run on it.
+
+A graph replaces the launches of its kernels by one. Without measurements every allowed arm is taken for as likely, and
+the number of running requests for as long-tailed as rollouts are: a batch of b for a time in proportion to 1 / b.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tlt_common.domain.strategy import Arm
+from tlt_worker.graphs.batches import Allows, reach
+from tlt_worker.graphs.runner import Runner, Stage, runners_of
+
+KERNELS_PER_LAYER = 12
+LAUNCH_S = 5e-6
+"""A kernel launch by PyTorch on one CPU thread."""
+
+
+def launches_s(runner: Runner, layers: int) -> float:
+    """Seconds to launch one pass of a runner kernel by kernel, for a target of so many layers."""
+    passes = {Stage.VERIFY: layers, Stage.DRAFT: runner.steps - 1, Stage.EXTEND: 1}[runner.stage]
+    return passes * KERNELS_PER_LAYER * LAUNCH_S
+
+
+def worth(
+    captures: Mapping[Runner, Sequence[int]], arms: Sequence[Arm], *, most: int, allows: Allows, layers: int
+) -> dict[tuple[Runner, int], float]:
+    """Return the expected seconds spared per round for every graph, by runner and batch size."""
+    found = {(runner, size): 0.0 for runner, sizes in captures.items() for size in sizes}
+    harmonic = sum(1 / batch for batch in range(1, most + 1))
+    for batch in range(1, most + 1):
+        allowed = [arm for arm in arms if allows(arm, batch)]
+        for arm in allowed:
+            share = 1 / batch / harmonic / len(allowed)
+            for runner in runners_of(arm):
+                if (size := reach(captures.get(runner, ()), batch)) is not None:
+                    found[runner, size] += share * launches_s(runner, layers)
+    return found

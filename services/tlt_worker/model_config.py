@@ -1,0 +1,22 @@
+"""What a checkpoint says of itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tlt_common.errors import ConfigError
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """
+    Read a checkpoint's `config.json`.
+
+    Raises:
+        ConfigError: It is missing or not JSON.
+    """
+    path = directory / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not readable: {error}; accepted: a Hugging Face model directory") from error
+    return config

@@ -1,0 +1,140 @@
+"""What an engine refuses, and how far its arms fit."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.tlt_worker.graphs.arms import SMALL, questions
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, DrafterKind, arms_named, chain, tree
+from tlt_common.errors import ConfigError
+from tlt_worker.graphs.acceptance import CUDA_ARMS, default_arms
+from tlt_worker.graphs.engine_plan import EnginePlan, plan_engine
+from tlt_worker.graphs.memory import GIB, Memory, cpu_memory_of, gpu_memory_of, machine_memory
+from tlt_worker.graphs.plan import Question, plan_graphs
+from tlt_worker.graphs.shape import ModelShape
+from tlt_worker.graphs.workspace import Workspace
+
+AMPLE = Memory(graphs=GIB, work=GIB)
+
+
+def planned(*arms: Arm, memory: Memory = AMPLE, context_length: int = 512, tokens: int | None = None) -> EnginePlan:
+    return plan_engine(
+        shape=SMALL,
+        arms=arms,
+        memory=memory,
+        context_length=context_length,
+        max_running=16,
+        max_total_tokens=tokens,
+    )
+
+
+def test_no_arm_at_all_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"arms is empty; accepted: .* off") as refused:
+        planned()
+    assert refused.value.field == "arms"
+
+
+def test_an_engine_that_never_drafts_is_accepted() -> None:
+    assert planned(OFF).most == {OFF: 16}
+
+
+def test_an_arm_named_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'chain-3' twice; accepted: each arm once"):
+        planned(chain(3), OFF, chain(3))
+
+
+def test_a_tree_wider_than_the_vocabulary_is_refused() -> None:
+    letters = ModelShape(layers=1, hidden=8, heads=1, kv_heads=1, head_dim=8, intermediate=8, vocab=4)
+    with pytest.raises(ConfigError, match=r"'tree-2x8-8' takes the 8 likeliest of 4 tokens .* accepted: at most 4"):
+        plan_engine(shape=letters, arms=(tree(2, 8, 8),), memory=AMPLE, context_length=512, max_running=4)
+
+
+def test_an_arm_longer_than_the_context_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'chain-7' verifies 8 tokens .* context has 8; accepted: fewer than 8"):
+        planned(chain(3), chain(7), context_length=8)
+
+
+def test_an_arm_the_cache_cannot_reserve_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'tree-8x8-64' reserves 128 tokens .* holds 100; .*max_total_tokens"):
+        planned(tree(8, 8, 64), tokens=100)
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (Arm(17, 1, 18, DrafterKind.EAGLE), "17 steps; accepted: 0 to 16"),
+        (Arm(2, 17, 8, DrafterKind.EAGLE), "17 branches; accepted: 1 to 16"),
+        (Arm(8, 8, 129, DrafterKind.EAGLE), "129 tokens to verify; accepted: 1 to 128"),
+    ],
+)
+def test_an_arm_beyond_what_engines_support_is_refused(arm: Arm, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        planned(arm)
+
+
+def test_an_arm_whose_work_space_fits_at_no_batch_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'tree-8x8-64' needs 0.00 GiB of work space for one request"):
+        planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=200_000))
+
+
+def test_an_arm_runs_only_at_batches_at_which_it_fits() -> None:
+    most = planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=4_000_000)).most
+    assert most[OFF] == most[chain(3)] == 16
+    assert 1 <= most[tree(8, 8, 64)] < 16
+
+
+@given(questions(), st.integers(0, 2**36))
+@settings(max_examples=60, deadline=None)
+def test_no_batch_at_which_an_arm_fits_needs_more_than_is_free(question: Question, free: int) -> None:
+    plan = plan_graphs(question)
+    workspace = Workspace(costs=question.costs, kv_tokens=100_000, free=free)
+    for arm in plan.arms:
+        most = workspace.most(arm, plan)
+        if arm != OFF:
+            assert all(workspace.round(arm, batch, plan.has_graph) <= free for batch in range(1, most + 1))
+            assert most == question.most or workspace.round(arm, most + 1, plan.has_graph) > free
+
+
+def test_sampled_drafts_and_missing_graphs_need_room() -> None:
+    question = planned(chain(7), chain(7, sampled=False)).plan.question
+    workspace = Workspace(costs=question.costs, kv_tokens=8192, free=0)
+    one = workspace.round(chain(7), 4, lambda _runner, _batch: True)
+    assert one - workspace.round(chain(7, sampled=False), 4, lambda _runner, _batch: True) == 4 * 7 * SMALL.vocab * 4
+    wide = tree(8, 8, 64)
+    assert workspace.round(wide, 4, lambda _runner, _batch: False) >= workspace.round(wide, 4, lambda _r, _b: True)
+
+
+def test_a_device_has_arms_of_its_own_where_none_are_named() -> None:
+    assert default_arms("cpu") == DEFAULT_ARMS
+    assert default_arms("cuda") == CUDA_ARMS == arms_named([arm.name for arm in CUDA_ARMS])
+    assert sorted(arm.draft_tokens for arm in CUDA_ARMS) == [1, 4, 8, 16, 32, 64]
+
+
+def test_what_weights_and_cache_leave_is_shared_out() -> None:
+    memory = gpu_memory_of([80 * GIB, 40 * GIB], share=0.75, graphs=None)
+    assert memory.graphs == 4 * GIB
+    assert memory.graphs + memory.work < 10 * GIB
+    assert gpu_memory_of([80 * GIB], share=0.75, graphs=GIB).graphs == GIB
+    assert cpu_memory_of(20 * GIB, ranks=2) == Memory(graphs=0, work=2 * GIB)
+
+
+def test_a_containers_limit_is_its_memory(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       2048 kB\nMemFree:  1 kB\n")
+    assert machine_memory(tmp_path) == 2048 * 1024
+    limit = tmp_path / "sys/fs/cgroup/memory.max"
+    limit.parent.mkdir(parents=True)
+    for text, size in (("max\n", 2048 * 1024), ("1000\n", 1000)):
+        limit.write_text(text)
+        assert machine_memory(tmp_path) == size
+    assert machine_memory() > GIB // 4
+
+
+def test_a_size_a_model_does_not_give_is_named() -> None:
+    whole = {"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    with pytest.raises(ConfigError, match=r"vocab_size in config.json is None; accepted: a positive integer"):
+        ModelShape.from_config(whole, dtype="float32")
+    shape = ModelShape.from_config({**whole, "vocab_size": 9}, dtype="float32")
+    assert (shape.head_dim, shape.kv_heads, shape.element_bytes) == (4, 2, 4)
