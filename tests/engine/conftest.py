@@ -17,7 +17,7 @@ SCENE_S = 560.0
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """Play a scene of `scenes.py` in a process of its own and return what it returns."""
+    """Play a scene of `scenes.py`, or of MODULE as `MODULE.SCENE`, in its own process; return what it returns."""
 
     def run(scene: str) -> dict[str, Any]:
         work = tmp_path_factory.mktemp(scene)
