@@ -1,53 +1,71 @@
 """
 The arms an engine can run, and switching between them.
 
-An engine is launched at its widest arm; a state per arm (attention backends, and on a GPU the captured graphs) is
-built once, and switching swaps the state. Memory for new tokens is reserved before the arm of a round is chosen, so
-the reservation always stays at the widest arm's.
+A state per arm (attention backends, and on a GPU the captured graphs) is built once; switching swaps the state. Memory
+for new tokens is reserved before the arm of a round is known, so the engine is launched as a chain that writes as many
+slots as the widest arm, and what an arm changes in SGLang's configuration holds for its round only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from tlt_common.domain.strategy import OFF, Arm
+from tlt_common.domain.strategy import OFF, Arm, DrafterKind
 from tlt_common.errors import ConfigError
 
 
-def widest(arms: Sequence[Arm]) -> Arm:
+def launch_width(arms: Sequence[Arm]) -> int:
     """
-    Return the arm an engine is launched with.
+    Return how many slots of a request a round may write: draft tokens of the target, or branches times steps.
 
     Raises:
-        ConfigError: No arm drafts, or one is a tree.
+        ConfigError: No arm drafts, or one needs what is not there.
     """
     drafting = [arm for arm in arms if arm.steps > 0]
     if not drafting:
-        raise ConfigError("engine.arms has no arm that drafts; accepted: at least one chain", field="engine.arms")
-    trees = [arm.name for arm in drafting if arm.topk != 1 or arm.draft_tokens != arm.steps + 1]
-    if trees:
-        # Trees need a draft top-k per arm and verification without sampled drafts (`sampling.accept_tree`).
-        raise ConfigError(f"engine.arms has {trees}; accepted: chains", field="engine.arms")
-    return max(drafting, key=lambda arm: arm.draft_tokens)
+        raise ConfigError("engine.arms has no arm that drafts; accepted: at least one that does", field="engine.arms")
+    retrieving = [arm.name for arm in drafting if arm.kind is DrafterKind.NGRAM]
+    if retrieving:
+        raise ConfigError(f"engine.arms has {retrieving}; accepted: chains and trees", field="engine.arms")
+    return max(max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting)
 
 
-@dataclass(slots=True)
+def samples_drafts(arms: Sequence[Arm]) -> bool:
+    """Whether some arm draws its drafts from the drafter's distribution."""
+    return any(arm.sampled for arm in arms)
+
+
+class ArmRunner(Protocol):
+    """The worker whose arms are switched."""
+
+    def build_state(self, arm: Arm) -> Any:
+        """Make what `arm` needs, under its settings."""
+        ...
+
+    def use(self, arm: Arm, state: Any) -> None:
+        """Go on with a state that was built."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
 class ArmStates:
-    """One engine state per arm. `worker` is SGLang's EAGLE worker, `override` its configuration's."""
+    """One engine state per arm. `override` changes SGLang's configuration for as long as the context lasts."""
 
-    worker: Any
-    override: Any
+    worker: ArmRunner
+    override: Callable[..., AbstractContextManager[Any]]
     arms: tuple[Arm, ...]
-    current: Arm = OFF
+    rejects: bool
+    """Whether verification is by rejection where drafts are sampled."""
+    current: Arm | None = None
+    """None until the first round: the shape the engine was launched with is no arm."""
     _states: dict[Arm, Any] = field(default_factory=dict)
 
     def build(self) -> None:
-        """Build the states; leaves the widest arm current, as the engine was launched."""
-        for arm in (OFF, *self.arms):
-            if arm not in self._states:
-                self._states[arm] = self.worker.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
-        self.current = widest(self.arms)
-        self._keep_reservation()
+        """Build the states."""
+        for arm in dict.fromkeys((OFF, *self.arms)):
+            with self._settings(arm):
+                self._states[arm] = self.worker.build_state(arm)
 
     def named(self, name: str) -> Arm:
         """
@@ -61,16 +79,21 @@ class ArmStates:
                 return arm
         raise ConfigError(f"no arm is called {name!r}; accepted: {[arm.name for arm in self._states]}")
 
-    def switch(self, arm: Arm) -> None:
-        """Make `arm` current."""
-        if arm == self.current:
-            return
-        self.worker.apply_runtime_state(self._states[arm])
-        self._keep_reservation()
-        self.current = arm
+    @contextmanager
+    def running(self, arm: Arm) -> Iterator[None]:
+        """Make `arm` current, with its settings while the context lasts."""
+        if arm != self.current:
+            self.worker.use(arm, self._states[arm])
+            self.current = arm
+        with self._settings(arm):
+            yield
 
-    def _keep_reservation(self) -> None:
-        most = widest(self.arms)
-        self.override(
-            "tlt.reservation", speculative_num_steps=most.steps, speculative_num_draft_tokens=most.draft_tokens
+    def _settings(self, arm: Arm) -> AbstractContextManager[Any]:
+        # Off verifies its one node by the same kernel as sampled chains.
+        by_rejection = self.rejects and (arm.sampled or arm == OFF)
+        return self.override(
+            speculative_num_steps=arm.steps,
+            speculative_eagle_topk=arm.topk,
+            speculative_num_draft_tokens=arm.draft_tokens,
+            speculative_use_rejection_sampling=by_rejection,
         )

@@ -12,7 +12,7 @@ import torch
 from tlt_common.domain.strategy import DEFAULT_ARMS, Arm
 from tlt_common.errors import ConfigError
 from tlt_worker.cores import share
-from tlt_worker.engine.arms import widest
+from tlt_worker.engine.arms import launch_width, samples_drafts
 from tlt_worker.engine.device import Device
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -62,12 +62,12 @@ class EngineOptions:
                 raise ConfigError(
                     f"engine.{name} is {getattr(self, name)}; accepted: at least 1", field=f"engine.{name}"
                 )
-        widest(self.arms)
+        launch_width(self.arms)
 
 
 def server_arguments(options: EngineOptions, device: Device, context_length: int, drafter: Path) -> dict[str, Any]:
-    """Return SGLang's arguments. It is always launched with a drafter, at the widest arm."""
-    arm = widest(options.arms)
+    """Return SGLang's arguments. It is always launched with a drafter, as a chain as wide as the widest arm."""
+    width = launch_width(options.arms)
     arguments: dict[str, Any] = {
         "model_path": str(options.model),
         # Token ids in and out: the detokenizer stays idle, and tokens and control answers share one socket.
@@ -85,12 +85,12 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         "tp_size": options.tensor_parallel,
         "speculative_algorithm": "EAGLE",
         "speculative_draft_model_path": str(drafter),
-        "speculative_num_steps": arm.steps,
-        "speculative_eagle_topk": arm.topk,
-        "speculative_num_draft_tokens": arm.draft_tokens,
+        "speculative_num_steps": width - 1,
+        "speculative_eagle_topk": 1,
+        "speculative_num_draft_tokens": width,
         # Drafts are sampled and verified by rejection: longer accepted runs than with the drafter's best token
         # (7.1 instead of 5.4 for a chain of 7 at temperature 1, tiny reasoner), and as lossless.
-        "speculative_use_rejection_sampling": options.lossless,
+        "speculative_use_rejection_sampling": options.lossless and samples_drafts(options.arms),
     }
     if device.kind == "cpu":
         if options.max_total_tokens is None:

@@ -42,13 +42,15 @@ class Hook:
 
 def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Every change we make. Imports SGLang's workers, which takes seconds."""
-    from tlt_worker.engine import sampling
+    from tlt_worker.engine import proposal, sampling
     from tlt_worker.engine.draft import TltDraftWorker
     from tlt_worker.engine.worker import TltWorker
 
     found = [
         _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),
         _replace("speculative.eagle_worker_v2.EAGLEWorkerV2", TltWorker),
+        _around("speculative.spec_utils.sample_draft_proposal", proposal.sample_for_every_arm),
+        _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
         _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),

@@ -6,20 +6,22 @@ Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not 
 
 import os
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from sglang.srt.distributed.parallel_state import get_tp_group
 from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
-from sglang.srt.runtime_context import get_context, get_serving, get_spec
+from sglang.srt.runtime_context import get_serving, get_spec
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 from sglang.srt.speculative.spec_utils import draft_tp_context
 
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.strategy import Arm
 from tlt_common.domain.tuner import Posterior
-from tlt_worker.engine.arms import ArmStates
+from tlt_worker.engine.arms import ArmStates, samples_drafts
 from tlt_worker.engine.gap import Gaps
 from tlt_worker.engine.link import (
     LINK_VARIABLE,
@@ -30,6 +32,7 @@ from tlt_worker.engine.link import (
     PolicyLoaded,
     SchedulerEnd,
 )
+from tlt_worker.engine.proposal import Layout
 from tlt_worker.engine.ranks import Link, NoLink, Ranks
 from tlt_worker.engine.rid import request_id
 from tlt_worker.engine.switching import Switch
@@ -38,6 +41,8 @@ from tlt_worker.engine.tap import Tap, stretches_of
 
 class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     """An EAGLE worker whose arm is chosen each round, and whose hidden states are captured."""
+
+    topk: int
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
@@ -49,9 +54,11 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.switch = Switch(
             bandit=Bandit(settings.arms, config, settings.seed), report=self.link.send, clock=time.perf_counter
         )
-        self.arms = ArmStates(worker=self, override=get_context().override, arms=settings.arms)
+        rejects = settings.lossless and samples_drafts(settings.arms)
+        self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.tap = Tap(send=self.link.send)
         self._draft_worker.gaps = Gaps(limit=settings.catch_up_tokens)
+        self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
 
     def init_cuda_graphs(self) -> None:
@@ -63,14 +70,33 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         ):
             self.arms.build()
 
+    def build_state(self, arm: Arm) -> Any:
+        launched = self.topk
+        self.topk = self._draft_worker.topk = arm.topk
+        state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        self.topk = self._draft_worker.topk = launched
+        return state
+
+    def use(self, arm: Arm, state: Any) -> None:
+        """
+        Go on with another arm.
+
+        `apply_runtime_state` does nothing between arms of equal steps, and appends to a log that is never emptied.
+        """
+        self.topk = arm.topk
+        self.speculative_num_steps, self.speculative_num_draft_tokens = arm.steps, arm.draft_tokens
+        target = self.target_worker.model_runner
+        target.attn_backend, target.decode_cuda_graph_runner = state.target_attn_backend, state.target_graph_runner
+        self._draft_worker.use(arm, state)
+
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
         for message in self.ranks.agree(self.link.heard):
             self._obey(message)
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
             return super().forward_batch_generation(batch, *args, **kw)
         blocked = any(_is_blocked(req) for req in batch.reqs)
-        self.arms.switch(self.ranks.agree(lambda: self.switch.launch(len(batch.reqs), blocked=blocked)))
-        return super().forward_batch_generation(batch, *args, **kw)
+        with self.arms.running(self.ranks.agree(lambda: self.switch.launch(len(batch.reqs), blocked=blocked))):
+            return super().forward_batch_generation(batch, *args, **kw)
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
         del batch_size
@@ -85,11 +111,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return verify
 
     def _stub_skipped_draft_extend(self, batch: Any, batch_output: Any) -> None:
-        self._draft_worker.remember(batch, batch_output)
-        made, like = batch_output.next_draft_input, batch_output.logits_output.hidden_states
-        blank = self._draft_worker.blank_input(len(batch.reqs), made.bonus_tokens, like)
-        made.topk_p, made.topk_index = blank.topk_p, blank.topk_index
-        made.hidden_states, made.draft_probs = blank.hidden_states, blank.draft_probs
+        self._draft_worker.skip(batch, batch_output)
 
     def capture(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
         """Take the states of a processed round, and end the trails of requests that finished in it."""
@@ -120,3 +142,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 def _is_blocked(req: Any) -> bool:
     custom = req.sampling_params.custom_params or {}
     return bool(custom.get("tlt_speculation_off", False))
+
+
+def _override_spec(**fields: Any) -> AbstractContextManager[Any]:
+    override: AbstractContextManager[Any] = get_spec().override(**fields)
+    return override

@@ -7,9 +7,8 @@ import pytest
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, Speculation
-from tlt_common.domain.strategy import OFF, Arm, DrafterKind, chain
+from tlt_common.domain.strategy import OFF, chain, tree
 from tlt_common.errors import ConfigError
-from tlt_worker.engine.arms import ArmStates, widest
 from tlt_worker.engine.blocker import speculation_blocker
 from tlt_worker.engine.device import CPU, CUDA
 from tlt_worker.engine.launch import EngineOptions, server_arguments
@@ -30,47 +29,6 @@ def test_settings_that_hold_for_every_token_do_not(changed: dict[str, Any]) -> N
     assert speculation_blocker(SamplingParams(**changed)) is None
 
 
-def test_the_widest_arm_is_what_an_engine_is_launched_with() -> None:
-    assert widest((OFF, chain(3), chain(7), chain(5))) == chain(7)
-
-
-@pytest.mark.parametrize("arms", [(), (OFF,), (chain(3), Arm(3, 4, 8, DrafterKind.EAGLE))])
-def test_arms_that_cannot_run_are_refused(arms: tuple[Arm, ...]) -> None:
-    with pytest.raises(ConfigError, match="accepted"):
-        widest(arms)
-
-
-class FakeEagle:
-    """SGLang's worker as far as arms see it."""
-
-    def __init__(self) -> None:
-        self.applied: list[tuple[int, int]] = []
-        self.reserved: list[dict[str, int]] = []
-
-    def build_adaptive_runtime_state(self, steps: int, draft_tokens: int) -> tuple[int, int]:
-        return steps, draft_tokens
-
-    def apply_runtime_state(self, state: tuple[int, int]) -> None:
-        self.applied.append(state)
-
-    def override(self, source: str, **reserved: int) -> None:
-        self.reserved.append(reserved)
-
-
-def test_switching_keeps_the_reservation_of_the_widest_arm() -> None:
-    eagle = FakeEagle()
-    states = ArmStates(worker=eagle, override=eagle.override, arms=(OFF, chain(3), chain(7)))
-    states.build()
-    for arm in (chain(7), OFF, OFF, chain(3)):
-        states.switch(arm)
-    assert eagle.applied == [(0, 1), (3, 4)]
-    widest_reserved = {"speculative_num_steps": 7, "speculative_num_draft_tokens": 8}
-    assert eagle.reserved == [widest_reserved] * 3
-    assert states.named("chain-3") == chain(3)
-    with pytest.raises(ConfigError, match="chain-9"):
-        states.named("chain-9")
-
-
 def test_the_standin_is_for_machines_without_cuda() -> None:
     assert CUDA.variables() == {}
     assert "standin" in CPU.variables()["PYTHONPATH"]
@@ -86,6 +44,15 @@ def test_arguments_fit_the_device() -> None:
     assert cuda["max_total_tokens"] is None
     assert "attention_backend" not in cuda
     assert (cuda["speculative_num_steps"], cuda["speculative_num_draft_tokens"]) == (7, 8)
+    assert cuda["speculative_use_rejection_sampling"]
+
+
+def test_an_engine_is_launched_as_a_chain_as_wide_as_its_widest_arm() -> None:
+    options = EngineOptions(model=Path("/m"), arms=(OFF, chain(3, sampled=False), tree(3, 4, 8)))
+    arguments = server_arguments(options, CPU, 100, Path("/d"))
+    assert (arguments["speculative_num_steps"], arguments["speculative_eagle_topk"]) == (11, 1)
+    assert arguments["speculative_num_draft_tokens"] == 12
+    assert not arguments["speculative_use_rejection_sampling"], "no arm of these samples its drafts"
 
 
 @pytest.mark.parametrize(("field", "value"), [("dtype", "int8"), ("max_running", 0), ("threads", 0)])
