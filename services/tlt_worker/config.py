@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
+from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.domain.strategy import DEFAULT_ARMS, arms_named
 
@@ -50,6 +51,17 @@ class WorkerConfig(ServiceConfig):
     """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
     `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
     retrieved)."""
+    epsilon: float = Field(0.1, ge=0, le=1)
+    """Share of choices that try another arm than the best."""
+    speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
+    """From this many running requests on the engine decodes plainly."""
+    group_below_requests: dict[int, int] = Field(default_factory=dict)
+    """Tokens that arms verify per request -> running requests below which these arms are allowed, as in {64: 3}. What
+    is not named is allowed while a round verifies at most 256 tokens."""
+    trace: Path | None = None
+    """File that every decoding round is written to, for `tlt tuner replay`; null: none."""
+    trace_bytes: int = Field(64 * MIB, ge=MIB)
+    """Most bytes of the trace: the file and the one before it, which is kept as FILE.1."""
     dtype: str = Field("bfloat16", pattern="^(bfloat16|float16|float32)$")
     """Element type of weights and KV cache."""
     max_running: int = Field(16, ge=1)

@@ -69,6 +69,11 @@ def engine_of(config: WorkerConfig) -> Engine:
             tensor_parallel=config.tensor_parallel,
             gpu_memory=config.gpu_memory,
             arms=arms_named(config.arms),
+            epsilon=config.epsilon,
+            speculate_below_requests=config.speculate_below_requests,
+            group_below_requests=config.group_below_requests,
+            trace=config.trace,
+            trace_bytes=config.trace_bytes,
         )
     )
 

@@ -7,11 +7,12 @@ how rounds are written down, for replaying them.
 """
 
 from tlt_common.bandit.bandit import Bandit
-from tlt_common.bandit.config import PAPER, BanditConfig, Exploration, Judge
+from tlt_common.bandit.config import PAPER, SPECULATE_BELOW_REQUESTS, BanditConfig, Exploration, Judge
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward, weighted_median
 
 __all__ = [
     "PAPER",
+    "SPECULATE_BELOW_REQUESTS",
     "TRIAL_ROUNDS",
     "Bandit",
     "BanditConfig",

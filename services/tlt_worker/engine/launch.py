@@ -1,14 +1,15 @@
 """How an engine is launched: options, and the arguments SGLang gets for them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
 from tlt_common.domain.strategy import DEFAULT_ARMS, Arm
 from tlt_common.errors import ConfigError
 from tlt_worker.cores import share
@@ -42,7 +43,13 @@ class EngineOptions:
     """Threads of torch in the engine. On a CPU more than one pays for large models only."""
     arms: tuple[Arm, ...] = DEFAULT_ARMS
     epsilon: float = 0.1
-    speculate_below_requests: int = 32
+    speculate_below_requests: int = SPECULATE_BELOW_REQUESTS
+    group_below_requests: Mapping[int, int] = field(default_factory=dict)
+    """See `tlt_common.bandit.BanditConfig`."""
+    trace: Path | None = None
+    """File that rounds are written to, for `tlt tuner replay`."""
+    trace_bytes: int = 2**26
+    """What both files of a trace may take."""
     seed: int = 0
     log_level: str = "error"
     lossless: bool = True

@@ -7,6 +7,7 @@ drafter is loaded. Nothing ever waits: a full socket drops the message and count
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgpack
 import zmq
 
 from tlt_common import codec
+from tlt_common.bandit import SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, Arm, ArmWindow, DrafterKind
@@ -35,12 +37,25 @@ class LinkSettings:
     directory: str
     arms: tuple[Arm, ...] = DEFAULT_ARMS
     epsilon: float = 0.1
-    speculate_below_requests: int = 32
+    speculate_below_requests: int = SPECULATE_BELOW_REQUESTS
+    group_below_requests: Mapping[int, int] = field(default_factory=dict)
+    trace: str = ""
+    """File that rounds are written to; empty: none."""
+    trace_bytes: int = 2**26
     seed: int = 0
     catch_up_tokens: int = 4096
     """Hidden states kept per request while speculation is off, to rebuild the drafter's cache from."""
     lossless: bool = True
     """False leaves SGLang's own verification in place: only for showing that the tests would notice."""
+
+    @property
+    def bandit(self) -> BanditConfig:
+        """How arms are chosen."""
+        return BanditConfig(
+            epsilon=self.epsilon,
+            speculate_below_requests=self.speculate_below_requests,
+            group_below_requests=self.group_below_requests,
+        )
 
     @property
     def up(self) -> str:
@@ -61,7 +76,8 @@ class LinkSettings:
         """Read what `to_json` wrote."""
         fields = json.loads(text)
         arms = tuple(Arm(**{**arm, "kind": DrafterKind(arm["kind"])}) for arm in fields.pop("arms"))
-        return cls(arms=arms, **fields)
+        groups = {int(tokens): below for tokens, below in fields.pop("group_below_requests").items()}
+        return cls(arms=arms, group_below_requests=groups, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.rid import sglang_rid
 from tlt_worker.engine.room import require_room
 from tlt_worker.engine.thread import LoopThread
+from tlt_worker.engine.trace import require_writable
 from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
@@ -75,6 +76,8 @@ class SglangEngine:
             self._headers = weights.read_headers(self.options.model)
         except WeightsError as error:
             raise ConfigError(error.message, field="engine.model") from error
+        if self.options.trace is not None:
+            require_writable(self.options.trace)
         if self._device.kind == "cuda":
             require_room(
                 weights.loaded_bytes(self._headers, self.options.dtype),
@@ -193,6 +196,9 @@ class SglangEngine:
             arms=options.arms,
             epsilon=options.epsilon,
             speculate_below_requests=options.speculate_below_requests,
+            group_below_requests=options.group_below_requests,
+            trace=str(options.trace.absolute()) if options.trace else "",
+            trace_bytes=options.trace_bytes,
             seed=options.seed,
             lossless=options.lossless,
         )

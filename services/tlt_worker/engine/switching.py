@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tlt_common.bandit import Bandit
+from tlt_common.bandit.trace import Round
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import OFF, Arm
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.engine.trace import TraceFile
 
 REPORT_S = 0.5
 """Rounds are reported together: one message per round would cost more than the rounds tell."""
@@ -34,7 +36,10 @@ class Switch:
     clock: Callable[[], float]
     fits: Callable[[Arm, int], bool] = fits_always
     """Whether an arm's workspace fits with so many requests running."""
+    trace: TraceFile | None = None
+    """Where rounds are written down; None: nowhere."""
     drafter_version: DrafterVersion = DrafterVersion(0)
+    policy_changes: int = 0
     forced: Sequence[Arm] = ()
     """Run in turn, one round each, instead of what the bandit would choose; off in place of one that cannot run."""
     _turn: int = 0
@@ -77,13 +82,19 @@ class Switch:
         elapsed_s = now_s - max(launched_s, self._completed_s)
         self._completed_s = now_s
         if accepted and elapsed_s > 0:
+            if drafted is None:
+                drafted = arm.drafted_tokens * len(accepted)
             self.bandit.record(arm, len(accepted), accepted, elapsed_s, drafted=drafted)
+            if self.trace is not None:
+                self.trace.write(self._round(now_s, arm, accepted, elapsed_s, drafted))
         if now_s - self._reported_s >= REPORT_S:
             self.flush()
 
     def flush(self) -> None:
         """Report what was recorded since the last report."""
         self._reported_s = self.clock()
+        if self.trace is not None:
+            self.trace.flush()
         windows = self.bandit.windows()
         if windows:
             switches, self._switches = self._switches, 0
@@ -98,6 +109,7 @@ class Switch:
     def policy_loaded(self) -> None:
         """Begin with other weights."""
         self.flush()
+        self.policy_changes += 1
         self.bandit.policy_changed()
 
     def merge(self, posterior: Posterior) -> None:
@@ -106,6 +118,17 @@ class Switch:
             unlearned = {arm.name for arm in self.bandit.arms if not arm.learned}
             posterior = replace(posterior, arms=tuple(arm for arm in posterior.arms if arm.arm in unlearned))
         self.bandit.merge(posterior)
+
+    def _round(self, now_s: float, arm: Arm, accepted: Sequence[int], elapsed_s: float, drafted: int) -> Round:
+        return Round(
+            at_s=now_s,
+            arm=arm,
+            accepted=tuple(accepted),
+            elapsed_s=elapsed_s,
+            drafted=drafted,
+            drafter=self.drafter_version,
+            policy=self.policy_changes,
+        )
 
     def _choose(self, batch: int, *, blocked: bool) -> Arm:
         if blocked:

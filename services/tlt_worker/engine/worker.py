@@ -7,6 +7,7 @@ Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not 
 import os
 import time
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from sglang.srt.runtime_context import get_serving, get_spec
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 from sglang.srt.speculative.spec_utils import draft_tp_context
 
-from tlt_common.bandit import Bandit, BanditConfig
+from tlt_common.bandit import Bandit
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.strategy import Arm
@@ -37,6 +38,7 @@ from tlt_worker.engine.ranks import Link, NoLink, Ranks
 from tlt_worker.engine.rid import request_id
 from tlt_worker.engine.switching import Switch
 from tlt_worker.engine.tap import Tap, stretches_of
+from tlt_worker.engine.trace import TraceFile
 
 
 class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
@@ -50,9 +52,12 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         group = get_tp_group()
         self.ranks = Ranks(rank=group.rank_in_group, size=group.world_size, group=group.cpu_group)
         self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
-        config = BanditConfig(epsilon=settings.epsilon, speculate_below_requests=settings.speculate_below_requests)
+        writes = settings.trace and self.ranks.leads
         self.switch = Switch(
-            bandit=Bandit(settings.arms, config, settings.seed), report=self.link.send, clock=time.perf_counter
+            bandit=Bandit(settings.arms, settings.bandit, settings.seed),
+            report=self.link.send,
+            clock=time.perf_counter,
+            trace=TraceFile(Path(settings.trace), most_bytes=settings.trace_bytes) if writes else None,
         )
         rejects = settings.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
