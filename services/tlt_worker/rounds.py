@@ -36,10 +36,12 @@ class RoundLog:
         """Collect until the engine ends."""
         async for report in self._engine.reports():
             self._latest = report.arms or self._latest
+            metrics.ARM_SWITCHES.inc(report.switches)
             for window in report.arms:
                 metrics.ROUNDS.labels(arm=window.arm).inc(window.rounds)
                 metrics.ROUND_TOKENS.labels(arm=window.arm).inc(window.produced_tokens)
                 metrics.ROUND_SECONDS.labels(arm=window.arm).inc(window.elapsed_s)
+                metrics.DRAFTED_TOKENS.labels(arm=window.arm).inc(window.drafted_tokens)
                 metrics.ACCEPTED_TOKENS.labels(arm=window.arm).inc(window.accepted_tokens)
             for listener in self._listeners:
                 listener(report)

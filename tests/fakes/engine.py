@@ -138,9 +138,9 @@ class FakeEngine:
         assert self._death is not None, "start() comes first"
         self._death.set_result(why)
 
-    def report(self, *arms: ArmWindow) -> None:
+    def report(self, *arms: ArmWindow, switches: int = 0) -> None:
         """Let the bandit have seen these windows."""
-        self._reports.put_nowait(RoundReport(drafter_version=self.drafter_version, arms=arms))
+        self._reports.put_nowait(RoundReport(drafter_version=self.drafter_version, arms=arms, switches=switches))
 
     @property
     def running(self) -> frozenset[RequestId]:

@@ -9,7 +9,8 @@ from tlt_lab.grafana.panels import BAD, FAIR, GOOD, Query, series, value
 from tlt_lab.grafana.queries import of, or_zero, rate
 
 TOKENS, KEPT = "tlt_worker_round_tokens_total", "tlt_worker_accepted_draft_tokens_total"
-ROUND_S = "tlt_worker_round_seconds_total"
+ROUND_S, ROUNDS = "tlt_worker_round_seconds_total", "tlt_worker_rounds_total"
+DRAFTED, SWITCHES = "tlt_worker_drafted_tokens_total", "tlt_worker_arm_switches_total"
 OFF, DRAFTING, ONE = 'arm="off"', 'arm!="off"', 'group="1"'
 
 
@@ -92,13 +93,23 @@ def _arms() -> Sequence[AnyPanel]:
             Query(f"{rate(ROUND_S, by='arm')} / scalar({rate(ROUND_S)})", "{{arm}}"),
             stacked=True,
             most=1.0,
+            width=8,
         ),
         series(
             "Rounds per second by worker",
             "Verification rounds. A worker that falls behind the others: is its device shared, does its trainer let "
             "go?",
             "none",
-            Query(rate("tlt_worker_rounds_total", by="pod"), "{{pod}}"),
+            Query(rate(ROUNDS, by="pod"), "{{pod}}"),
+            width=8,
+        ),
+        series(
+            "Switches",
+            "Rounds that ran another arm than the round before, as a share of all. Each costs little; more than a few "
+            "percent that stay: arms are equally good, or rewards are noisy because the device is shared.",
+            "percentunit",
+            Query(f"{rate(SWITCHES, by='pod')} / {rate(ROUNDS, by='pod')}", "{{pod}}"),
+            width=8,
         ),
     )
 
@@ -120,6 +131,30 @@ def _gain() -> Sequence[AnyPanel]:
             "where off is right.",
             "x",
             Query(speed_up(), "batch {{group}}"),
+            width=8,
+        ),
+        series(
+            "Draft tokens kept",
+            "Share of the draft tokens verified, by arm. Short chains keep more of what they draft; low everywhere: "
+            "the drafter does not fit the policy (TLT / Drafter).",
+            "percentunit",
+            Query(f"{rate(KEPT, DRAFTING, by='arm')} / {rate(DRAFTED, DRAFTING, by='arm')}", "{{arm}}"),
+            most=1.0,
+            width=8,
+        ),
+        series(
+            "Draft tokens verified",
+            "Per second, by arm: what speculation adds to the target's work.",
+            "none",
+            Query(rate(DRAFTED, DRAFTING, by="arm"), "{{arm}}"),
+            stacked=True,
+            width=8,
+        ),
+        series(
+            "Running requests",
+            "In engines, by pod: arms that draft are for few of them.",
+            "none",
+            Query(f"sum by (pod) ({of('tlt_worker_running_requests')})", "{{pod}}"),
             width=8,
         ),
         series(

@@ -1,8 +1,10 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from tests.fakes.engine import FakeEngine
 from tlt_common.domain.strategy import ArmWindow
@@ -46,6 +48,29 @@ def test_merging_keeps_all_rounds_and_leaves_one_window_per_arm_and_group(parts:
 def test_the_median_of_the_larger_part_is_kept() -> None:
     (whole,) = merged([window("off", 1, 2, 0, 10.0), window("off", 1, 5, 0, 20.0)])
     assert (whole.rounds, whole.median_reward) == (7, 20.0)
+
+
+@pytest.mark.looptime
+async def test_rounds_drafts_and_switches_are_counted() -> None:
+    def counted(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(f"tlt_worker_{name}_total", labels) or 0.0
+
+    engine = FakeEngine()
+    await engine.start()
+    names = ("rounds", "drafted_tokens", "accepted_draft_tokens")
+    before = {name: counted(name, arm="chain-3") for name in names}
+    switches = counted("arm_switches")
+    async with asyncio.TaskGroup() as parts:
+        collecting = parts.create_task(RoundLog(engine).run())
+        engine.report(replace(window("chain-3", 1, 8, 20, 1.0), drafted_tokens=24), switches=3)
+        await asyncio.sleep(1)
+        collecting.cancel()
+    assert {name: counted(name, arm="chain-3") - before[name] for name in names} == {
+        "rounds": 8,
+        "drafted_tokens": 24,
+        "accepted_draft_tokens": 20,
+    }
+    assert counted("arm_switches") - switches == 3
 
 
 @pytest.mark.looptime
