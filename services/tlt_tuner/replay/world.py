@@ -1,0 +1,111 @@
+"""
+What rounds of another arm would have brought.
+
+A recorded round at some moment says what its arm brought then; of the other arms the recorded rounds of like batch size
+(one power-of-two bucket) nearest to that moment are asked: one of the NEAREST is drawn. Learned arms are asked with the
+drafter of that moment only. A round that switched arms is told apart from one that went on, since the first one after
+plain decoding pays for what the drafter missed. An arm without recorded rounds at a bucket cannot run there.
+
+How far a rollout has come is counted in tokens per request: a policy that accepts more gets further per round, and
+meets smaller batches earlier. All policies have the same tokens to produce; they differ by the time they take.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import NamedTuple
+
+from tlt_common.bandit import bucket
+from tlt_common.bandit.trace import Round
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.strategy import OFF, Arm
+
+NEAREST = 16
+"""Recorded rounds to draw from: enough that chance is not replayed, few enough that change is."""
+
+
+class Place(NamedTuple):
+    """Where rounds are alike."""
+
+    group: int
+    """Bucket of batch sizes."""
+    drafter: DrafterVersion
+
+
+class _Cell(NamedTuple):
+    arm: Arm
+    group: int
+    drafter: DrafterVersion
+    """0 for arms that do not use it."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A trace to be lived through again."""
+
+    rounds: Sequence[Round]
+
+    @cached_property
+    def arms(self) -> tuple[Arm, ...]:
+        """Arms that were recorded, off first."""
+        return (OFF, *sorted({played.arm for played in self.rounds} - {OFF}))
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Where the rounds were, in order."""
+        return tuple(Place(bucket(played.batch), played.drafter) for played in self.rounds)
+
+    def allowed(self, moment: int) -> tuple[Arm, ...]:
+        """Arms that can run at a moment (an index of the trace), off first."""
+        return self._allowed[self.places[moment]]
+
+    def draw(self, arm: Arm, moment: int, *, switched: bool, random: Random) -> Round:
+        """Play a round of an allowed arm at a moment."""
+        cell = _cell(arm, self.places[moment])
+        found = self._switched[cell] if switched else self._steady[cell]
+        found = found or self._any[cell]
+        middle = bisect_left(found, moment)
+        first = max(0, min(middle - NEAREST // 2, len(found) - NEAREST))
+        return self.rounds[random.choice(found[first : first + NEAREST])]
+
+    def length_per_second(self, arm: Arm, place: Place) -> float:
+        """Return the tokens per request and second that an allowed arm brought in all its rounds at a place."""
+        played = [self.rounds[moment] for moment in self._any[_cell(arm, place)]]
+        return sum(length_of(each) for each in played) / sum(each.elapsed_s for each in played)
+
+    @cached_property
+    def _any(self) -> dict[_Cell, list[int]]:
+        cells: dict[_Cell, list[int]] = defaultdict(list)
+        for moment, place in enumerate(self.places):
+            cells[_cell(self.rounds[moment].arm, place)].append(moment)
+        return cells
+
+    @cached_property
+    def _switched(self) -> dict[_Cell, list[int]]:
+        return self._of_kind(switched=True)
+
+    @cached_property
+    def _steady(self) -> dict[_Cell, list[int]]:
+        return self._of_kind(switched=False)
+
+    def _of_kind(self, *, switched: bool) -> dict[_Cell, list[int]]:
+        def is_kind(moment: int) -> bool:
+            return switched == (moment > 0 and self.rounds[moment - 1].arm != self.rounds[moment].arm)
+
+        return {cell: [moment for moment in moments if is_kind(moment)] for cell, moments in self._any.items()}
+
+    @cached_property
+    def _allowed(self) -> dict[Place, tuple[Arm, ...]]:
+        return {place: tuple(arm for arm in self.arms if _cell(arm, place) in self._any) for place in set(self.places)}
+
+
+def length_of(played: Round) -> float:
+    """Tokens per request, bonus token included."""
+    return sum(played.accepted) / played.batch + 1.0
+
+
+def _cell(arm: Arm, place: Place) -> _Cell:
+    return _Cell(arm, place.group, place.drafter if arm.learned else DrafterVersion(0))

@@ -1,0 +1,81 @@
+from random import Random
+
+import pytest
+
+from tests.unit.tlt_tuner.replay.worlds import LONG, SHORT, made_world
+from tlt_common.bandit import PAPER, BanditConfig
+from tlt_common.domain.strategy import OFF
+from tlt_tuner.replay.play import play_bandit, play_map
+from tlt_tuner.replay.verdict import hindsight, judge
+from tlt_tuner.replay.world import World, length_of
+
+CROSSING = {
+    16: {OFF: 1.0, SHORT: 4.0, LONG: 9.0},
+    8: {OFF: 1.0, SHORT: 2.0, LONG: 6.0},
+    4: {OFF: 1.0, SHORT: 1.2, LONG: 3.0},
+    2: {OFF: 1.0, SHORT: 1.1, LONG: 1.3},
+    1: {OFF: 1.0, SHORT: 1.1, LONG: 1.3},
+}
+"""Off is best at large batches, long chains at small ones."""
+
+
+def test_the_best_arm_per_batch_size_is_found() -> None:
+    known = hindsight(made_world(time_of=CROSSING), repeats=2)
+    best = {place.group: arm for place, arm in known.best_by_place.items()}
+    assert best == {16: OFF, 8: SHORT, 4: SHORT, 2: LONG, 1: LONG}
+    assert known.best_by_place_seconds < min(known.fixed_seconds.values())
+
+
+def test_a_policy_that_is_told_the_best_has_no_regret() -> None:
+    world = made_world(time_of=CROSSING)
+    known = hindsight(world, repeats=3)
+    told = [play_map(world, known.best_by_place.__getitem__, seed=seed).seconds for seed in range(3, 6)]
+    assert sum(told) / 3 == pytest.approx(known.best_by_place_seconds, rel=0.05)
+
+
+def test_a_bandit_beats_every_fixed_arm_where_the_best_one_changes() -> None:
+    world = made_world(time_of=CROSSING, rounds_each=400)
+    verdict = judge(world, BanditConfig(), hindsight(world, repeats=2), repeats=2)
+    assert verdict.regret_best_fixed < 0.0 < verdict.regret < 0.1
+    assert sum(verdict.share_of_rounds.values()) == pytest.approx(1.0)
+    assert 0.0 < verdict.switches_per_round < 0.5
+
+
+def test_judging_parts_loses_less_than_the_papers_policy() -> None:
+    world = made_world(time_of=CROSSING, rounds_each=200, drafters=(1, 2))
+    known = hindsight(world, repeats=3)
+    assert judge(world, BanditConfig(), known, repeats=3).regret < judge(world, PAPER, known, repeats=3).regret
+
+
+def test_an_arm_runs_only_where_it_was_recorded() -> None:
+    recorded = made_world(time_of=CROSSING)
+    world = World([played for played in recorded.rounds if played.arm != LONG or played.batch <= 2])
+    assert {world.places[moment].group for moment in range(len(world.rounds)) if LONG in world.allowed(moment)} == {
+        1,
+        2,
+    }
+    fixed = play_map(world, lambda _: LONG, seed=0)
+    assert set(fixed.rounds) == {OFF, LONG}
+    assert play_bandit(world, BanditConfig(), seed=0).seconds > 0
+
+
+def test_learned_arms_are_drawn_with_the_drafter_of_the_moment() -> None:
+    world = made_world(drafters=(1, 2))
+    for moment, played in enumerate(world.rounds):
+        drawn = world.draw(LONG, moment, switched=False, random=Random(moment))
+        assert drawn.drafter == played.drafter
+        assert drawn.arm == LONG
+
+
+def test_all_policies_produce_the_tokens_of_the_trace() -> None:
+    world = made_world(rounds_each=50)
+    tokens = sum(length_of(played) for played in world.rounds)
+    for arm in world.arms:
+        fixed = play_map(world, lambda _, arm=arm: arm, seed=0)  # type: ignore[misc]
+        assert fixed.rounds[arm] * (arm.steps + 1) >= tokens - 8
+    assert play_map(world, lambda _: OFF, seed=0).rounds[OFF] == pytest.approx(tokens, abs=1)
+
+
+def test_the_same_seed_replays_the_same() -> None:
+    world = made_world(rounds_each=30)
+    assert play_bandit(world, BanditConfig(), seed=5) == play_bandit(world, BanditConfig(), seed=5)
