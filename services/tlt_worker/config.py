@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.domain.strategy import DEFAULT_ARMS, arms_named
+from tlt_common.domain.strategy import arms_named
 
 MIB = 2**20
 
@@ -47,10 +47,10 @@ class WorkerConfig(ServiceConfig):
     """host:port; empty: this engine learns by itself."""
     drafter: Path | None = None
     """Directory of the drafter to start with; None: plain decoding until one arrives."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in DEFAULT_ARMS)
+    arms: tuple[str, ...] | None = None
     """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
     `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
-    retrieved)."""
+    retrieved). None: those of the device, as `tlt engine plan` shows them. `[off]` never drafts."""
     epsilon: float = Field(0.1, ge=0, le=1)
     """Share of choices that try another arm than the best."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
@@ -91,11 +91,15 @@ class WorkerConfig(ServiceConfig):
     """GPUs of one engine."""
     gpu_memory: float = Field(0.8, gt=0, lt=1)
     """Share of each GPU's memory for the engine's weights and KV cache. The trainer and work space get the rest."""
+    graph_bytes: int | None = Field(None, ge=0)
+    """Most memory of each GPU for CUDA graphs; those that save least are left out. None: two fifths of what gpu_memory
+    leaves."""
 
     @field_validator("arms")
     @classmethod
-    def _known_arms(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        arms_named(names)
+    def _known_arms(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if names is not None:
+            arms_named(names)
         return names
 
     @model_validator(mode="after")

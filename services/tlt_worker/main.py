@@ -20,6 +20,7 @@ from tlt_worker.beside import Trainer, beside
 from tlt_worker.config import WorkerConfig
 from tlt_worker.cores import pin
 from tlt_worker.engine.base import Engine
+from tlt_worker.graphs.acceptance import default_arms
 from tlt_worker.servicer import WorkerServicer
 from tlt_worker.worker import Worker
 
@@ -53,6 +54,7 @@ def engine_of(config: WorkerConfig) -> Engine:
     Raises:
         ConfigError: The model directory is missing or not a supported checkpoint.
     """
+    from tlt_worker.engine.device import detect
     from tlt_worker.engine.launch import EngineOptions
     from tlt_worker.engine.sglang import SglangEngine
 
@@ -68,7 +70,8 @@ def engine_of(config: WorkerConfig) -> Engine:
             threads=config.threads,
             tensor_parallel=config.tensor_parallel,
             gpu_memory=config.gpu_memory,
-            arms=arms_named(config.arms),
+            graph_bytes=config.graph_bytes,
+            arms=default_arms(detect().kind) if config.arms is None else arms_named(config.arms),
             epsilon=config.epsilon,
             speculate_below_requests=config.speculate_below_requests,
             group_below_requests=config.group_below_requests,

@@ -16,6 +16,7 @@ import torch
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.strategy import OFF
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sampling import target_probs
@@ -310,9 +311,11 @@ def _tell(work: Path, pids: tuple[int, ...]) -> None:
 
 
 async def orphans(work: Path) -> dict[str, Any]:
-    """Start an engine, say which processes it has, and stay until killed."""
+    """Start an engine that never drafts, say which processes it has once it answered, and stay until killed."""
     target = models.write_target(work / "target")
-    async with engine(EngineOptions(model=target, dtype="float32", max_running=4, context_length=64)) as made:
+    options = EngineOptions(model=target, dtype="float32", max_running=4, context_length=64, arms=(OFF,))
+    async with engine(options) as made:
+        assert len((await answer(made, prompt("plain", max_new_tokens=8))).token_ids) == 8
         _tell(work, made.child_pids)
         await asyncio.Event().wait()
     return {}

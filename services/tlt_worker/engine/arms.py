@@ -19,16 +19,16 @@ def launch_width(arms: Sequence[Arm]) -> int:
     """
     Return how many slots of a request a round may write: draft tokens of the target, or branches times steps.
 
+    An engine that never drafts is launched as if it drafted one token: SGLang's worker needs a shape.
+
     Raises:
-        ConfigError: No arm drafts, or one needs what is not there.
+        ConfigError: An arm needs what is not there.
     """
     drafting = [arm for arm in arms if arm.steps > 0]
-    if not drafting:
-        raise ConfigError("engine.arms has no arm that drafts; accepted: at least one that does", field="engine.arms")
     retrieving = [arm.name for arm in drafting if arm.kind is DrafterKind.NGRAM]
     if retrieving:
         raise ConfigError(f"engine.arms has {retrieving}; accepted: chains and trees", field="engine.arms")
-    return max(max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting)
+    return max((max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting), default=2)
 
 
 def samples_drafts(arms: Sequence[Arm]) -> bool:

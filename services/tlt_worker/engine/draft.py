@@ -6,6 +6,7 @@ not named here is SGLang's.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,6 +32,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     layout: Layout
     idle: bool
     """No drafter was loaded yet: its passes would cost time and write nothing of use."""
+    capture_graphs: Callable[[Any], None] | None = None
+    """Captures the graphs of the arm being built into this worker; none for the shape of the launch."""
     retriever: Retriever | None = None
     arm: Arm = OFF
     """Of the running round."""
@@ -58,6 +61,11 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             self._rebuild_topk1_chain_buffers()
             self._links[arm] = (self._topk1_parents_prealloc, self._topk1_score_indices_prealloc)
         self._topk1_parents_prealloc, self._topk1_score_indices_prealloc = self._links[arm]
+
+    def _capture_cuda_graphs(self) -> None:
+        self.cuda_graph_runner = self.cuda_graph_runner_for_draft_extend = None
+        if self.capture_graphs is not None:
+            self.capture_graphs(self)
 
     def draft(self, batch: Any, **kw: Any) -> Any:
         if batch.forward_mode.is_idle():

@@ -39,6 +39,8 @@ class EngineOptions:
     """Devices the model is spread over, all of this machine."""
     gpu_memory: float = 0.8
     """Share of each GPU's memory for weights and key/value cache."""
+    graph_bytes: int | None = None
+    """Bytes of each GPU for CUDA graphs; None: a share of what gpu_memory leaves."""
     threads: int = 1
     """Threads of torch in the engine. On a CPU more than one pays for large models only."""
     arms: tuple[Arm, ...] = DEFAULT_ARMS
@@ -105,6 +107,8 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         arguments |= {"attention_backend": "intel_amx", "sampling_backend": "pytorch", "disable_cuda_graph": True}
     else:
         arguments["mem_fraction_static"] = options.gpu_memory
+        # The shape of the launch is no arm's: arms capture their own (`graphs.Graphs`).
+        arguments["disable_decode_cuda_graph"] = True
     return arguments
 
 

@@ -22,6 +22,7 @@ from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, Arm, ArmWindow, DrafterKind
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.graphs.sharing import Sizes
 
 LINK_VARIABLE: Final = "TLT_ENGINE_LINK"
 """Environment of an engine's processes: `LinkSettings` as JSON. Without it the plug-in does nothing."""
@@ -47,6 +48,10 @@ class LinkSettings:
     """Hidden states kept per request while speculation is off, to rebuild the drafter's cache from."""
     lossless: bool = True
     """False leaves SGLang's own verification in place: only for showing that the tests would notice."""
+    graph_sizes: Sizes = field(default_factory=dict)
+    """Batch sizes of CUDA graphs to capture; empty on a CPU."""
+    fits_upto: Mapping[str, int] = field(default_factory=dict)
+    """Largest batch at which an arm's work space fits, by name; an arm that is not there fits always."""
 
     @property
     def bandit(self) -> BanditConfig:
@@ -70,6 +75,10 @@ class LinkSettings:
     def to_json(self) -> str:
         """Write for the environment."""
         return json.dumps(asdict(self))
+
+    def fits(self, arm: Arm, batch: int) -> bool:
+        """Whether an arm's work space fits with so many requests running."""
+        return batch <= self.fits_upto.get(arm.name, batch)
 
     @classmethod
     def from_json(cls, text: str) -> "LinkSettings":

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,14 @@ from tlt_worker.engine.link import (
     StartReport,
     WorkerEnd,
 )
+from tlt_worker.engine.planning import context_length_of, plan_of
 from tlt_worker.engine.pump import Pump
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.rid import sglang_rid
 from tlt_worker.engine.room import require_room
 from tlt_worker.engine.thread import LoopThread
 from tlt_worker.engine.trace import require_writable
+from tlt_worker.graphs.engine_plan import EnginePlan
 from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
@@ -78,6 +81,7 @@ class SglangEngine:
             raise ConfigError(error.message, field="engine.model") from error
         if self.options.trace is not None:
             require_writable(self.options.trace)
+        plan = plan_of(self.options, self._device, self._config)
         if self._device.kind == "cuda":
             require_room(
                 weights.loaded_bytes(self._headers, self.options.dtype),
@@ -86,7 +90,7 @@ class SglangEngine:
                 gpu_memory=self.options.gpu_memory,
             )
         try:
-            report = await self._thread.block(self._launch)
+            report = await self._thread.block(partial(self._launch, plan))
         except TltError:
             await self.aclose()
             raise
@@ -97,7 +101,7 @@ class SglangEngine:
         return EngineInfo(
             model=self.options.model.name,
             vocab_size=int(self._config["vocab_size"]),
-            context_length=self._context_length(),
+            context_length=context_length_of(self.options, self._config),
             hidden_size=report.hidden_size,
             max_running=report.max_running,
             device=self._device.describe(),
@@ -188,7 +192,7 @@ class SglangEngine:
         self._thread.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _launch(self) -> StartReport:
+    def _launch(self, plan: EnginePlan) -> StartReport:
         """Start SGLang. Runs on the engine's thread, for as long as the model loads."""
         options, device = self.options, self._device
         settings = LinkSettings(
@@ -201,6 +205,8 @@ class SglangEngine:
             trace_bytes=options.trace_bytes,
             seed=options.seed,
             lossless=options.lossless,
+            graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms},
+            fits_upto={arm.name: most for arm, most in plan.most.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard()
         blank = self._directory / "drafter"
@@ -219,16 +225,15 @@ class SglangEngine:
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
         }
         with environment(variables):
-            self._control = Control.launch(server_arguments(options, device, self._context_length(), blank))
+            self._control = Control.launch(
+                server_arguments(options, device, context_length_of(options, self._config), blank)
+            )
         report = self._link.receive(START_REPORT_S)
         if not isinstance(report, StartReport):
             raise EngineError("SGLang started without our plug-in; is the package installed with its entry points?")
         if report.failure:
             raise EngineError(report.failure)
         return report
-
-    def _context_length(self) -> int:
-        return self.options.context_length or int(self._config["max_position_embeddings"])
 
     def _need_control(self) -> Control:
         if self._control is None or self._is_closed:

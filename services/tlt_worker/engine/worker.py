@@ -7,6 +7,7 @@ Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not 
 import os
 import time
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tlt_common.domain.strategy import Arm
 from tlt_common.domain.tuner import Posterior
 from tlt_worker.engine.arms import ArmStates, samples_drafts
 from tlt_worker.engine.gap import Gaps
+from tlt_worker.engine.graphs import Graphs
 from tlt_worker.engine.link import (
     LINK_VARIABLE,
     Down,
@@ -39,6 +41,7 @@ from tlt_worker.engine.rid import request_id
 from tlt_worker.engine.switching import Switch
 from tlt_worker.engine.tap import Tap, stretches_of
 from tlt_worker.engine.trace import TraceFile
+from tlt_worker.graphs.sharing import Sharing
 
 
 class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
@@ -58,7 +61,9 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             report=self.link.send,
             clock=time.perf_counter,
             trace=TraceFile(Path(settings.trace), most_bytes=settings.trace_bytes) if writes else None,
+            fits=settings.fits,
         )
+        self.graphs = Graphs(sharing=Sharing(sizes=settings.graph_sizes))
         rejects = settings.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.tap = Tap(send=self.link.send)
@@ -73,12 +78,16 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             speculative_moe_backend_context(),
             speculative_moe_a2a_backend_context(),
         ):
+            self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
             self.arms.build()
 
     def build_state(self, arm: Arm) -> Any:
         launched = self.topk
         self.topk = self._draft_worker.topk = arm.topk
-        state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        self._draft_worker.capture_graphs = partial(self.graphs.capture_drafter, arm)
+        with self.graphs.verifying(arm):
+            state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        self.graphs.sharing.share(arm, state)
         self.topk = self._draft_worker.topk = launched
         return state
 

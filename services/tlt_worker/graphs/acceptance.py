@@ -13,6 +13,7 @@ from tlt_common.domain.strategy import (
     tree,
 )
 from tlt_common.errors import ConfigError
+from tlt_worker.graphs.batches import Allows
 
 GIB = 2**30
 
@@ -40,6 +41,21 @@ def require_arms(arms: Sequence[Arm], *, vocab: int, context_length: int, kv_tok
     for arm in arms:
         _require_shape(arm)
         _require_model(arm, vocab=vocab, context_length=context_length, kv_tokens=kv_tokens)
+
+
+def require_allowed(arms: Sequence[Arm], allows: Allows) -> None:
+    """
+    Check that thresholds leave every arm a batch size to run at.
+
+    Raises:
+        ConfigError: They do not; names the arm.
+    """
+    for arm in arms:
+        if not allows(arm, 1):
+            raise _refused(
+                f"arms has {arm.name!r}, which group_below_requests or speculate_below_requests allow at no batch "
+                f"size; accepted: limits of at least 2 for {arm.draft_tokens} tokens to verify, or arms without it"
+            )
 
 
 def require_fit(arms: Sequence[Arm], most: Callable[[Arm], int], needs: Callable[[Arm], int], free: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tlt_common.bandit import BanditConfig
 from tlt_common.domain.strategy import OFF, Arm
-from tlt_worker.graphs.acceptance import require_arms, require_fit
+from tlt_worker.graphs.acceptance import require_allowed, require_arms, require_fit
 from tlt_worker.graphs.cost import Costs
 from tlt_worker.graphs.memory import Memory
 from tlt_worker.graphs.plan import Plan, Question, plan_graphs
@@ -57,12 +57,14 @@ def plan_engine(
     """
     kv_tokens = max_total_tokens or max_running * context_length
     require_arms(arms, vocab=shape.vocab, context_length=context_length, kv_tokens=kv_tokens)
+    thresholds = thresholds or BanditConfig()
+    require_allowed(arms, thresholds.allows)
     costs = Costs(model=shape, tensor_parallel=tensor_parallel, context_length=context_length)
     question = Question(
         arms=arms,
         costs=costs,
         most=max_running,
-        allows=(thresholds or BanditConfig()).allows,
+        allows=thresholds.allows,
         budget=memory.graphs,
     )
     plan = plan_graphs(question)

@@ -8,7 +8,7 @@ extend over what was accepted. In SGLang 0.5.23 each stage is captured by one ru
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tlt_common.domain.strategy import OFF, Arm, DrafterKind
+from tlt_common.domain.strategy import Arm
 
 
 class Stage(StrEnum):
@@ -57,15 +57,14 @@ TREE = 2
 
 
 def runners_of(arm: Arm) -> tuple[Runner, ...]:
-    """Runners a round of this arm can use. Off verifies one token and skips the drafter."""
+    """Runners a round of this arm can use. Off and n-gram arms need no pass of the drafter."""
     width = min(arm.topk, TREE)
     verify = Runner(stage=Stage.VERIFY, draft_tokens=arm.draft_tokens, topk=width)
-    if arm == OFF:
+    if not arm.learned:
         return (verify,)
     extend = Runner(stage=Stage.EXTEND, draft_tokens=arm.draft_tokens, topk=width)
-    # The first draft comes from the extend before: a chain of one has no step of its own.
-    if arm.kind is DrafterKind.NGRAM or arm.steps == 1:
-        return (verify, extend)
+    if arm.steps == 1:
+        return (verify, extend)  # the first draft comes from the extend before
     draft = Runner(
         stage=Stage.DRAFT, draft_tokens=arm.draft_tokens, topk=arm.topk, steps=arm.steps, sampled=arm.sampled
     )

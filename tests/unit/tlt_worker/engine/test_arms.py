@@ -24,7 +24,11 @@ def test_an_engine_has_room_for_its_widest_round(arms: tuple[Arm, ...], width: i
     assert launch_width(arms) == width
 
 
-@pytest.mark.parametrize("arms", [(), (OFF,), (chain(3), ngram(4))])
+def test_an_engine_that_never_drafts_is_launched_in_the_least_shape() -> None:
+    assert launch_width((OFF,)) == 2
+
+
+@pytest.mark.parametrize("arms", [(chain(3), ngram(4))])
 def test_arms_that_cannot_run_are_refused(arms: tuple[Arm, ...]) -> None:
     with pytest.raises(ConfigError, match="accepted"):
         launch_width(arms)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.tlt_worker.graphs.arms import SMALL, questions
+from tlt_common.bandit import BanditConfig
 from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, DrafterKind, arms_named, chain, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.graphs.acceptance import CUDA_ARMS, default_arms
@@ -43,6 +44,19 @@ def test_an_engine_that_never_drafts_is_accepted() -> None:
 def test_an_arm_named_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="'chain-3' twice; accepted: each arm once"):
         planned(chain(3), OFF, chain(3))
+
+
+def test_an_arm_that_contradicts_the_thresholds_is_refused() -> None:
+    never = BanditConfig(group_below_requests={8: 1})
+    with pytest.raises(ConfigError, match=r"has 'chain-7', which group_below_requests .* at no batch size; accepted"):
+        plan_engine(
+            shape=SMALL,
+            arms=(OFF, chain(3), chain(7)),
+            memory=AMPLE,
+            context_length=512,
+            max_running=4,
+            thresholds=never,
+        )
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused() -> None:

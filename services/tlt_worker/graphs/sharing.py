@@ -1,0 +1,52 @@
+"""Which arm captures a shape, and which use what another captured. Pure: captures are whatever the engine makes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tlt_common.domain.strategy import Arm
+from tlt_worker.graphs.runner import Runner, Stage, runners_of
+
+STATE_FIELDS = {
+    Stage.VERIFY: ("target_attn_backend", "target_graph_runner"),
+    Stage.DRAFT: ("draft_attn_backend", "cuda_graph_runner"),
+    Stage.EXTEND: ("draft_extend_attn_backend", "cuda_graph_runner_for_draft_extend"),
+}
+"""What of SGLang's `SpecRuntimeState` belongs to a stage: graphs, and the attention backend they were captured with."""
+
+Sizes = Mapping[str, Mapping[str, Sequence[int]]]
+"""Batch sizes to capture, by name of the arm and stage."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sharing:
+    """Captures of one engine, made arm after arm."""
+
+    sizes: Sizes
+    _made: dict[Runner, dict[str, Any]] = field(default_factory=dict)
+
+    def due(self, arm: Arm, stage: Stage) -> tuple[int, ...]:
+        """Batch sizes this arm has to capture: none if none is planned, or an arm before it has."""
+        runner = next((runner for runner in runners_of(arm) if runner.stage is stage), None)
+        if runner is None or runner in self._made:
+            return ()
+        return tuple(self.sizes.get(arm.name, {}).get(stage, ()))
+
+    def share(self, arm: Arm, state: Any) -> None:
+        """Keep what was captured for this arm, and put into its state what was captured for others of its shape."""
+        for runner in runners_of(arm):
+            if not self.sizes.get(arm.name, {}).get(runner.stage):
+                continue
+            own = {name: getattr(state, name) for name in STATE_FIELDS[runner.stage]}
+            for name, value in self._made.setdefault(runner, own).items():
+                setattr(state, name, value)
+
+    def logit_rows(self, arms: Sequence[Arm]) -> int:
+        """Rows of logits that the widest graph of these arms writes."""
+        rows = [
+            max(sizes) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
+            for arm in arms
+            for runner in runners_of(arm)
+            if (sizes := self.sizes.get(arm.name, {}).get(runner.stage))
+        ]
+        return max(rows, default=0)

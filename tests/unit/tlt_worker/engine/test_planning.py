@@ -1,0 +1,65 @@
+"""From an engine's options to its plan."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tlt_common.domain.strategy import OFF, chain, tree
+from tlt_common.errors import ConfigError
+from tlt_worker.engine import planning
+from tlt_worker.engine.device import CPU, CUDA
+from tlt_worker.engine.launch import EngineOptions
+from tlt_worker.engine.link import LinkSettings
+from tlt_worker.engine.planning import plan_of
+from tlt_worker.graphs.memory import GIB
+
+CONFIG: dict[str, Any] = {
+    "num_hidden_layers": 28,
+    "hidden_size": 3584,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "intermediate_size": 18944,
+    "vocab_size": 152064,
+    "max_position_embeddings": 4096,
+}
+ARMS = (OFF, chain(3), tree(8, 8, 64))
+
+
+def test_a_cpu_captures_nothing_and_limits_arms_by_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "machine_memory", lambda: 16 * GIB)
+    plan = plan_of(EngineOptions(model=Path("/m"), arms=ARMS), CPU, CONFIG)
+    assert not plan.plan.captures
+    assert plan.most[OFF] == 32
+    assert plan.most[tree(8, 8, 64)] < plan.most[chain(3)]
+
+
+def test_a_gpu_captures_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
+    options = EngineOptions(model=Path("/m"), arms=ARMS, graph_bytes=GIB)
+    plan = plan_of(options, CUDA, CONFIG)
+    assert 0 < plan.plan.bytes <= GIB
+    assert set(plan.captures(OFF)) == {"verify"}
+    assert set(plan.captures(chain(3))) == {"verify", "draft", "extend"}
+
+
+def test_what_was_planned_reaches_the_scheduler_process() -> None:
+    plan = plan_of(EngineOptions(model=Path("/m"), arms=ARMS), CPU, CONFIG)
+    settings = LinkSettings(
+        directory="somewhere",
+        arms=ARMS,
+        graph_sizes={"chain-3": {"verify": (1, 2), "draft": ()}},
+        fits_upto={arm.name: most for arm, most in plan.most.items()} | {"chain-3": 2},
+    )
+    heard = LinkSettings.from_json(settings.to_json())
+    assert json.loads(json.dumps(heard.graph_sizes)) == {"chain-3": {"verify": [1, 2], "draft": []}}
+    assert heard.fits(chain(3), 2)
+    assert not heard.fits(chain(3), 3)
+    assert heard.fits(chain(9), 1000)
+
+
+def test_an_arm_that_cannot_run_is_refused_before_the_model_is_loaded() -> None:
+    with pytest.raises(ConfigError, match="'tree-8x8-64' verifies 64 tokens") as refused:
+        plan_of(EngineOptions(model=Path("/m"), arms=ARMS, context_length=32), CPU, CONFIG)
+    assert refused.value.field == "arms"
