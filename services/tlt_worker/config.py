@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.domain.strategy import arms_named
+from tlt_common.domain.strategy import NGRAM_BYTES, arms_named
 
 MIB = 2**20
 
@@ -62,6 +62,8 @@ class WorkerConfig(ServiceConfig):
     """File that every decoding round is written to, for `tlt tuner replay`; null: none."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)
     """Most bytes of the trace: the file and the one before it, which is kept as FILE.1."""
+    ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
+    """Memory of the texts that n-gram arms retrieve from; the prompts used longest ago leave first."""
     dtype: str = Field("bfloat16", pattern="^(bfloat16|float16|float32)$")
     """Element type of weights and KV cache."""
     max_running: int = Field(16, ge=1)

@@ -77,6 +77,7 @@ def engine_of(config: WorkerConfig) -> Engine:
             group_below_requests=config.group_below_requests,
             trace=config.trace,
             trace_bytes=config.trace_bytes,
+            ngram_bytes=config.ngram_bytes,
         )
     )
 

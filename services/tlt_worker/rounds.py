@@ -37,6 +37,7 @@ class RoundLog:
         async for report in self._engine.reports():
             self._latest = report.arms or self._latest
             metrics.ARM_SWITCHES.inc(report.switches)
+            metrics.NGRAM_BYTES.set(report.index_bytes)
             for window in report.arms:
                 metrics.ROUNDS.labels(arm=window.arm).inc(window.rounds)
                 metrics.ROUND_TOKENS.labels(arm=window.arm).inc(window.produced_tokens)

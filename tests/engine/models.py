@@ -74,13 +74,17 @@ def write_qwen(directory: Path, family: str) -> Path:
     return directory
 
 
-def write_drafter(directory: Path, target: Path, *, noise: float, seed: int = 3) -> Path:
-    """A drafter that passes the token's embedding on, with noise; its layer adds nothing but noise."""
+def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 1.0, seed: int = 3) -> Path:
+    """
+    A drafter that passes the token's embedding on, times `gain`, with noise; its layer adds nothing but noise.
+
+    A gain of -1 drafts what `write_target`'s models find least likely, one of 0 anything.
+    """
     torch.manual_seed(seed)
     config = json.loads((target / "config.json").read_text())
     hidden = config["hidden_size"]
     tensors = {name: torch.randn(shape) * noise for name, shape in drafter_shapes(config).items()}
-    tensors["fc.weight"][:, :hidden] += torch.eye(hidden)
+    tensors["fc.weight"][:, :hidden] += gain * torch.eye(hidden)
     tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(hidden)
     directory.mkdir(parents=True, exist_ok=True)
     save_file(tensors, directory / "model.safetensors")

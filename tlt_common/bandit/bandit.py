@@ -69,6 +69,16 @@ class Bandit:
         self._rounds_left -= 1
         return self._current.arm
 
+    def stand_in(self, batch: int, allowed: Sequence[Arm]) -> Arm:
+        """
+        Arm for a round in which the one that was chosen has nothing to draft. That one's turn goes on.
+
+        Raises:
+            ValueError: No request is running.
+        """
+        candidates = self._allowed(batch, allowed)
+        return candidates[0].arm if len(candidates) == 1 else self._pick(candidates, bucket(batch))[0].arm
+
     def record(
         self, arm: Arm, batch: int, accepted: Sequence[int], elapsed_s: float, *, drafted: int | None = None
     ) -> None:

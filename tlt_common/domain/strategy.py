@@ -133,6 +133,10 @@ DEFAULT_ARMS: tuple[Arm, ...] = (OFF, chain(3), chain(7))
 """Off, short, long: on the demo's CPU model chains of 3 and 7 bracket the best at batch 1 to 16."""
 
 
+NGRAM_BYTES = 256 * 2**20
+"""Default memory of the texts that n-gram arms retrieve from: 1 million tokens, or more where they repeat."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmWindow:
     """Rounds of one arm in one batch-size group."""

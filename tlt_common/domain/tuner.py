@@ -31,3 +31,5 @@ class RoundReport:
     arms: tuple[ArmWindow, ...]
     switches: int = 0
     """Rounds that ran another arm than the round before."""
+    index_bytes: int = 0
+    """Memory of the texts that n-gram arms retrieve from."""

@@ -62,6 +62,7 @@ ROUND_SECONDS = Counter("tlt_worker_round_seconds", "Time spent in rounds of an 
 ACCEPTED_TOKENS = Counter("tlt_worker_accepted_draft_tokens", "Draft tokens kept.", ["arm"])
 DRAFTED_TOKENS = Counter("tlt_worker_drafted_tokens", "Draft tokens verified.", ["arm"])
 ARM_SWITCHES = Counter("tlt_worker_arm_switches", "Rounds that ran another arm than the round before.")
+NGRAM_BYTES = Gauge("tlt_worker_ngram_bytes", "Memory of the texts that n-gram arms retrieve from.")
 DRAFTER_LOADS = Counter("tlt_worker_drafter_loads", "Drafters swapped in, or refused.", ["outcome"])
 FRAMES_SENT = Counter("tlt_worker_frames_sent", "Frames of hidden states the cache took.")
 FRAMES_DROPPED = Counter("tlt_worker_frames_dropped", "Frames of hidden states that were lost.", ["where"])

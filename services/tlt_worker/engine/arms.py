@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tlt_common.domain.strategy import OFF, Arm, DrafterKind
+from tlt_common.domain.strategy import OFF, Arm
 from tlt_common.errors import ConfigError
 
 
@@ -20,14 +20,8 @@ def launch_width(arms: Sequence[Arm]) -> int:
     Return how many slots of a request a round may write: draft tokens of the target, or branches times steps.
 
     An engine that never drafts is launched as if it drafted one token: SGLang's worker needs a shape.
-
-    Raises:
-        ConfigError: An arm needs what is not there.
     """
     drafting = [arm for arm in arms if arm.steps > 0]
-    retrieving = [arm.name for arm in drafting if arm.kind is DrafterKind.NGRAM]
-    if retrieving:
-        raise ConfigError(f"engine.arms has {retrieving}; accepted: chains and trees", field="engine.arms")
     return max((max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting), default=2)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
-from tlt_common.domain.strategy import DEFAULT_ARMS, Arm
+from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm
 from tlt_common.errors import ConfigError
 from tlt_worker.cores import share
 from tlt_worker.engine.arms import launch_width, samples_drafts
@@ -52,6 +52,8 @@ class EngineOptions:
     """File that rounds are written to, for `tlt tuner replay`."""
     trace_bytes: int = 2**26
     """What both files of a trace may take."""
+    ngram_bytes: int = NGRAM_BYTES
+    """Memory of the texts that n-gram arms retrieve from."""
     seed: int = 0
     log_level: str = "error"
     lossless: bool = True
@@ -66,12 +68,11 @@ class EngineOptions:
         """
         if self.dtype not in DTYPES:
             raise ConfigError(f"engine.dtype is {self.dtype!r}; accepted: {sorted(DTYPES)}", field="engine.dtype")
-        for name in ("max_running", "threads", "tensor_parallel"):
+        for name in ("max_running", "threads", "tensor_parallel", "ngram_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigError(
                     f"engine.{name} is {getattr(self, name)}; accepted: at least 1", field=f"engine.{name}"
                 )
-        launch_width(self.arms)
 
 
 def server_arguments(options: EngineOptions, device: Device, context_length: int, drafter: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tlt_common import codec
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import DEFAULT_ARMS, Arm, ArmWindow, DrafterKind
+from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm, ArmWindow, DrafterKind
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_worker.graphs.sharing import Sizes
 
@@ -46,6 +46,8 @@ class LinkSettings:
     seed: int = 0
     catch_up_tokens: int = 4096
     """Hidden states kept per request while speculation is off, to rebuild the drafter's cache from."""
+    ngram_bytes: int = NGRAM_BYTES
+    """Memory of the texts that drafts are retrieved from."""
     lossless: bool = True
     """False leaves SGLang's own verification in place: only for showing that the tests would notice."""
     graph_sizes: Sizes = field(default_factory=dict)

@@ -56,7 +56,7 @@ class Text:
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens."""
-        self.tokens.extend(tokens)
+        self.tokens.extend(array("i", tokens))  # SGLang's arrays are of another kind
         self._learn()
 
     def cut(self, length: int) -> None:

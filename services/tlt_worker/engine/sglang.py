@@ -204,6 +204,7 @@ class SglangEngine:
             trace=str(options.trace.absolute()) if options.trace else "",
             trace_bytes=options.trace_bytes,
             seed=options.seed,
+            ngram_bytes=options.ngram_bytes,
             lossless=options.lossless,
             graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms},
             fits_upto={arm.name: most for arm, most in plan.most.items()},

@@ -21,7 +21,7 @@ from sglang.srt.speculative.spec_utils import draft_tp_context
 from tlt_common.bandit import Bandit
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.strategy import Arm
+from tlt_common.domain.strategy import Arm, DrafterKind
 from tlt_common.domain.tuner import Posterior
 from tlt_worker.engine.arms import ArmStates, samples_drafts
 from tlt_worker.engine.gap import Gaps
@@ -35,8 +35,10 @@ from tlt_worker.engine.link import (
     PolicyLoaded,
     SchedulerEnd,
 )
+from tlt_worker.engine.ngram import NgramIndex
 from tlt_worker.engine.proposal import Layout
 from tlt_worker.engine.ranks import Link, NoLink, Ranks
+from tlt_worker.engine.retrieval import Found, Retrieval
 from tlt_worker.engine.rid import request_id
 from tlt_worker.engine.switching import Switch
 from tlt_worker.engine.tap import Tap, stretches_of
@@ -70,6 +72,12 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.gaps = Gaps(limit=settings.catch_up_tokens)
         self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
+        self._learns = any(arm.learned for arm in settings.arms)
+        self.retrieval: Retrieval | None = None
+        if any(arm.kind is DrafterKind.NGRAM for arm in settings.arms):
+            index = NgramIndex(settings.ngram_bytes)
+            self.retrieval = self._draft_worker.retriever = Retrieval(index=index, leads=self.ranks.leads)
+            self.switch.index_bytes = lambda: index.size_bytes
 
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
@@ -107,10 +115,24 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         for message in self.ranks.agree(self.link.heard):
             self._obey(message)
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
-            return super().forward_batch_generation(batch, *args, **kw)
-        blocked = any(_is_blocked(req) for req in batch.reqs)
-        with self.arms.running(self.ranks.agree(lambda: self.switch.launch(len(batch.reqs), blocked=blocked))):
-            return super().forward_batch_generation(batch, *args, **kw)
+            result = super().forward_batch_generation(batch, *args, **kw)
+        else:
+            arm, found = self.ranks.agree(lambda: self._choose(batch))
+            if self.retrieval is not None:
+                self.retrieval.found = found
+            with self.arms.running(arm):
+                result = super().forward_batch_generation(batch, *args, **kw)
+        if self.retrieval is not None:
+            self.retrieval.launched(batch, result)
+        return result
+
+    def _choose(self, batch: Any) -> tuple[Arm, Found]:
+        """Choose the arm of a round, and what was retrieved for it."""
+        blocked, retrieval = any(_is_blocked(req) for req in batch.reqs), self.retrieval
+        if retrieval is None:
+            return self.switch.launch(len(batch.reqs), blocked=blocked), []
+        arm = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda steps: retrieval.find(batch, steps))
+        return arm, retrieval.found if arm.kind is DrafterKind.NGRAM else []
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
         del batch_size
@@ -133,6 +155,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         if self.ranks.leads and self.tap.policy.enabled and hidden is not None:
             stretches = stretches_of(batch, result, lengths_before, self.tap.policy)
             self.tap.take(hidden, stretches, PolicyVersion(int(get_serving().weight_version)))
+        if self.retrieval is not None:
+            self.retrieval.processed(batch, result)
         for req in batch.reqs:
             if req.finished():
                 self.tap.finish(request_id(req.rid), len(req.output_ids_through_stop))
@@ -148,7 +172,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 self.switch.forced = tuple(map(self.arms.named, names))
             case DrafterLoaded(version=version):
                 self.switch.drafter_loaded(version)
-                self._draft_worker.idle = False
+                self._draft_worker.idle = not self._learns
             case PolicyLoaded():
                 self.switch.policy_loaded()
 

@@ -159,6 +159,16 @@ def test_a_choice_lasts_for_the_rounds_it_is_held(hold_rounds: int, seed: int) -
         assert len(set(chosen[start : start + hold_rounds])) == 1
 
 
+@given(seeds)
+def test_a_stand_in_is_the_best_of_the_rest_and_does_not_end_the_turn(seed: int) -> None:
+    bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0, hold_rounds=8), seed)
+    bandit.merge(posterior({OFF: 1.0, SHORT: 2.0, LONG: 3.0}, group=1))
+    for _ in range(8):
+        assert bandit.choose(1) == LONG
+        assert bandit.stand_in(1, [SHORT]) == SHORT
+        assert bandit.stand_in(1, []) == OFF
+
+
 def test_a_held_arm_gives_way_when_the_batch_outgrows_it() -> None:
     bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0, hold_rounds=100), seed=0)
     bandit.merge(posterior({OFF: 1.0, SHORT: 2.0, LONG: 3.0}, group=16))

@@ -59,11 +59,11 @@ def test_an_arm_that_does_not_fit_is_not_run_even_if_forced() -> None:
 def test_drafted_tokens_and_switches_are_reported_once() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports, arms=WITH_RETRIEVAL)
-    for arm, drafted in ((chain(3), None), (chain(3), None), (ngram(4), 5), (OFF, None)):
+    for arm in (chain(3), chain(3), ngram(4), OFF):
         switch.forced = [arm]
-        switch.launch(2, blocked=False)
+        switch.launch(2, blocked=False, find=lambda steps: steps + 1)
         clock.now_s += 0.01
-        switch.complete([0, 0], drafted=drafted)
+        switch.complete([0, 0])
     switch.flush()
     drafted_by = {
         name: sum(window.drafted_tokens for report in reports for window in report.arms if window.arm == name)
@@ -75,6 +75,37 @@ def test_drafted_tokens_and_switches_are_reported_once() -> None:
     clock.now_s += 1.0
     switch.complete([0, 0])
     assert reports[-1].switches == 0
+
+
+def test_where_little_is_found_another_arm_runs_and_has_the_reward() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports, version=0, arms=WITH_RETRIEVAL)
+    for _ in range(100):
+        assert switch.launch(2, blocked=False, find=lambda steps: steps // 4) == OFF
+        clock.now_s += 0.01
+        switch.complete([0, 0])
+    assert {window.arm for report in reports for window in report.arms} == {"off"}
+    switch.forced = [ngram(4)]
+    assert switch.launch(2, blocked=False, find=lambda steps: steps // 4) == OFF
+    assert switch.launch(2, blocked=False, find=lambda steps: steps // 2) == ngram(4)
+    switch.drafter_loaded(DrafterVersion(1))
+    switch.forced = ()
+    assert {switch.launch(2, blocked=False, find=lambda _: 0) for _ in range(100)} <= {*DEFAULT_ARMS}
+
+
+def test_retrieval_runs_where_the_learned_drafter_is_worse_and_only_there() -> None:
+    for kept, wanted in ((0, ngram(4)), (4, chain(3))):
+        switch, clock = make([], arms=WITH_RETRIEVAL)
+        chosen = []
+        for turn in range(1000):
+            arm = switch.launch(1, blocked=False, find=(4).__mul__ if turn % 2 else (0).__mul__)
+            accepted = {"off": 0, "ngram-4": 3}.get(arm.name, min(kept, arm.steps))
+            clock.now_s += 0.010 if arm == OFF else 0.013
+            switch.complete([accepted])
+            chosen.append(arm)
+        late = chosen[500:]
+        share = sum(arm == wanted or (arm.learned and wanted.learned) for arm in late) / len(late)
+        assert share > (0.85 if wanted.learned else 0.4)  # what is found in half of the rounds runs in no more
 
 
 def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:
