@@ -150,6 +150,18 @@ def test_trees_are_built_from_scored_candidates(kernels: ModuleType, mode: int) 
     assert bool(mask.view(nodes, width)[:, :-nodes].all())
 
 
+def test_a_node_whose_parent_was_not_chosen_is_left_alone(kernels: ModuleType) -> None:
+    parents, chosen = torch.tensor([[-1, 0, 1]]), torch.tensor([[0, 2, 4]])  # 4 hangs on 1
+    mask, positions = torch.zeros(16, dtype=torch.bool), torch.zeros(4, dtype=torch.int64)
+    index, child, sibling = (torch.full((1, 4), -1) for _ in range(3))
+    kernels.build_tree_kernel_efficient_cpu(
+        parents, chosen, torch.tensor([3]), mask, positions, index, child, sibling, 2, 2, 4, 1
+    )
+    assert child.tolist() == [[1, 2, -1, -1]]
+    assert sibling.tolist() == [[-1, -1, -1, -1]]
+    assert mask.view(4, 4)[3].tolist() == [False, False, False, True]
+
+
 def test_chains_are_trees_of_one_branch(kernels: ModuleType) -> None:
     mask, positions = torch.zeros(2 * 9, dtype=torch.bool), torch.zeros(6, dtype=torch.int64)
     index, child, sibling = (torch.full((2, 3), 9) for _ in range(3))

@@ -79,15 +79,22 @@ def _write_mask(flat: Tensor, written: int, length: int, visible_N_N: Tensor, mo
 
 
 def _parents(parent_list: list[int], chosen: list[int], topk: int) -> list[int]:
+    """
+    Node above each node, -1 for none: the root, and a node whose parent was not chosen.
+
+    The best candidates need not be a tree: a drafter that is certain (probability 1) scores a child as high as its
+    parent, and SGLang's top-k may take either. Such a node stays alone and is never walked to, as on a GPU.
+    """
     node_of = {candidate: node + 1 for node, candidate in enumerate(chosen)}
-    return [-1] + [0 if c // topk == 0 else node_of[parent_list[c // topk]] for c in chosen]
+    return [-1] + [0 if c // topk == 0 else node_of.get(parent_list[c // topk], -1) for c in chosen]
 
 
 def _ancestors(parent_of: list[int]) -> Tensor:
     """[N, N] bool: the nodes each node sees, itself included. Parents come before children."""
     visible = torch.eye(len(parent_of), dtype=torch.bool)
-    for node, parent in enumerate(parent_of[1:], start=1):
-        visible[node] |= visible[parent]
+    for node, parent in enumerate(parent_of):
+        if parent >= 0:
+            visible[node] |= visible[parent]
     return visible
 
 
@@ -95,8 +102,9 @@ def _links(parent_of: list[int]) -> tuple[list[int], list[int]]:
     """First child and next sibling of each node, -1 for none; siblings in order of score."""
     children, siblings = [-1] * len(parent_of), [-1] * len(parent_of)
     for node in range(len(parent_of) - 1, 0, -1):
-        siblings[node] = children[parent_of[node]]
-        children[parent_of[node]] = node
+        if (parent := parent_of[node]) >= 0:
+            siblings[node] = children[parent]
+            children[parent] = node
     return children, siblings
 
 
