@@ -33,7 +33,9 @@ class CacheConfig(ServiceConfig):
     probe_every_s: float = Field(1.0, gt=0)
     """How often the store is asked whether it is there. While it is not, engines copy nothing."""
     run_dir: Path | None = None
-    """Where the embedded Redis has its socket; None: the system's temporary directory."""
+    """Where the embedded Redis has its files; None: the system's temporary directory."""
+    redis_socket: Path | None = None
+    """Socket of the embedded Redis, for other services of the machine; None: one in its own directory."""
 
 
 CONFIG = CacheConfig

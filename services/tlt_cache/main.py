@@ -78,7 +78,8 @@ async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
     elif config.redis == "embedded":
         # Twice the budget: Redis counts its own bookkeeping, and keeps buffers for what is being read.
         limit = 2 * config.budget_bytes + 64 * MIB
-        async with embedded_redis(config.run_dir, max_bytes=limit) as redis, asyncio.TaskGroup() as parts:
+        redis_of_ours = embedded_redis(config.run_dir, max_bytes=limit, socket=config.redis_socket)
+        async with redis_of_ours as redis, asyncio.TaskGroup() as parts:
             guard = parts.create_task(redis.run(), name="redis")
             try:
                 async with _redis_store(config, redis.url) as store:

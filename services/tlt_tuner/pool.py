@@ -1,24 +1,23 @@
 """
 What a fleet has learned about its arms. Pure, in memory, and bounded however many report and for however long.
 
-Rewards of one model on one kind of device are pooled while the drafter stays the same; a newer drafter starts afresh,
-since rewards of the one before say nothing of it.
+Rewards of one fleet's engines with one model on one kind of device are pooled while the drafter stays the same. A newer
+drafter starts afresh, since rewards of the one before say nothing of it, but for arms that do not use it.
 """
 
-from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
+from tlt_common.bandit import weighted_median
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.strategy import ArmWindow, arm_named
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.errors import InvalidRequestError
 
 POOLS = 64
-"""Pairs of model and device remembered; the one not heard of for longest is forgotten first."""
+"""Fleets, models and devices remembered; the one not heard of for longest is forgotten first."""
 
 ARMS_PER_POOL = 256
 """Pairs of arm and batch-size group per pool, far above what an engine has."""
@@ -30,12 +29,18 @@ WINDOWS_PER_ARM = 64
 class PoolName(NamedTuple):
     """What tells pools apart."""
 
+    fleet: str
     model: str
     device: str
 
 
+def name_of(key: PoolKey) -> PoolName:
+    """Name the pool that a report goes to."""
+    return PoolName(key.fleet, key.model, key.device)
+
+
 class Pool:
-    """The latest windows of one model on one kind of device, for its newest drafter."""
+    """The latest windows of one fleet, model and kind of device, for its newest drafter."""
 
     def __init__(self) -> None:
         self._version = DrafterVersion(0)
@@ -43,25 +48,30 @@ class Pool:
 
     def add(self, version: DrafterVersion, windows: Iterable[ArmWindow]) -> bool:
         """
-        Pool the windows; return whether that changed anything. Windows of an older drafter come too late and do not.
+        Pool the windows; return whether that changed anything.
+
+        Windows of an older drafter come too late and do not, but for arms that do not use it.
 
         Raises:
             InvalidRequestError: There are more arms than any engine has.
         """
-        if version < self._version:
-            return False
         fresh = version > self._version
-        kept = {} if fresh else self._windows
-        news = [window for window in windows if window.rounds]
+        news = [window for window in windows if window.rounds and (version >= self._version or not _learned(window))]
+        kept = {cell: old for cell, old in self._windows.items() if not (fresh and _learned(old[0]))}
         names = kept.keys() | {(window.arm, window.group) for window in news}
         if len(names) > ARMS_PER_POOL:
             raise InvalidRequestError(
                 f"arms name {len(names)} pairs of arm and group; accepted: {ARMS_PER_POOL}", field="arms"
             )
-        self._version, self._windows = version, kept
+        self._version, self._windows = max(version, self._version), kept
         for window in news:
             kept.setdefault((window.arm, window.group), deque(maxlen=WINDOWS_PER_ARM)).append(window)
         return fresh or bool(news)
+
+    def restore(self, posterior: Posterior) -> None:
+        """Take over what was known before this process began, where it is not known better by now."""
+        newer = tuple(arm for arm in posterior.arms if (arm.arm, arm.group) not in self._windows)
+        self.add(posterior.drafter_version, newer if posterior.drafter_version <= self._version else posterior.arms)
 
     def posterior(self) -> Posterior:
         """What is known of each arm in each group."""
@@ -87,14 +97,27 @@ class Pools:
             raise InvalidRequestError("key.model is empty; accepted: a name or directory", field="key.model")
         for position, window in enumerate(windows):
             _check(f"arms[{position}]", window)
-        name = PoolName(key.model, key.device)
+        name = name_of(key)
         pool = self._pools.get(name, Pool())
         changed = pool.add(key.drafter_version, windows)
+        self._use(name, pool)
+        return changed
+
+    def restore(self, name: PoolName, posterior: Posterior) -> None:
+        """Take over what was known of a pool before this process began."""
+        pool = self._pools.get(name, Pool())
+        pool.restore(posterior)
+        self._use(name, pool)
+
+    def known(self) -> Mapping[PoolName, Posterior]:
+        """What is known in every pool."""
+        return {name: pool.posterior() for name, pool in self._pools.items()}
+
+    def _use(self, name: PoolName, pool: Pool) -> None:
         self._pools[name] = pool
         self._pools.move_to_end(name)
         if len(self._pools) > POOLS:
             self._pools.popitem(last=False)
-        return changed
 
     def posterior(self, name: PoolName) -> Posterior | None:
         """What is known in a pool; None: nothing."""
@@ -102,11 +125,8 @@ class Pools:
         return pool.posterior() if pool else None
 
 
-def weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    """Smallest value that at least half of the weight does not exceed. Of at least one (value, weight above 0)."""
-    ordered = sorted(values)
-    reached = tuple(accumulate(weight for _, weight in ordered))
-    return ordered[bisect_left(reached, reached[-1] / 2)][0]
+def _learned(window: ArmWindow) -> bool:
+    return arm_named(window.arm).learned
 
 
 def _pooled(windows: Sequence[ArmWindow]) -> ArmWindow:
@@ -123,8 +143,10 @@ def _pooled(windows: Sequence[ArmWindow]) -> ArmWindow:
 
 
 def _check(where: str, window: ArmWindow) -> None:
-    if not window.arm:
-        raise InvalidRequestError(f"{where}.arm is empty; accepted: the name of an arm", field=f"{where}.arm")
+    try:
+        arm_named(window.arm)
+    except ValueError as error:
+        raise InvalidRequestError(f"{where}.arm: {error}", field=f"{where}.arm") from error
     for name, value in (
         ("group", window.group),
         ("round_count", window.rounds),

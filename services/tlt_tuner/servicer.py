@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from tlt_common.wire import tuner as wire
-from tlt_tuner.pool import PoolName
+from tlt_tuner.pool import name_of
 from tlt_tuner.tuner import Tuner
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -25,6 +25,5 @@ class TunerServicer(wire.Servicer):
     async def WatchPosterior(
         self, request: wire.pb.WatchPosteriorRequest, context: Context
     ) -> AsyncIterator[wire.pb.WatchPosteriorResponse]:
-        key = wire.key_from_pb(request.key)
-        async for posterior in self._tuner.watch(PoolName(key.model, key.device)):
+        async for posterior in self._tuner.watch(name_of(wire.key_from_pb(request.key))):
             yield wire.posterior_to_pb(posterior)

@@ -1,19 +1,23 @@
 """The tuner: engines report what they saw, and are told what all of them saw."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tlt_common.aio import Signal
 from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.telemetry import metrics
 from tlt_tuner.config import TunerConfig
-from tlt_tuner.pool import PoolName, Pools
+from tlt_tuner.pool import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
 
 
 class Tuner:
-    """Pools in memory: after a restart engines go on with what they know and fill them again within seconds."""
+    """
+    Pools in memory; `keeper` keeps them over restarts.
+
+    Without that engines go on with what they know after a restart, and fill the pools again within seconds.
+    """
 
     def __init__(self, config: TunerConfig) -> None:
         self._config = config
@@ -34,8 +38,17 @@ class Tuner:
             metrics.ARM_ROUNDS.labels(arm=window.arm, group=str(window.group)).inc(window.rounds)
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)
 
+    def restore(self, name: PoolName, posterior: Posterior) -> None:
+        """Take over what an earlier process knew."""
+        self._pools.restore(name, posterior)
+        self._changed.set()
+
+    def known(self) -> Mapping[PoolName, Posterior]:
+        """What is known in every pool."""
+        return self._pools.known()
+
     def _count_regret(self, key: PoolKey, windows: Sequence[ArmWindow]) -> None:
-        known = self._pools.posterior(PoolName(key.model, key.device))
+        known = self._pools.posterior(name_of(key))
         counted = [window for window in windows if window.rounds]
         if known is None or known.drafter_version != key.drafter_version:
             return

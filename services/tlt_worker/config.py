@@ -45,6 +45,8 @@ class WorkerConfig(ServiceConfig):
     """host:port of the hidden-state cache; empty: nothing is captured."""
     tuner: str = ""
     """host:port; empty: this engine learns by itself."""
+    fleet: str = Field("default", min_length=1)
+    """Engines of one fleet, with the same model and device, learn from each other through the tuner."""
     drafter: Path | None = None
     """Directory of the drafter to start with; None: plain decoding until one arrives."""
     arms: tuple[str, ...] | None = None

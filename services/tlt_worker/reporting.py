@@ -7,6 +7,7 @@ from typing import Never
 
 import grpc
 
+from tlt_common.bandit import weighted_median
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.ids import DrafterVersion, WorkerId
 from tlt_common.domain.strategy import ArmWindow
@@ -30,8 +31,8 @@ def merged(windows: Iterable[ArmWindow]) -> tuple[ArmWindow, ...]:
     """
     One window per arm and group.
 
-    The median of a union is not known from the medians of its parts; the one of the part with the most rounds is
-    taken, which is a reward that was really earned.
+    The median of a union is not known from the medians of its parts; theirs, weighted by rounds, is taken, whatever
+    the order they came in.
     """
     cells: dict[tuple[str, int], list[ArmWindow]] = defaultdict(list)
     for window in windows:
@@ -44,7 +45,7 @@ def merged(windows: Iterable[ArmWindow]) -> tuple[ArmWindow, ...]:
             accepted_tokens=sum(part.accepted_tokens for part in parts),
             produced_tokens=sum(part.produced_tokens for part in parts),
             elapsed_s=sum(part.elapsed_s for part in parts),
-            median_reward=max(parts, key=lambda part: part.rounds).median_reward,
+            median_reward=weighted_median((part.median_reward, part.rounds) for part in parts),
             drafted_tokens=sum(part.drafted_tokens for part in parts),
         )
         for (arm, group), parts in sorted(cells.items())
@@ -55,13 +56,21 @@ class Reporting:
     """Sends windows to the tuner and merges its posterior. Without it the engine's own bandit goes on."""
 
     def __init__(
-        self, engine: Engine, info: EngineInfo, tuner: str, *, worker_id: WorkerId, tls: TlsSettings | None = None
+        self,
+        engine: Engine,
+        info: EngineInfo,
+        tuner: str,
+        *,
+        worker_id: WorkerId,
+        fleet: str = "default",
+        tls: TlsSettings | None = None,
     ) -> None:
         self._engine = engine
         self._info = info
         self._tuner = tuner
         self._tls = tls
         self._worker_id = worker_id
+        self._fleet = fleet
         self._windows: dict[DrafterVersion, list[ArmWindow]] = defaultdict(list)
 
     def add(self, report: RoundReport) -> None:
@@ -99,4 +108,6 @@ class Reporting:
         self._engine.set_posterior(wire.posterior_from_pb(message))
 
     def _key(self, version: DrafterVersion) -> wire.pb.PoolKey:
-        return wire.key_to_pb(PoolKey(model=self._info.model, device=self._info.device, drafter_version=version))
+        info = self._info
+        key = PoolKey(fleet=self._fleet, model=info.model, device=info.device, drafter_version=version)
+        return wire.key_to_pb(key)

@@ -146,6 +146,7 @@ class Worker:
                 self._engine_info,
                 self._config.tuner,
                 worker_id=self._worker_id,
+                fleet=self._config.fleet,
                 tls=self._config.tls,
             )
             self.rounds.on_report(reporting.add)

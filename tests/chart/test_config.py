@@ -75,13 +75,21 @@ def test_coordinators_keep_their_state_in_the_cluster(tmp_path: Path) -> None:
     assert settings.kubernetes.lease == "rl-tlt-coordinator"
 
 
-def test_the_cache_gets_the_url_of_redis_from_a_secret(tmp_path: Path) -> None:
-    settings: Any = loaded(render("tls-external-redis"), "cache", tmp_path)
+@pytest.mark.parametrize("service", ["cache", "tuner"])
+def test_the_url_of_redis_comes_from_a_secret(service: str, tmp_path: Path) -> None:
+    settings: Any = loaded(render("tls-external-redis"), service, tmp_path)
     assert settings.redis == SAMPLE["secret"]
-    entry = {entry["name"]: entry for entry in render("tls-external-redis").pods["cache"].main["env"]}
-    assert entry["TLT_CACHE_REDIS"]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
-    own = {entry["name"]: entry for entry in render().pods["cache"].main["env"]}
-    assert own["TLT_CACHE_REDIS"]["valueFrom"] == {"secretKeyRef": {"name": "rl-tlt-redis", "key": "url"}}
+    variable = f"TLT_{service.upper()}_REDIS"
+    entry = {entry["name"]: entry for entry in render("tls-external-redis").pods[service].main["env"]}
+    assert entry[variable]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+    own = {entry["name"]: entry for entry in render().pods[service].main["env"]}
+    assert own[variable]["valueFrom"] == {"secretKeyRef": {"name": "rl-tlt-redis", "key": "url"}}
+
+
+@pytest.mark.parametrize("service", ["cache", "tuner"])
+def test_releases_that_share_a_redis_have_keys_of_their_own(service: str, tmp_path: Path) -> None:
+    settings: Any = loaded(render("tls-external-redis"), service, tmp_path)
+    assert settings.fleet == "rollouts/rl-tlt"
 
 
 @pytest.mark.parametrize("service", [*SERVICES, "worker", "trainer"])

@@ -15,6 +15,7 @@ INTERNAL = {
     ("worker", "cache", 7703),
     ("worker", "tuner", 7704),
     ("cache", "redis", 6379),
+    ("tuner", "redis", 6379),
     ("test", "gateway", 7700),
     ("test", "gateway", 9090),
     ("test", "coordinator", 9090),
@@ -53,7 +54,7 @@ def arrows(rendered: Rendered, direction: str) -> Iterator[tuple[str, str, int |
 @pytest.mark.parametrize("name", PROTECTED)
 def test_components_call_each_other_along_the_arrows_and_nowhere_else(name: str) -> None:
     rendered = render(name)
-    wanted = INTERNAL if "redis" in rendered.pods else INTERNAL - {("cache", "redis", 6379)}
+    wanted = INTERNAL if "redis" in rendered.pods else {arrow for arrow in INTERNAL if arrow[1] != "redis"}
     assert set(arrows(rendered, "out")) == wanted | RAY
     # Prometheus' own way in is shared with the test, which is allowed to ask workers as well.
     assert set(arrows(rendered, "in")) == wanted | RAY | {("test", "worker", 9090), ("test", "worker", 9091)}
@@ -146,11 +147,12 @@ def test_workers_reach_storage_when_told_where_it_is() -> None:
     assert ports(rule) == [443]
 
 
-def test_the_cache_reaches_an_external_redis() -> None:
-    rule = egress("sixteen-nodes", "cache-to-external-redis")
+@pytest.mark.parametrize("component", ["cache", "tuner"])
+def test_cache_and_tuner_reach_an_external_redis(component: str) -> None:
+    rule = egress("sixteen-nodes", f"{component}-to-external-redis")
     assert rule["to"] == [{"ipBlock": {"cidr": "10.1.0.0/24", "except": []}}]
     assert ports(rule) == [6379]
-    assert "cache-to-external-redis" not in policies(render())
+    assert f"{component}-to-external-redis" not in policies(render())
 
 
 def test_services_reach_the_collector_of_traces_when_there_is_one() -> None:

@@ -8,8 +8,9 @@ from tlt_common.domain.strategy import ArmWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolKey:
-    """Rewards are pooled per model, device and drafter."""
+    """Rewards are pooled per fleet, model, device and drafter."""
 
+    fleet: str = "default"
     model: str
     device: str
     drafter_version: DrafterVersion

@@ -94,6 +94,7 @@ UNUSABLE_FRAMES = Counter("tlt_trainer_unusable_frames", "Frames that do not fit
 ARM_ROUNDS = Counter("tlt_tuner_rounds", "Rounds reported.", ["arm", "group"])
 ARM_REWARD = Gauge("tlt_tuner_reward_tokens_per_second", "Median reward last reported.", ["arm", "group"])
 ARM_TOKENS = Counter("tlt_tuner_tokens", "Tokens produced in reported rounds.", ["group"])
+TUNER_STORE_UP = Gauge("tlt_tuner_store_up", "1 while the tuner's Redis answers; 0 also where it has none.")
 REGRET_TOKENS = Counter(
     "tlt_tuner_regret_tokens", "Tokens that the best arm known would have produced more in the same time.", ["group"]
 )

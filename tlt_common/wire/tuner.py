@@ -28,11 +28,16 @@ __all__ = [
 
 
 def key_to_pb(key: PoolKey) -> pb.PoolKey:
-    return pb.PoolKey(model=key.model, device=key.device, drafter_version=key.drafter_version)
+    return pb.PoolKey(fleet=key.fleet, model=key.model, device=key.device, drafter_version=key.drafter_version)
 
 
 def key_from_pb(message: pb.PoolKey) -> PoolKey:
-    return PoolKey(model=message.model, device=message.device, drafter_version=DrafterVersion(message.drafter_version))
+    return PoolKey(
+        fleet=message.fleet or "default",
+        model=message.model,
+        device=message.device,
+        drafter_version=DrafterVersion(message.drafter_version),
+    )
 
 
 def window_to_pb(window: ArmWindow) -> pb.ArmWindow:

@@ -9,10 +9,10 @@ FILLED = {
     "gateway": {"coordinator", "workers", "gateway_id", "spool_dir", "spool_shared"},
     "coordinator": {"http_listen", "state_dir"}
     | {f"kubernetes.{key}" for key in ("namespace", "pod", "lease", "kubeconfig")},
-    "cache": {"redis", "fleet", "run_dir"},
-    "tuner": set[str](),
+    "cache": {"redis", "fleet", "run_dir", "redis_socket"},
+    "tuner": {"redis", "fleet"},
     "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "tensor_parallel"}
-    | {"drafter", "drafter_dir", "checkpoint_dir", "run_dir", "trainer.settings"},
+    | {"fleet", "drafter", "drafter_dir", "checkpoint_dir", "run_dir", "trainer.settings"},
     "trainer": {"socket", "model", "drafter_dir", "checkpoint_dir", "worker_id", "cache", "coordinator"}
     | {"nice", "threads", "log_level"},
 }

@@ -161,7 +161,7 @@ class RedisImage(Values):
 
 
 class Redis(Pods):
-    """Where the cache keeps hidden states. They are a cache: nothing is lost with them but drafter training data."""
+    """Where the cache keeps hidden states, and the tuner what engines learned. Nothing is lost with them for good."""
 
     mode: Literal["standalone", "external"] = "standalone"
     """standalone: one Redis of the chart's own, for a first try and for one node. external: yours."""

@@ -124,7 +124,11 @@ class Stack:
             case "gateway":
                 defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.directory), "spool_shared": "true"}
             case "cache":
-                defaults["redis"] = self._config.redis
+                defaults |= {"redis": self._config.redis, "redis_socket": str(_redis_socket(home))}
+            case "tuner":
+                # The cache's own; while it is away the tuner goes on in memory.
+                redis = self._config.redis
+                defaults["redis"] = f"unix://{_redis_socket(home)}" if redis == "embedded" else redis
         wanted = self._config.settings.get(name, {})
         return lambda fixed: serve(name, {**defaults, **wanted, **fixed, "port_file": str(home.addresses(name))})
 
@@ -171,6 +175,10 @@ class Stack:
         except TimeoutError:
             pass
         raise UnavailableError(f"not all workers told the coordinator within {JOIN_S:g} s that they serve")
+
+
+def _redis_socket(home: Home) -> Path:
+    return home.directory / "redis.sock"
 
 
 async def _stop(running: list[Supervised]) -> None:

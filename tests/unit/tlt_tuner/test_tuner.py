@@ -45,12 +45,12 @@ def tuner() -> Tuner:
 
 async def test_what_is_known_is_pushed_at_once(tuner: Tuner) -> None:
     tuner.report(KEY, [WINDOW])
-    async with watching(tuner, PoolName("tiny", "cpu")) as pushed:
+    async with watching(tuner, PoolName("default", "tiny", "cpu")) as pushed:
         assert [posterior.arms for posterior in pushed] == [(WINDOW,)]
 
 
 async def test_nothing_is_pushed_before_anything_is_known(tuner: Tuner) -> None:
-    async with watching(tuner, PoolName("tiny", "cpu")) as pushed:
+    async with watching(tuner, PoolName("default", "tiny", "cpu")) as pushed:
         await asyncio.sleep(60.0)
         assert pushed == []
         tuner.report(KEY, [WINDOW])
@@ -59,7 +59,7 @@ async def test_nothing_is_pushed_before_anything_is_known(tuner: Tuner) -> None:
 
 
 async def test_a_stream_of_reports_is_pushed_once_a_second(tuner: Tuner) -> None:
-    async with watching(tuner, PoolName("tiny", "cpu")) as pushed:
+    async with watching(tuner, PoolName("default", "tiny", "cpu")) as pushed:
         for reported in range(100):
             tuner.report(KEY, [replace(WINDOW, median_reward=1.0 + reported)])
             await asyncio.sleep(0.1)
@@ -69,7 +69,7 @@ async def test_a_stream_of_reports_is_pushed_once_a_second(tuner: Tuner) -> None
 
 
 async def test_reports_to_another_pool_are_not_pushed(tuner: Tuner) -> None:
-    async with watching(tuner, PoolName("other", "cpu")) as pushed:
+    async with watching(tuner, PoolName("default", "other", "cpu")) as pushed:
         tuner.report(KEY, [WINDOW])
         await asyncio.sleep(10.0)
         assert pushed == []

@@ -44,6 +44,11 @@ labels:
 {{ include "tlt.name" . }}.{{ (first .).Release.Namespace }}.svc:{{ include "tlt.port" (last .) }}
 {{- end }}
 
+{{/* What a release calls its engines where releases share a Redis. */}}
+{{- define "tlt.fleet" -}}
+{{ .Release.Namespace }}/{{ include "tlt.fullname" . }}
+{{- end }}
+
 {{- define "tlt.port" -}}
 {{ get (dict "gateway" "7700" "coordinator" "7701" "cache" "7703" "tuner" "7704" "worker" "7705" "redis" "6379") . }}
 {{- end }}

@@ -7,17 +7,10 @@
 {{- define "tlt.cache.filled" -}}
 listen: 0.0.0.0:7703
 metrics_port: 9090
-fleet: {{ .Release.Namespace }}/{{ include "tlt.fullname" . }}
+fleet: {{ include "tlt.fleet" . }}
 {{- end }}
 
 {{- define "tlt.cache.env" -}}
 - name: TLT_CACHE_REDIS
-  valueFrom:
-    {{- if eq .Values.redis.mode "external" }}
-    {{- with .Values.redis.existingSecret }}
-    secretKeyRef: {name: {{ .name }}, key: {{ .key }}}
-    {{- end }}
-    {{- else }}
-    secretKeyRef: {name: {{ include "tlt.name" (list . "redis") }}, key: url}
-    {{- end }}
+  {{- include "tlt.redis.url" . | nindent 2 }}
 {{- end }}

@@ -31,6 +31,7 @@ model: {{ include "tlt.worker.model" . }}
 coordinator: {{ include "tlt.address" (list . "coordinator") }}
 cache: {{ include "tlt.address" (list . "cache") }}
 tuner: {{ include "tlt.address" (list . "tuner") }}
+fleet: {{ include "tlt.fleet" . }}
 drafter_dir: {{ include "tlt.worker.drafters" . }}/published
 checkpoint_dir: {{ include "tlt.worker.drafters" . }}/checkpoints
 tensor_parallel: {{ max 1 .Values.worker.gpus }}

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tlt/tuner/v1/tuner.proto\x12\x0ctlt.tuner.v1\"A\n\x07PoolKey\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x17\n\x0f\x64rafter_version\x18\x03 \x01(\x03\"\xb0\x01\n\tArmWindow\x12\x0b\n\x03\x61rm\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\x05\x12\x13\n\x0bround_count\x18\x03 \x01(\x03\x12\x17\n\x0f\x61\x63\x63\x65pted_tokens\x18\x04 \x01(\x03\x12\x17\n\x0fproduced_tokens\x18\x05 \x01(\x03\x12\x11\n\telapsed_s\x18\x06 \x01(\x01\x12\x15\n\rmedian_reward\x18\x07 \x01(\x01\x12\x16\n\x0e\x64rafted_tokens\x18\x08 \x01(\x03\"s\n\x13ReportWindowRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\"\n\x03key\x18\x02 \x01(\x0b\x32\x15.tlt.tuner.v1.PoolKey\x12%\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x17.tlt.tuner.v1.ArmWindow\"\x16\n\x14ReportWindowResponse\";\n\x15WatchPosteriorRequest\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.tlt.tuner.v1.PoolKey\"X\n\x16WatchPosteriorResponse\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12%\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x17.tlt.tuner.v1.ArmWindow2\xc4\x01\n\x0cTunerService\x12U\n\x0cReportWindow\x12!.tlt.tuner.v1.ReportWindowRequest\x1a\".tlt.tuner.v1.ReportWindowResponse\x12]\n\x0eWatchPosterior\x12#.tlt.tuner.v1.WatchPosteriorRequest\x1a$.tlt.tuner.v1.WatchPosteriorResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tlt/tuner/v1/tuner.proto\x12\x0ctlt.tuner.v1\"P\n\x07PoolKey\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x17\n\x0f\x64rafter_version\x18\x03 \x01(\x03\x12\r\n\x05\x66leet\x18\x04 \x01(\t\"\xb0\x01\n\tArmWindow\x12\x0b\n\x03\x61rm\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\x05\x12\x13\n\x0bround_count\x18\x03 \x01(\x03\x12\x17\n\x0f\x61\x63\x63\x65pted_tokens\x18\x04 \x01(\x03\x12\x17\n\x0fproduced_tokens\x18\x05 \x01(\x03\x12\x11\n\telapsed_s\x18\x06 \x01(\x01\x12\x15\n\rmedian_reward\x18\x07 \x01(\x01\x12\x16\n\x0e\x64rafted_tokens\x18\x08 \x01(\x03\"s\n\x13ReportWindowRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\"\n\x03key\x18\x02 \x01(\x0b\x32\x15.tlt.tuner.v1.PoolKey\x12%\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x17.tlt.tuner.v1.ArmWindow\"\x16\n\x14ReportWindowResponse\";\n\x15WatchPosteriorRequest\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.tlt.tuner.v1.PoolKey\"X\n\x16WatchPosteriorResponse\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12%\n\x04\x61rms\x18\x02 \x03(\x0b\x32\x17.tlt.tuner.v1.ArmWindow2\xc4\x01\n\x0cTunerService\x12U\n\x0cReportWindow\x12!.tlt.tuner.v1.ReportWindowRequest\x1a\".tlt.tuner.v1.ReportWindowResponse\x12]\n\x0eWatchPosterior\x12#.tlt.tuner.v1.WatchPosteriorRequest\x1a$.tlt.tuner.v1.WatchPosteriorResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,17 +32,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tlt.tuner.v1.tuner_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_POOLKEY']._serialized_start=42
-  _globals['_POOLKEY']._serialized_end=107
-  _globals['_ARMWINDOW']._serialized_start=110
-  _globals['_ARMWINDOW']._serialized_end=286
-  _globals['_REPORTWINDOWREQUEST']._serialized_start=288
-  _globals['_REPORTWINDOWREQUEST']._serialized_end=403
-  _globals['_REPORTWINDOWRESPONSE']._serialized_start=405
-  _globals['_REPORTWINDOWRESPONSE']._serialized_end=427
-  _globals['_WATCHPOSTERIORREQUEST']._serialized_start=429
-  _globals['_WATCHPOSTERIORREQUEST']._serialized_end=488
-  _globals['_WATCHPOSTERIORRESPONSE']._serialized_start=490
-  _globals['_WATCHPOSTERIORRESPONSE']._serialized_end=578
-  _globals['_TUNERSERVICE']._serialized_start=581
-  _globals['_TUNERSERVICE']._serialized_end=777
+  _globals['_POOLKEY']._serialized_end=122
+  _globals['_ARMWINDOW']._serialized_start=125
+  _globals['_ARMWINDOW']._serialized_end=301
+  _globals['_REPORTWINDOWREQUEST']._serialized_start=303
+  _globals['_REPORTWINDOWREQUEST']._serialized_end=418
+  _globals['_REPORTWINDOWRESPONSE']._serialized_start=420
+  _globals['_REPORTWINDOWRESPONSE']._serialized_end=442
+  _globals['_WATCHPOSTERIORREQUEST']._serialized_start=444
+  _globals['_WATCHPOSTERIORREQUEST']._serialized_end=503
+  _globals['_WATCHPOSTERIORRESPONSE']._serialized_start=505
+  _globals['_WATCHPOSTERIORRESPONSE']._serialized_end=593
+  _globals['_TUNERSERVICE']._serialized_start=596
+  _globals['_TUNERSERVICE']._serialized_end=792
 # @@protoc_insertion_point(module_scope)

@@ -27,22 +27,26 @@ class PoolKey(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
+    FLEET_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name or directory of the model."""
     device: _builtins.str
     """Device, as the worker names it."""
     drafter_version: _builtins.int
     """Drafter version the rewards were earned with."""
+    fleet: _builtins.str
+    """Fleet of engines that learn from each other; empty for the only one."""
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         device: _builtins.str = ...,
         drafter_version: _builtins.int = ...,
+        fleet: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "drafter_version", b"drafter_version", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "drafter_version", b"drafter_version", "fleet", b"fleet", "model", b"model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -158,7 +162,7 @@ class WatchPosteriorRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def key(self) -> Global___PoolKey:
-        """Model and device; the version is ignored."""
+        """Fleet, model and device; the version is ignored."""
 
     def __init__(
         self,

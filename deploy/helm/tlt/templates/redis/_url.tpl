@@ -1,0 +1,11 @@
+{{/* Where the URL of Redis is. */}}
+{{- define "tlt.redis.url" -}}
+valueFrom:
+  {{- if eq .Values.redis.mode "external" }}
+  {{- with .Values.redis.existingSecret }}
+  secretKeyRef: {name: {{ .name }}, key: {{ .key }}}
+  {{- end }}
+  {{- else }}
+  secretKeyRef: {name: {{ include "tlt.name" (list . "redis") }}, key: url}
+  {{- end }}
+{{- end }}
