@@ -18,8 +18,8 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.strategy import OFF
 from tlt_common.errors import EngineError, WeightsError
+from tlt_worker.engine.filters import Cuts, truncate
 from tlt_worker.engine.launch import EngineOptions
-from tlt_worker.engine.sampling import target_probs
 from tlt_worker.engine.sglang import SglangEngine
 
 PROMPT = (3, 7, 5, 9, 4, 12, 8)
@@ -119,13 +119,12 @@ def _exact(target: Path, sampling: SamplingParams) -> list[float]:
         ids = torch.cat([torch.tensor([PROMPT]).expand(len(answers), -1), answers], 1)
         logits = model(ids).logits[:, -1]
         full = torch.ones(len(answers))
-        probs = target_probs(
-            logits,
-            full.unsqueeze(1) * sampling.temperature,
-            full.to(torch.int64) * (sampling.top_k or size),
-            full * sampling.top_p,
-            full * sampling.min_p,
+        cuts = Cuts(
+            top_ks=full.to(torch.int64) * (sampling.top_k or size),
+            top_ps=full * sampling.top_p,
+            min_ps=full * sampling.min_p,
         )
+        probs = truncate(torch.softmax(logits / sampling.temperature, -1), cuts)
         masses = (masses.unsqueeze(1) * probs).reshape(-1)
         answers = torch.cat(
             [answers.repeat_interleave(size, 0), torch.arange(size).repeat(len(answers)).view(-1, 1)], 1
@@ -179,7 +178,7 @@ async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, A
     captured = prompt("captured", tuple(range(20, 50)), temperature=0.7, max_new_tokens=150)
     hidden_from_it = replace(prompt("secret", max_new_tokens=20), capture=False)
     chunk, _ = await asyncio.gather(answer(made, captured), answer(made, hidden_from_it))
-    frames = await _frames(made)
+    taken = await frames(made)
     ids = [*captured.token_ids, *chunk.token_ids]
     with torch.no_grad():
         model = models.load(target)
@@ -188,14 +187,14 @@ async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, A
     return {
         "sampled": chunk,
         "expected_logprobs": logprobs.gather(1, torch.tensor(chunk.token_ids).unsqueeze(1)).squeeze(1).tolist(),
-        "frames": [frame for frame in frames if frame.request_id == "captured"],
-        "secret_frames": sum(frame.request_id == "secret" for frame in frames),
+        "frames": [frame for frame in taken if frame.request_id == "captured"],
+        "secret_frames": sum(frame.request_id == "secret" for frame in taken),
         "ids": ids,
         "expected_hidden": seen.hidden_states[-1][0],
     }
 
 
-async def _frames(made: SglangEngine) -> list[HiddenFrame]:
+async def frames(made: SglangEngine) -> list[HiddenFrame]:
     found, source = [], made.frames()
     while True:
         try:

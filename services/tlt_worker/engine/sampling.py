@@ -1,55 +1,89 @@
 """
-Lossless verification of drafts, with the filters of plain sampling.
+Lossless acceptance of drafts, in torch, with the signatures of SGLang's kernels.
 
-SGLang 0.5.23 takes the argmax on a CPU whatever the temperature, applies top-k and top-p one after the other where
-its plain sampler applies them jointly, and ignores min-p. The hooks here make verification draw from exactly the
-distribution `layers/sampler.py` draws from.
+Two rules, both walks down the draft tree. Where drafts are a function of the context (trees, the drafter's best token,
+retrieved text), the target's own token is drawn at every node and the walk follows it. Where they were drawn from the
+drafter's distribution, each is kept by rejection, which keeps more of them. A request with a seed draws by its noise
+under either rule, so that its tokens are those of plain decoding.
 
-Shapes: B requests, N nodes (tokens to verify) per request, D depth (accepted path, root included), V vocabulary.
+Shapes: B requests, N nodes (tokens to verify) per request, D depth (accepted path, root included), R requests still
+walking, V vocabulary.
 """
 
-from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-_verifying: ContextVar[Any] = ContextVar("tlt_verifying", default=None)
-"""SGLang's sampling settings of the batch being verified; None outside verification."""
+from tlt_worker.engine.filters import Cuts, truncate
+from tlt_worker.engine.noise import reseed
+from tlt_worker.engine.walk import Tree, Walked, parents_of, walk
 
 
-def target_probs(
-    logits_MV: Tensor, temperatures_M1: Tensor, top_ks_M: Tensor, top_ps_M: Tensor, min_ps_M: Tensor | None
-) -> Tensor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What SGLang does not tell its kernels of the batch they verify."""
+
+    positions: Tensor
+    """[B, N]: place of each node's token in its sequence."""
+    cuts: Cuts | None
+    """What is left out of the distributions that are drawn from; None: nothing."""
+    seeds: Tensor | None
+    """[B], UNSEEDED where a request has none; None: no request has one."""
+
+
+verifying: ContextVar[Round | None] = ContextVar("tlt_verifying", default=None)
+"""The round being verified; None outside verification."""
+
+
+def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
+    """Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalised."""
+    cumulative_RV = weights_RV.double().cumsum(-1)
+    total_R1 = cumulative_RV[:, -1:]
+    # Below the total a token with weight is always found, whatever was rounded.
+    point_R1 = torch.minimum(coins_R.double().view(-1, 1) * total_R1, total_R1.nextafter(torch.zeros_like(total_R1)))
+    return torch.searchsorted(cumulative_RV, point_R1, right=True).view(-1)
+
+
+def tree_speculative_sampling_target_only(
+    predicts: Tensor,
+    accept_index: Tensor,
+    accept_token_num: Tensor,
+    candidates: Tensor,
+    retrive_index: Tensor,
+    retrive_next_token: Tensor,
+    retrive_next_sibling: Tensor,
+    uniform_samples: Tensor,
+    uniform_samples_for_final_sampling: Tensor,
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    threshold_single: float = 1.0,
+    threshold_acc: float = 1.0,
+    deterministic: bool = True,
+) -> None:
     """
-    Return the distribution [M, V] that plain sampling draws from, normalised.
+    Accept drafts that were not sampled. Names follow SGLang's kernel, which this replaces on every device.
 
-    Top-k and top-p cut the same sorted probabilities, and min-p cuts what is below its share of the largest, as
-    SGLang's `top_k_top_p_min_p_sampling_from_probs_torch` does.
+    The kernel tries the children of a node one after the other against their cumulative mass. Here the token is drawn
+    first, with the node's coin [B, N], and then looked for among them: the same distribution, also where a token is
+    repeated among siblings, which the kernel counts twice. `target_probs` [B, N, V] are cut as the round says. Mutates
+    `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
+
+    Raises:
+        ValueError: A threshold is below 1: such acceptance follows another distribution.
     """
-    probs_MV = torch.softmax(logits_MV.float() / temperatures_M1, dim=-1)
-    size = probs_MV.shape[-1]
-    keeps_all = min_ps_M is None or not bool((min_ps_M > 0).any())
-    if keeps_all and bool((top_ks_M >= size).all()) and bool((top_ps_M >= 1.0).all()):
-        return probs_MV
-    sorted_MV, token_MV = probs_MV.sort(dim=-1, descending=True)
-    before_MV = sorted_MV.cumsum(-1) - sorted_MV
-    rank_V = torch.arange(size, device=probs_MV.device)
-    dropped_MV = (rank_V >= top_ks_M.view(-1, 1)) | (before_MV > top_ps_M.view(-1, 1))
-    if min_ps_M is not None:
-        dropped_MV |= sorted_MV < sorted_MV[:, :1] * min_ps_M.view(-1, 1)
-    kept_MV = sorted_MV.masked_fill(dropped_MV, 0.0)
-    return torch.zeros_like(probs_MV).scatter_(-1, token_MV, kept_MV / kept_MV.sum(-1, keepdim=True))
+    del uniform_samples_for_final_sampling, draft_probs, deterministic
+    _refuse_thresholds(threshold_single, threshold_acc)
+    now = verifying.get()
 
+    def drawn(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
+        probs_RV = _cut(now, target_probs[rows_R, nodes_R], rows_R)
+        return _seeded(now, draw(probs_RV, uniform_samples[rows_R, nodes_R]), probs_RV, rows_R, nodes_R)
 
-def draw(weights_BV: Tensor, coins_B: Tensor) -> Tensor:
-    """Draw one token per row by inverting the cumulative weights at `coins_B`; weights need not be normalised."""
-    cumulative_BV = weights_BV.double().cumsum(-1)
-    point_B1 = coins_B.double().view(-1, 1) * cumulative_BV[:, -1:]
-    # Rounding may put the point at the very end, behind which only tokens without weight may lie.
-    last_B1 = weights_BV.shape[-1] - 1 - (weights_BV.flip(-1) > 0).int().argmax(-1, keepdim=True)
-    return torch.minimum(torch.searchsorted(cumulative_BV, point_B1, right=True), last_B1).view(-1)
+    parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
+    tree = Tree(tokens=candidates, parents=parents_BN)
+    _write(walk(tree, accept_index.shape[1], drawn), predicts, accept_index, accept_token_num, retrive_index)
 
 
 def accept_chain(
@@ -72,149 +106,70 @@ def accept_chain(
     Speculative sampling of chains (Leviathan et al. 2023, Algorithm 1). Names follow SGLang's kernel.
 
     Draft x of position t was drawn from q_t and is kept with probability min(1, p_t(x) / q_t(x)); at the first that is
-    not, the token comes from max(p - q, 0); after the last, from p. `draft_probs` [B, N - 1, V] are the q. Mutates
-    `predicts` [B * N], `accept_index` [B, N] and `accept_token_num` [B].
+    not, the token comes from max(p - q, 0); after the last, from p. `draft_probs` [B, N - 1, V] are the q. Requests
+    with a seed follow their noise instead, and negative candidates are no drafts. Mutates `predicts` [B * N],
+    `accept_index` [B, N] and `accept_token_num` [B].
+
+    Raises:
+        ValueError: A threshold is below 1.
     """
-    del retrive_next_token, retrive_next_sibling, threshold_single, threshold_acc, deterministic
+    del retrive_next_token, retrive_next_sibling, deterministic
+    _refuse_thresholds(threshold_single, threshold_acc)
     batch, nodes = candidates.shape
-    rows_B = torch.arange(batch, device=candidates.device)
-    drafts_BN = candidates[:, 1:].to(torch.int64)
-    kept_B = torch.zeros(batch, dtype=torch.int64, device=candidates.device)
-    if nodes > 1:
-        p_BN = target_probs[:, :-1].gather(2, drafts_BN.unsqueeze(-1)).squeeze(-1)
-        q_BN = draft_probs[:, : nodes - 1].gather(2, drafts_BN.unsqueeze(-1)).squeeze(-1)
-        kept_BN = uniform_samples[:, : nodes - 1] * q_BN < p_BN
-        kept_B = kept_BN.to(torch.int64).cumprod(1).sum(1)
-    final_BV = _after_chain(target_probs, draft_probs, kept_B)
-    tokens_BN = torch.cat([drafts_BN, drafts_BN.new_zeros(batch, 1)], 1)
-    tokens_BN[rows_B, kept_B] = draw(final_BV, uniform_samples_for_final_sampling)
-    predicts[retrive_index.reshape(-1).to(torch.int64)] = tokens_BN.reshape(-1).to(predicts.dtype)
-    on_path_BN = torch.arange(nodes, device=candidates.device) <= kept_B.unsqueeze(1)
-    accept_index.copy_(torch.where(on_path_BN, retrive_index, -1))
-    accept_token_num.copy_(kept_B)
+    now = verifying.get()
+
+    def drawn(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
+        p_RV = _cut(now, target_probs[rows_R, nodes_R], rows_R)
+        if nodes == 1:
+            return _seeded(now, draw(p_RV, uniform_samples_for_final_sampling[rows_R]), p_RV, rows_R, nodes_R)
+        q_RV = draft_probs[rows_R, nodes_R.clamp(max=nodes - 2)]
+        drafts_R = candidates[rows_R, (nodes_R + 1).clamp(max=nodes - 1)]
+        is_drafted_R = (nodes_R < nodes - 1) & (drafts_R >= 0)
+        at_R1 = drafts_R.clamp(min=0).to(torch.int64).unsqueeze(1)
+        coins_R = uniform_samples[rows_R, nodes_R]
+        kept_R = coins_R * q_RV.gather(1, at_R1).view(-1) < p_RV.gather(1, at_R1).view(-1)
+        weights_RV = torch.where(is_drafted_R.unsqueeze(1), _beyond(p_RV, q_RV), p_RV)
+        other_R = draw(weights_RV, uniform_samples_for_final_sampling[rows_R])
+        return _seeded(now, torch.where(is_drafted_R & kept_R, drafts_R, other_R), p_RV, rows_R, nodes_R)
+
+    chain = torch.arange(-1, nodes - 1, device=candidates.device).expand(batch, -1)
+    tree = Tree(tokens=candidates, parents=chain)
+    _write(walk(tree, nodes, drawn), predicts, accept_index, accept_token_num, retrive_index)
 
 
-def _after_chain(target_probs: Tensor, draft_probs: Tensor, kept_B: Tensor) -> Tensor:
-    """Weights [B, V] of the token after `kept_B` drafts: what p has more than q, or p after the last draft."""
-    rows_B, nodes = torch.arange(len(kept_B), device=kept_B.device), target_probs.shape[1]
-    p_BV = target_probs[rows_B, kept_B]
-    if nodes == 1:
-        return p_BV
-    q_BV = draft_probs[rows_B, kept_B.clamp(max=nodes - 2)] * (kept_B < nodes - 1).unsqueeze(1)
-    residual_BV = (p_BV - q_BV).clamp_(min=0.0)
-    # p = q up to rounding leaves nothing: the draft was then refused by rounding too, and p is right.
-    return torch.where(residual_BV.sum(1, keepdim=True) > 0, residual_BV, p_BV)
+def _refuse_thresholds(single: float, accumulated: float) -> None:
+    if single != 1.0 or accumulated != 1.0:
+        raise ValueError(f"acceptance thresholds {single} and {accumulated} change the distribution; accepted: 1")
 
 
-def accept_tree(
-    predicts: Tensor,
-    accept_index: Tensor,
-    accept_token_num: Tensor,
-    candidates: Tensor,
-    retrive_index: Tensor,
-    retrive_next_token: Tensor,
-    retrive_next_sibling: Tensor,
-    uniform_samples: Tensor,
-    uniform_samples_for_final_sampling: Tensor,
-    target_probs: Tensor,
-    draft_probs: Tensor,
-    threshold_single: float = 1.0,
-    threshold_acc: float = 1.0,
-    deterministic: bool = True,
+def _beyond(p_RV: Tensor, q_RV: Tensor) -> Tensor:
+    """What p has more than q. p = q up to rounding leaves nothing: a draft refused by rounding too, and p is right."""
+    more_RV = (p_RV - q_RV).clamp_(min=0.0)
+    return torch.where(more_RV.sum(1, keepdim=True) > 0, more_RV, p_RV)
+
+
+def _cut(now: Round | None, probs_RV: Tensor, rows_R: Tensor) -> Tensor:
+    # Here and not for all nodes before the walk: most are never visited, and sorting costs the most of all.
+    if now is None or now.cuts is None:
+        return probs_RV
+    return truncate(probs_RV, now.cuts.of(rows_R))
+
+
+def _seeded(now: Round | None, tokens_R: Tensor, probs_RV: Tensor, rows_R: Tensor, nodes_R: Tensor) -> Tensor:
+    if now is None or now.seeds is None:
+        return tokens_R
+    return reseed(tokens_R, probs_RV, now.seeds[rows_R], now.positions[rows_R, nodes_R])
+
+
+def _write(
+    walked: Walked, predicts: Tensor, accept_index: Tensor, accept_token_num: Tensor, retrive_index: Tensor
 ) -> None:
-    """
-    Sampled walk down trees whose drafts are the drafter's top tokens, not samples. Names follow SGLang's kernel.
-
-    Each visited node has one coin. Its children are tried in order against their cumulative target mass, so that child
-    x is taken with probability p(x); if none is, the token comes from p without the children. A token repeated among
-    siblings counts once. Only thresholds of 1 are lossless. Mutates `predicts`, `accept_index`, `accept_token_num`.
-    """
-    del draft_probs, deterministic
-    if threshold_single != 1.0 or threshold_acc != 1.0:
-        raise ValueError("acceptance thresholds below 1 change the distribution")
-    depth = accept_index.shape[1]
-    tokens_BN, index_BN = candidates.tolist(), retrive_index.tolist()
-    child_BN, sibling_BN = retrive_next_token.tolist(), retrive_next_sibling.tolist()
-    flat, last_BV, ends = predicts.view(-1), target_probs[:, 0].clone(), []
-    for request, coins_N in enumerate(uniform_samples.tolist()):
-        path, tried = _walk(
-            tokens_BN[request], child_BN[request], sibling_BN[request], target_probs[request], coins_N, depth
-        )
-        nodes = [index_BN[request][node] for node in path]
-        flat[nodes[:-1]] = torch.tensor([tokens_BN[request][node] for node in path[1:]]).to(flat)
-        accept_index[request, : len(path)] = torch.tensor(nodes).to(accept_index)
-        accept_token_num[request] = len(path) - 1
-        last_BV[request] = target_probs[request, path[-1]]
-        last_BV[request, tried] = 0.0
-        ends.append(nodes[-1])
-    flat[torch.tensor(ends, device=flat.device)] = draw(last_BV, uniform_samples_for_final_sampling).to(flat.dtype)
-
-
-def _walk(
-    tokens_N: list[int], child_N: list[int], sibling_N: list[int], probs_NV: Tensor, coins_N: list[float], depth: int
-) -> tuple[list[int], list[int]]:
-    """Return one request's accepted nodes, root first, and the tokens refused below the last one."""
-    path: list[int] = [0]
-    while True:
-        node, mass, tried = path[-1], 0.0, list[int]()
-        child = child_N[node] if len(path) < depth else -1
-        while child != -1:
-            token = tokens_N[child]
-            share = 0.0 if token in tried else float(probs_NV[node, token])
-            mass += share
-            if share > 0.0 and coins_N[node] < mass:
-                break
-            tried.append(token)
-            child = sibling_N[child]
-        if child == -1:
-            return path, tried
-        path.append(child)
-
-
-def sample_with_plain_filters(
-    original: Callable[..., Any], verify_input: Any, batch: Any, *args: Any, **kw: Any
-) -> Any:
-    """Around `eagle_utils.eagle_sample`: tell the functions below whose settings are being verified."""
-    token = _verifying.set(batch.sampling_info)
-    try:
-        return original(verify_input, batch, *args, **kw)
-    finally:
-        _verifying.reset(token)
-
-
-def filtered_softmax(original: Callable[..., Tensor], logits: Tensor, *args: Any, **kw: Any) -> Tensor:
-    """Around `sampling_softmax`: while verifying, the final distribution; for drafts, as it was."""
-    info = _verifying.get()
-    if info is None:
-        return original(logits, *args, **kw)
-    nodes = logits.shape[0] // info.temperatures.shape[0]
-    temperatures, top_ks, top_ps, min_ps = (
-        torch.repeat_interleave(setting, nodes, dim=0)
-        for setting in (info.temperatures, info.top_ks, info.top_ps, info.min_ps)
-    )
-    return target_probs(logits, temperatures, top_ks, top_ps, min_ps if info.need_min_p_sampling else None)
-
-
-def skip_second_filter(original: Callable[..., Tensor], probs: Tensor, *args: Any, **kw: Any) -> Tensor:
-    """Around the top-k and top-p renormalisations: `filtered_softmax` has done both, jointly."""
-    return probs if _verifying.get() is not None else original(probs, *args, **kw)
-
-
-def keep_probs(probs: Tensor, *_: Any) -> Tensor:
-    """Stand for the top-k and top-p renormalisations where SGLang has none."""
-    return probs
-
-
-def is_greedy_batch(*, is_all_greedy: bool, **_: bool) -> bool:
-    """Replaces `_verify_uses_greedy`: a CPU samples as well."""
-    return is_all_greedy
-
-
-def sample_chain(original: Callable[..., None], *args: Any, **kw: Any) -> None:
-    """Around the Triton kernel of chains: without CUDA, `accept_chain`."""
-    (original if kw["candidates"].is_cuda else accept_chain)(*args, **kw)
-
-
-def row_argmax(scores: Tensor) -> Tensor:
-    """Replaces a Triton kernel that draws drafts: the index of each row's largest score."""
-    return scores.argmax(-1)
+    is_on_path_BD = walked.nodes >= 0
+    index_BD = retrive_index.to(torch.int64).gather(1, walked.nodes.clamp(min=0))
+    # One more place takes what lies behind the ends.
+    flat = torch.cat([predicts, predicts.new_zeros(1)])
+    into_BD = torch.where(is_on_path_BD, index_BD, len(predicts))
+    flat.scatter_(0, into_BD.view(-1), walked.tokens.view(-1).to(flat.dtype))
+    predicts.copy_(flat[:-1])
+    accept_index.copy_(torch.where(is_on_path_BD, index_BD, -1))
+    accept_token_num.copy_(walked.kept)

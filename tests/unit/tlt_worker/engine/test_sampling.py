@@ -1,10 +1,13 @@
 """The torch verification kernels against a scalar statement of the rule, and their distribution."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from scipy.stats import chisquare
 from torch import Tensor
 
-from tlt_worker.engine.sampling import accept_chain, accept_tree, draw, target_probs
+from tlt_worker.engine.sampling import accept_chain, draw, tree_speculative_sampling_target_only
 
 VOCABULARY = 8
 
@@ -43,25 +46,15 @@ def scalar_chain(drafts: list[int], p: Tensor, q: Tensor, coins: list[float], la
     return [*drafts, scalar_draw(p[len(drafts)], last_coin)]
 
 
-def scalar_tree(tokens: list[int], parents: list[int], p: Tensor, coins: list[float], last_coin: float) -> list[int]:
-    """One request, one child at a time."""
-    node = 0
-    said: list[int] = []
+def scalar_tree(tokens: list[int], parents: list[int], p: Tensor, coins: list[float], depth: int) -> list[int]:
+    """One request: draw at a node, go to the first child that carries the token."""
+    node, said = 0, list[int]()
     while True:
-        tried, mass, taken = set[int](), 0.0, -1
-        for child in [c for c, parent in enumerate(parents) if parent == node]:
-            mass += 0.0 if tokens[child] in tried else float(p[node, tokens[child]])
-            fresh = tokens[child] not in tried and p[node, tokens[child]] > 0
-            tried.add(tokens[child])
-            if fresh and coins[node] < mass:
-                taken = child
-                break
-        if taken < 0:
-            rest = p[node].clone()
-            rest[list(tried)] = 0
-            return [*said, scalar_draw(rest, last_coin)]
-        said.append(tokens[taken])
-        node = taken
+        said.append(scalar_draw(p[node], coins[node]))
+        found = [c for c, parent in enumerate(parents) if parent == node and tokens[c] == said[-1]]
+        if not found or len(said) == depth:
+            return said
+        node = found[0]
 
 
 def scalar_draw(weights: Tensor, coin: float) -> int:
@@ -96,22 +89,41 @@ def test_chains_follow_the_scalar_rule(steps: int) -> None:
     assert said(*found) == expected
 
 
-@pytest.mark.parametrize("parents", [[-1, 0, 1, 2], [-1, 0, 0, 0, 1, 1, 2, 4]])
+@pytest.mark.parametrize("parents", [[-1], [-1, 0, 1, 2], [-1, 0, 0, 0, 1, 1, 2, 4]])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_trees_follow_the_scalar_rule(parents: list[int], repeated: bool) -> None:
-    batch, nodes = 400, len(parents)
+    batch, nodes, depth = 400, len(parents), min(4, len(parents))
     p = distributions(batch, nodes)
     candidates = torch.randint(0, 3 if repeated else VOCABULARY, (batch, nodes))
-    if not repeated:
-        candidates = torch.stack([torch.randperm(VOCABULARY)[:nodes] for _ in range(batch)])
-    coins, last = torch.rand(batch, nodes), torch.rand(batch)
+    coins = torch.rand(batch, nodes)
     index, child, sibling = links(parents, batch)
-    found = outputs(batch, nodes, 4)
-    accept_tree(*found, candidates, index, child, sibling, coins, last, p, torch.zeros_like(p))
-    expected = [
-        scalar_tree(candidates[i].tolist(), parents, p[i], coins[i].tolist(), float(last[i])) for i in range(batch)
-    ]
+    found = outputs(batch, nodes, depth)
+    tree_speculative_sampling_target_only(
+        *found, candidates, index, child, sibling, coins, torch.rand(batch), p, torch.zeros_like(p)
+    )
+    expected = [scalar_tree(candidates[i].tolist(), parents, p[i], coins[i].tolist(), depth) for i in range(batch)]
     assert said(*found) == expected
+
+
+def test_tokens_of_trees_with_repeated_siblings_follow_the_target() -> None:
+    batch, parents = 50_000, [-1, 0, 0, 0, 1, 1]
+    p = distributions(1, 1).expand(batch, len(parents), -1)  # the next token's distribution is the same everywhere
+    candidates = torch.tensor([0, 2, 2, 5, 1, 1]).expand(batch, -1)
+    index, child, sibling = links(parents, batch)
+    found = outputs(batch, len(parents), 3)
+    tree_speculative_sampling_target_only(
+        *found, candidates, index, child, sibling, torch.rand(batch, len(parents)), torch.rand(batch), p, p
+    )
+    for place in range(2):
+        on_path = found[1][:, place]
+        follows_target(found[0][on_path[on_path >= 0].long()], p[0, 0])
+
+
+def follows_target(tokens: Tensor, probs: Tensor) -> None:
+    counts, possible = torch.bincount(tokens, minlength=VOCABULARY).double(), probs > 0
+    assert int(counts[~possible].sum()) == 0
+    expected = probs[possible].double() / probs[possible].double().sum() * counts.sum()
+    assert chisquare(counts[possible].numpy(), expected.numpy()).pvalue > 0.001
 
 
 def test_the_first_token_of_a_chain_follows_the_target() -> None:
@@ -122,15 +134,26 @@ def test_the_first_token_of_a_chain_follows_the_target() -> None:
     index, child, sibling = links([-1, 0, 1, 2], batch)
     found = outputs(batch, 4, 4)
     accept_chain(*found, candidates, index, child, sibling, torch.rand(batch, 4), torch.rand(batch), p, q)
-    shares = torch.bincount(found[0][index[:, 0]], minlength=VOCABULARY) / batch
-    assert 0.5 * (shares - p[0, 0]).abs().sum() < 0.01
+    follows_target(found[0][index[:, 0]], p[0, 0])
 
 
-def test_thresholds_below_one_are_refused() -> None:
+def test_chains_whose_drafts_were_taken_away_draw_from_the_target() -> None:
+    batch = 50_000
+    p, q = distributions(1, 3).expand(batch, -1, -1), distributions(1, 2).expand(batch, -1, -1)
+    index, child, sibling = links([-1, 0, 1], batch)
+    found = outputs(batch, 3, 3)
+    candidates = torch.tensor([0, -1, -1]).expand(batch, -1)
+    accept_chain(*found, candidates, index, child, sibling, torch.rand(batch, 3), torch.rand(batch), p, q)
+    assert not found[2].any()
+    follows_target(found[0][index[:, 0]], p[0, 0])
+
+
+@pytest.mark.parametrize("accept", [accept_chain, tree_speculative_sampling_target_only])
+def test_thresholds_below_one_are_refused(accept: Callable[..., None]) -> None:
     index, child, sibling = links([-1, 0], 1)
     p = distributions(1, 2)
     with pytest.raises(ValueError, match="distribution"):
-        accept_tree(
+        accept(
             *outputs(1, 2, 2), torch.zeros(1, 2, dtype=torch.int64), index, child, sibling,
             torch.rand(1, 2), torch.rand(1), p, p, threshold_single=0.9,
         )  # fmt: skip
@@ -140,17 +163,4 @@ def test_a_coin_at_the_end_draws_no_impossible_token() -> None:
     weights = torch.tensor([[0.5, 0.5, 0.0]])
     assert draw(weights, torch.tensor([1.0])).tolist() == [1]
     assert draw(weights, torch.tensor([0.0])).tolist() == [0]
-
-
-def test_filters_cut_the_same_sorted_probabilities() -> None:
-    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]]))
-    one = torch.ones(1)
-    # Jointly: top-k leaves {.5, .3}; top-p .6 counts mass before renormalising, so that both stay.
-    probs = target_probs(logits, one.unsqueeze(1), one.long() * 2, one * 0.6, None)
-    assert probs[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
-    assert target_probs(logits, one.unsqueeze(1), one.long() * 9, one, one * 0.5)[0].tolist() == pytest.approx(
-        [0.625, 0.375, 0, 0]
-    )
-    assert target_probs(logits, one.unsqueeze(1), one.long() * 9, one, None)[0].tolist() == pytest.approx(
-        [0.5, 0.3, 0.15, 0.05]
-    )
+    assert draw(weights.flip(1), torch.tensor([0.0])).tolist() == [1]
