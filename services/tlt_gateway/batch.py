@@ -115,7 +115,7 @@ def _sample_of(prompt: Prompt, index: int) -> Prompt:
     return replace(
         prompt,
         request_id=RequestId(f"{prompt.request_id}/{index}"),
-        sampling=prompt.sampling if seed is None else replace(prompt.sampling, seed=seed + index),
+        sampling=prompt.sampling if seed is None else replace(prompt.sampling, seed=(seed + index) % 2**63),
     )
 
 

@@ -65,7 +65,7 @@ class Dispatch:
         Raises:
             InvalidRequestError: Its id is in use.
             NotFoundError: It asks for a policy version that is not served.
-            UnavailableError: No worker is there, or too many were lost, or one that nobody can replace exactly.
+            UnavailableError: No worker is there, or too many were lost.
         """
         async with aclosing(self._counted(self._enter(prompt))) as chunks:
             async for chunk in chunks:
@@ -165,14 +165,9 @@ class Dispatch:
         Leave a lost worker behind, so that the request goes on elsewhere.
 
         Raises:
-            UnavailableError: It cannot, or not again.
+            UnavailableError: Not again.
         """
         self._fleet.lose(link, error.message)
-        if not transcript.can_move:
-            raise UnavailableError(
-                f"worker {link.name} was lost in mid-response ({error.message}); with a seed or penalties no other can "
-                "go on exactly: send the request again"
-            ) from error
         if transcript.moves == self._max_moves:
             raise UnavailableError(
                 f"worker {link.name} was lost ({error.message}) after the request had moved {transcript.moves} times"

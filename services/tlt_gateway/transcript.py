@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, SamplingParams, TokenChunk
+from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 
 
 class Transcript:
     """
     One response, over all the workers it took.
 
-    Going on from the tokens sent so far is exact in distribution, since a token depends on its prefix only. It is not
-    with penalties, which count what the engine itself has produced, nor with a seed, whose random numbers are used up.
+    Going on from the tokens sent so far is exact in distribution, since a token depends on its prefix only: lengths and
+    penalties count the prefix, and the random numbers of a seed belong to positions.
     """
 
     def __init__(self, prompt: Prompt) -> None:
@@ -32,11 +32,6 @@ class Transcript:
         return self._last is not None
 
     @property
-    def can_move(self) -> bool:
-        """Whether another worker can go on without changing the distribution."""
-        return not self._token_ids or _prefix_decides(self.prompt.sampling)
-
-    @property
     def finish_reason(self) -> FinishReason | None:
         """
         Why the response is complete; None when more tokens are to come.
@@ -44,10 +39,10 @@ class Transcript:
         Known from the tokens alone too, for when a worker is lost after its last token and before it says so.
         """
         sampling = self.prompt.sampling
-        count = len(self._token_ids)
+        count = len(self.prompt.prefix_token_ids) + len(self._token_ids)
         if self._last is not None:
             return self._last.finish_reason
-        if count and count > sampling.min_new_tokens and self._token_ids[-1] in sampling.stop_token_ids:
+        if self._token_ids and count > sampling.min_new_tokens and self._token_ids[-1] in sampling.stop_token_ids:
             return FinishReason.STOP
         return FinishReason.LENGTH if count == sampling.max_new_tokens else None
 
@@ -79,21 +74,14 @@ class Transcript:
         self.moves += 1
 
     def rest(self) -> Prompt:
-        """What the next worker is asked: the prompt with the tokens sent so far, for as many as are still to come."""
-        sent = len(self._token_ids)
+        """What the next worker is asked: the prompt, and the tokens sent so far as its prefix."""
         if not self.moves:
             return self.prompt
-        sampling = self.prompt.sampling
         return replace(
             self.prompt,
             # The lost worker may still run the request under its old id until it notices.
             request_id=RequestId(f"{self.prompt.request_id}~{self.moves}"),
-            token_ids=(*self.prompt.token_ids, *self._token_ids),
-            sampling=replace(
-                sampling,
-                max_new_tokens=None if sampling.max_new_tokens is None else sampling.max_new_tokens - sent,
-                min_new_tokens=max(0, sampling.min_new_tokens - sent),
-            ),
+            prefix_token_ids=(*self.prompt.prefix_token_ids, *self._token_ids),
         )
 
     def whole(self) -> TokenChunk:
@@ -115,6 +103,8 @@ class Transcript:
             completion_tokens=len(self._token_ids),
             rounds=self._lost.rounds + rounds,
             accepted_draft_tokens=self._lost.accepted + accepted,
+            # Of a lost worker's only those are known that were accepted.
+            proposed_draft_tokens=self._lost.accepted + (last.proposed_draft_tokens if last else accepted),
             speculation_blocker=last.speculation_blocker if last else "",
             worker_id=last.worker_id if last else "",
         )
@@ -131,9 +121,3 @@ class _Part:
     def accepted(self) -> int:
         """Tokens beyond one per round."""
         return self.tokens - self.rounds
-
-
-def _prefix_decides(sampling: SamplingParams) -> bool:
-    unseeded = sampling.seed is None or sampling.temperature == 0.0
-    unpenalized = sampling.frequency_penalty == 0.0 == sampling.presence_penalty and sampling.repetition_penalty == 1.0
-    return unseeded and unpenalized

@@ -17,8 +17,9 @@ HIDDEN_SIZE = 4
 
 def counting(prompt: Prompt) -> tuple[int, ...]:
     """The answer of an engine without a script: up to 8 tokens that count on from the prompt's last one."""
-    length = min(8, prompt.sampling.max_new_tokens or 8)
-    return tuple((prompt.token_ids[-1] + i + 1) % 100 for i in range(length))
+    length = min(8, prompt.sampling.max_new_tokens or 8) - len(prompt.prefix_token_ids)
+    last = (*prompt.token_ids, *prompt.prefix_token_ids)[-1]
+    return tuple((last + i + 1) % 100 for i in range(length))
 
 
 class FakeEngine:

@@ -171,17 +171,18 @@ class FakeWorker(wire.Servicer):
         """One token per chunk and round."""
         sampling = prompt.sampling
         length = sampling.max_new_tokens or self.context_length - len(prompt.token_ids)
-        token = prompt.token_ids[-1]
-        for count in range(1, length + 1):
-            if count > self.free_tokens:
+        token = (*prompt.token_ids, *prompt.prefix_token_ids)[-1]
+        before = len(prompt.prefix_token_ids)
+        for count in range(before + 1, length + 1):
+            if count - before > self.free_tokens:
                 await self._pass_gate()
             token = (token + 1) % self.vocab_size
             stopped = token in sampling.stop_token_ids and count > sampling.min_new_tokens
             finish = FinishReason.STOP if stopped else FinishReason.LENGTH if count == length else None
             stats = ResponseStats(
                 prompt_tokens=len(prompt.token_ids),
-                completion_tokens=count,
-                rounds=count,
+                completion_tokens=count - before,
+                rounds=count - before,
                 accepted_draft_tokens=0,
                 worker_id=self.worker_id,
             )

@@ -2,12 +2,21 @@
 
 from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client
-from tlt_common.domain.rollout import FinishReason, ResponseStats, Sample, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.rollout import (
+    FinishReason,
+    LogprobKind,
+    ResponseStats,
+    Sample,
+    SamplingParams,
+    Speculation,
+    TokenChunk,
+)
 
 __all__ = [
     "BlockingClient",
     "Client",
     "FinishReason",
+    "LogprobKind",
     "ResponseStats",
     "Sample",
     "SamplingParams",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -98,6 +99,7 @@ class Client:
         speculation: Speculation = Speculation.AUTO,
         capture: bool = True,
         policy_version: int | None = None,
+        prefix_ids: Sequence[int] = (),
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
         """
@@ -110,9 +112,12 @@ class Client:
             speculation: Off for comparisons; the distribution is the same.
             capture: Whether hidden states may be used for drafter training.
             policy_version: Answer only with this version; None takes what is served.
+            prefix_ids: Tokens of the response made before. It goes on behind them, as exactly as if it had not been
+                interrupted: lengths and penalties count them, a seed goes on where it was. Only new tokens come back.
             timeout_s: Deadline of the whole response; None has none.
         """
         prompt = _prompt(prompt_ids, sampling, request_id, speculation, capture, policy_version)
+        prompt = replace(prompt, prefix_token_ids=tuple(prefix_ids))
         request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
         call = self._stub.Generate(request, timeout=timeout_s)
         try:

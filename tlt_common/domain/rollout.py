@@ -16,6 +16,17 @@ class Speculation(StrEnum):
     """No drafts while this request runs."""
 
 
+class LogprobKind(StrEnum):
+    """Of which distribution the logprobs of a response are. Penalties are part of each."""
+
+    POLICY = "policy"
+    """log_softmax(logits / temperature) over the whole vocabulary, as trainers recompute it; greedy: as RAW."""
+    RAW = "raw"
+    """log_softmax(logits): temperature 1."""
+    TRUNCATED = "truncated"
+    """What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+
+
 class FinishReason(StrEnum):
     """Why a response ended."""
 
@@ -42,10 +53,12 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     seed: int | None = None
+    """Makes the response repeatable: its tokens depend on prompt, seed and weights, on drafts only by rounding."""
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
     min_new_tokens: int = 0
+    logprobs: LogprobKind = LogprobKind.POLICY
 
     def __post_init__(self) -> None:
         """
@@ -62,6 +75,8 @@ class SamplingParams:
         _in_range("presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
         _in_range("repetition_penalty", self.repetition_penalty, low=0.0, high=2.0, open_low=True)
         _in_range("min_new_tokens", self.min_new_tokens, low=0, high=2**31 - 1)
+        if self.seed is not None:
+            _in_range("seed", self.seed, low=0, high=2**63 - 1)
         if self.max_new_tokens is not None:
             _in_range("max_new_tokens", self.max_new_tokens, low=1, high=2**31 - 1)
 
@@ -85,6 +100,13 @@ class Prompt:
     """Whether its hidden states may be used for drafter training."""
     policy_version: PolicyVersion | None = None
     """Answer only with this version; None takes whatever is newest."""
+    prefix_token_ids: tuple[int, ...] = ()
+    """
+    Tokens of the response that were made before, by whatever worker and version: it goes on behind them.
+
+    Lengths and penalties count them, a seed goes on where it was, and what is answered are new tokens only. Whoever
+    has the prefix keeps its logprobs and versions.
+    """
 
     def for_model(self, *, vocab_size: int, context_length: int) -> "Prompt":
         """
@@ -97,12 +119,8 @@ class Prompt:
             raise InvalidRequestError(
                 "prompt.token_ids is empty; accepted: at least one token", field="prompt.token_ids"
             )
-        for position, token in enumerate(self.token_ids):
-            if not 0 <= token < vocab_size:
-                raise InvalidRequestError(
-                    f"prompt.token_ids[{position}] is {token}; accepted: 0 to {vocab_size - 1}",
-                    field="prompt.token_ids",
-                )
+        for name, ids in (("token_ids", self.token_ids), ("prefix_token_ids", self.prefix_token_ids)):
+            _in_vocabulary(f"prompt.{name}", ids, vocab_size)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
@@ -124,7 +142,19 @@ class Prompt:
                 "that may come",
                 field="sampling.min_new_tokens",
             )
+        if len(self.prefix_token_ids) >= most:
+            raise InvalidRequestError(
+                f"prompt.prefix_token_ids has {len(self.prefix_token_ids)} tokens; accepted: fewer than {most}, the "
+                "most tokens that may come",
+                field="prompt.prefix_token_ids",
+            )
         return replace(self, sampling=replace(self.sampling, max_new_tokens=most))
+
+
+def _in_vocabulary(name: str, ids: tuple[int, ...], vocab_size: int) -> None:
+    for position, token in enumerate(ids):
+        if not 0 <= token < vocab_size:
+            raise InvalidRequestError(f"{name}[{position}] is {token}; accepted: 0 to {vocab_size - 1}", field=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +163,12 @@ class ResponseStats:
 
     prompt_tokens: int
     completion_tokens: int
+    """Tokens made for this request; those of a prefix were made before."""
     rounds: int
     """Verification rounds; equals completion_tokens without speculation."""
     accepted_draft_tokens: int
+    proposed_draft_tokens: int = 0
+    """Draft tokens that were verified, accepted or not."""
     speculation_blocker: str = ""
     """Why no drafts were allowed; empty when they were."""
     worker_id: str = ""
@@ -145,6 +178,27 @@ class ResponseStats:
         """Tokens per round, bonus token included."""
         return self.completion_tokens / self.rounds if self.rounds else 0.0
 
+    def meta_info(self) -> dict[str, float]:
+        """
+        Return what SGLang's `meta_info` says of speculation, for trainers that read it: new names, and those before.
+
+        As SGLang counts, the first token's pass is no verification; without a verification there are no such figures.
+        """
+        said: dict[str, float] = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        verified = max(0, self.rounds - 1)
+        if not verified:
+            return said
+        accepted, proposed = self.accepted_draft_tokens, self.proposed_draft_tokens
+        return said | {
+            "spec_verify_ct": verified,
+            "spec_accept_length": self.completion_tokens / verified,
+            "spec_accept_rate": accepted / proposed if proposed else 0.0,
+            "spec_num_correct_drafts": accepted,
+            "spec_num_proposed_drafts": proposed,
+            "spec_accept_token_num": accepted,
+            "spec_draft_token_num": proposed,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenChunk:
@@ -153,7 +207,7 @@ class TokenChunk:
     request_id: RequestId
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """log_softmax(logits / temperature) of each token, over the whole vocabulary."""
+    """Of each token, of the kind that was asked for."""
     policy_versions: tuple[PolicyVersion, ...]
     finish_reason: FinishReason | None = None
     """Set on the last chunk, as is `stats`."""

@@ -2,10 +2,27 @@
 
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.rollout import (
+    FinishReason,
+    LogprobKind,
+    Prompt,
+    ResponseStats,
+    SamplingParams,
+    Speculation,
+    TokenChunk,
+)
+from tlt_common.errors import InvalidRequestError
 
 _SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}
 _SPECULATION_FROM_PB = {pb.SPECULATION_OFF: Speculation.OFF}
+_LOGPROBS_TO_PB = {
+    LogprobKind.POLICY: pb.LOGPROB_KIND_POLICY,
+    LogprobKind.RAW: pb.LOGPROB_KIND_RAW,
+    LogprobKind.TRUNCATED: pb.LOGPROB_KIND_TRUNCATED,
+}
+_LOGPROBS_FROM_PB = {pb.LOGPROB_KIND_UNSPECIFIED: LogprobKind.POLICY} | {
+    value: key for key, value in _LOGPROBS_TO_PB.items()
+}
 _FINISH_TO_PB = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
@@ -28,6 +45,7 @@ def sampling_to_pb(params: SamplingParams) -> pb.SamplingParams:
         presence_penalty=params.presence_penalty,
         repetition_penalty=params.repetition_penalty,
         min_new_tokens=params.min_new_tokens,
+        logprobs=_LOGPROBS_TO_PB[params.logprobs],
     )
 
 
@@ -36,8 +54,13 @@ def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
     Unset numbers get their defaults.
 
     Raises:
-        InvalidRequestError: A number is out of its range.
+        InvalidRequestError: A number is out of its range, or the kind of logprobs unknown.
     """
+    if message.logprobs not in _LOGPROBS_FROM_PB:
+        raise InvalidRequestError(
+            f"sampling.logprobs is {message.logprobs}; accepted: {', '.join(kind.value for kind in LogprobKind)}",
+            field="sampling.logprobs",
+        )
     return SamplingParams(
         temperature=message.temperature if message.HasField("temperature") else 1.0,
         top_p=message.top_p if message.HasField("top_p") else 1.0,
@@ -51,6 +74,7 @@ def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
         presence_penalty=message.presence_penalty,
         repetition_penalty=message.repetition_penalty if message.HasField("repetition_penalty") else 1.0,
         min_new_tokens=message.min_new_tokens,
+        logprobs=_LOGPROBS_FROM_PB[message.logprobs],
     )
 
 
@@ -62,6 +86,7 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         speculation=_SPECULATION_TO_PB[prompt.speculation],
         no_capture=not prompt.capture,
         policy_version=prompt.policy_version or 0,
+        prefix_token_ids=prompt.prefix_token_ids,
     )
 
 
@@ -77,6 +102,7 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         speculation=_SPECULATION_FROM_PB.get(message.speculation, Speculation.AUTO),
         capture=not message.no_capture,
         policy_version=PolicyVersion(message.policy_version) if message.policy_version else None,
+        prefix_token_ids=tuple(message.prefix_token_ids),
     )
 
 
@@ -88,6 +114,7 @@ def stats_to_pb(stats: ResponseStats) -> pb.ResponseStats:
         accepted_draft_tokens=stats.accepted_draft_tokens,
         speculation_blocker=stats.speculation_blocker,
         worker_id=stats.worker_id,
+        proposed_draft_tokens=stats.proposed_draft_tokens,
     )
 
 
@@ -99,6 +126,7 @@ def stats_from_pb(message: pb.ResponseStats) -> ResponseStats:
         accepted_draft_tokens=message.accepted_draft_tokens,
         speculation_blocker=message.speculation_blocker,
         worker_id=message.worker_id,
+        proposed_draft_tokens=message.proposed_draft_tokens,
     )
 
 

@@ -42,7 +42,7 @@ class Hook:
 
 def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Every change we make. Imports SGLang's workers, which takes seconds."""
-    from tlt_worker.engine import proposal, sampling
+    from tlt_worker.engine import logprobs, proposal, verification
     from tlt_worker.engine.draft import TltDraftWorker
     from tlt_worker.engine.worker import TltWorker
 
@@ -53,6 +53,8 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
+        _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
+        _around("layers.sampler.Sampler.forward", logprobs.first_logprobs),
         _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
         _around(
             "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager._select_runners",
@@ -65,32 +67,34 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
         found += [
             _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
-            Hook(target=row_argmax, how=How.REPLACE, replacement=sampling.row_argmax),
+            Hook(target=row_argmax, how=How.REPLACE, replacement=verification.row_argmax),
         ]
     return tuple(found)
 
 
 def _sampling_hooks(*, cpu: bool) -> list[Hook]:
-    from tlt_worker.engine import sampling
+    from tlt_worker.engine import sampling, verification
 
-    utils = "speculative.eagle_utils"
+    utils, tree = "speculative.eagle_utils", "tree_speculative_sampling_target_only"
     found = [
-        _around(f"{utils}.eagle_sample", sampling.sample_with_plain_filters),
-        _around(f"{utils}.sampling_softmax", sampling.filtered_softmax),
+        _around(f"{utils}.eagle_sample", verification.sample_with_plain_filters),
+        _replace(f"{utils}.chain_speculative_sampling_triton", sampling.accept_chain),
+        _replace("layers.sampler.Sampler._sample_from_probs", verification.sample_plainly),
+        _around("speculative.spec_utils.fast_sample", verification.propose),
     ]
     if not cpu:
         return [
             *found,
-            _around(f"{utils}.top_k_renorm_prob", sampling.skip_second_filter),
-            _around(f"{utils}.top_p_renorm_prob", sampling.skip_second_filter),
+            _replace(f"{utils}.{tree}", sampling.tree_speculative_sampling_target_only),
+            _around(f"{utils}.top_k_renorm_prob", verification.skip_second_filter),
+            _around(f"{utils}.top_p_renorm_prob", verification.skip_second_filter),
         ]
     return [
         *found,
-        _replace(f"{utils}._verify_uses_greedy", sampling.is_greedy_batch),
-        _around(f"{utils}.chain_speculative_sampling_triton", sampling.sample_chain),
-        _set(f"{utils}.tree_speculative_sampling_target_only", sampling.accept_tree),
-        _set(f"{utils}.top_k_renorm_prob", sampling.keep_probs),
-        _set(f"{utils}.top_p_renorm_prob", sampling.keep_probs),
+        _replace(f"{utils}._verify_uses_greedy", verification.is_greedy_batch),
+        _set(f"{utils}.{tree}", sampling.tree_speculative_sampling_target_only),
+        _set(f"{utils}.top_k_renorm_prob", verification.keep_probs),
+        _set(f"{utils}.top_p_renorm_prob", verification.keep_probs),
     ]
 
 
@@ -201,7 +205,10 @@ def select_target_by_default(original: Callable[..., Any], self: Any, selector: 
 
 def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
     """Around the processing of a round: capture hidden states once the tokens are known."""
+    from tlt_worker.engine.settings import count_proposed
+
     before = [len(req.output_ids) for req in batch.reqs]
+    count_proposed(batch, result)
     answer = original(self, batch, result, *args, **kw)
     self.draft_worker.capture(batch, result, before)
     return answer

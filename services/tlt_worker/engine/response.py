@@ -6,6 +6,7 @@ from typing import Any
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_worker.engine.blocker import speculation_blocker
+from tlt_worker.engine.penalties import Penalty
 
 
 def sglang_params(prompt: Prompt) -> dict[str, Any]:
@@ -16,15 +17,18 @@ def sglang_params(prompt: Prompt) -> dict[str, Any]:
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
         "min_p": sampling.min_p,
-        "max_new_tokens": sampling.max_new_tokens,
+        "max_new_tokens": (sampling.max_new_tokens or 0) - len(prompt.prefix_token_ids),
         "stop_token_ids": list(sampling.stop_token_ids) or None,
         "ignore_eos": sampling.ignore_eos,
         "sampling_seed": sampling.seed,
-        "frequency_penalty": sampling.frequency_penalty,
-        "presence_penalty": sampling.presence_penalty,
-        "repetition_penalty": sampling.repetition_penalty,
-        "min_new_tokens": sampling.min_new_tokens,
-        "custom_params": {"tlt_speculation_off": bool(blocked), "tlt_capture": prompt.capture},
+        "custom_params": {
+            "tlt_speculation_off": bool(blocked),
+            "tlt_capture": prompt.capture,
+            "tlt_prefix": len(prompt.prefix_token_ids),
+            "tlt_logprobs": sampling.logprobs.value,
+            # Not SGLang's own parameters, so that its penalisers stay out of it (see `penalties`).
+            "tlt_penalty": Penalty.of(sampling).packed(),
+        },
     }
 
 
@@ -66,14 +70,31 @@ class Response:
 
     def _stats(self, meta: dict[str, Any]) -> ResponseStats:
         # The first token comes from prefill, which SGLang does not count as a round.
-        rounds = int(meta.get("spec_verify_ct", 0)) + (1 if self.done_tokens else 0)
+        verified = int(meta.get("spec_verify_ct", max(0, self.done_tokens - 1)))
+        rounds = verified + (1 if self.done_tokens else 0)
         return ResponseStats(
             prompt_tokens=len(self.prompt.token_ids),
             completion_tokens=self.done_tokens,
             rounds=rounds,
-            accepted_draft_tokens=int(meta.get("spec_num_correct_drafts", max(0, self.done_tokens - rounds))),
+            accepted_draft_tokens=accepted_drafts(meta),
+            proposed_draft_tokens=proposed_drafts(meta),
             speculation_blocker=blocker(self.prompt),
         )
+
+
+def accepted_drafts(meta: dict[str, Any]) -> int:
+    """Return the accepted draft tokens SGLang reports, under its present name or the one before."""
+    return int(meta.get("spec_num_correct_drafts", meta.get("spec_accept_token_num", 0)))
+
+
+def proposed_drafts(meta: dict[str, Any]) -> int:
+    """
+    Return the draft tokens verified for a request.
+
+    SGLang's own figure multiplies rounds by the widest arm. The plug-in counts them per round, in what SGLang sends as
+    the sum of verification caps and reports as their mean per round.
+    """
+    return round(float(meta.get("spec_cap_length", 0.0)) * int(meta.get("spec_verify_ct", 0)))
 
 
 def _versions(meta: dict[str, Any], start: int, count: int) -> tuple[PolicyVersion, ...]:

@@ -112,7 +112,7 @@ class SglangEngine:
         outputs: asyncio.Queue[dict[str, Any] | TltError] = asyncio.Queue()
         control.generate(
             rid=sglang_rid(prompt.request_id),
-            token_ids=list(prompt.token_ids),
+            token_ids=[*prompt.token_ids, *prompt.prefix_token_ids],
             params=sglang_params(prompt),
             deliver=lambda output: loop.call_soon_threadsafe(outputs.put_nowait, output),
         )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_worker.engine.penalties import prefix_of
 from tlt_worker.engine.rid import request_id
 
 DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
@@ -168,18 +169,18 @@ def stretches_of(batch: Any, result: Any, lengths_before: Sequence[int], policy:
     extends = batch.forward_mode.is_extend()
     first_row, stretches = 0, []
     for place, (req, before) in enumerate(zip(batch.reqs, lengths_before, strict=True)):
-        prompt = len(req.origin_input_ids)
+        given = len(req.origin_input_ids)
         if extends:
             count, position = batch.extend_lens[place], batch.prefix_lens[place]
         else:
-            count, position = result.speculative_num_draft_tokens, prompt + before - 1
+            count, position = result.speculative_num_draft_tokens, given + before - 1
         row, first_row = first_row, first_row + count
         custom = req.sampling_params.custom_params or {}
         if not custom.get("tlt_capture", True) or not is_sampled(request_id(req.rid), policy):
             continue
         response = req.output_ids_through_stop
         # The last token of a response has no successor, so that its state is of no use.
-        states = min(position + count, prompt + len(response) - 1) - position
+        states = min(position + count, given + len(response) - 1) - position
         if not extends and len(response) <= before:
             continue
         if states > 0:
@@ -187,7 +188,7 @@ def stretches_of(batch: Any, result: Any, lengths_before: Sequence[int], policy:
             stretches.append(
                 Rows(
                     request_id=request_id(req.rid),
-                    prompt_tokens=prompt,
+                    prompt_tokens=given - prefix_of(req),
                     position=position,
                     first_row=row,
                     token_ids=ids,

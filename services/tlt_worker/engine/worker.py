@@ -36,13 +36,16 @@ from tlt_worker.engine.link import (
     SchedulerEnd,
 )
 from tlt_worker.engine.ngram import NgramIndex
+from tlt_worker.engine.penalties import prefix_of
 from tlt_worker.engine.proposal import Layout
 from tlt_worker.engine.ranks import Link, NoLink, Ranks
 from tlt_worker.engine.retrieval import Found, Retrieval
 from tlt_worker.engine.rid import request_id
+from tlt_worker.engine.settings import RoundSettings
 from tlt_worker.engine.switching import Switch
 from tlt_worker.engine.tap import Tap, stretches_of
 from tlt_worker.engine.trace import TraceFile
+from tlt_worker.engine.verification import is_blocked
 from tlt_worker.graphs.sharing import Sharing
 
 
@@ -69,6 +72,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         rejects = settings.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.tap = Tap(send=self.link.send)
+        self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
         self._draft_worker.gaps = Gaps(limit=settings.catch_up_tokens)
         self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
@@ -114,6 +118,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
         for message in self.ranks.agree(self.link.heard):
             self._obey(message)
+        with self.settings.of(batch):
+            return self._forward(batch, *args, **kw)
+
+    def _forward(self, batch: Any, *args: Any, **kw: Any) -> Any:
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
             result = super().forward_batch_generation(batch, *args, **kw)
         else:
@@ -128,7 +136,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def _choose(self, batch: Any) -> tuple[Arm, Found]:
         """Choose the arm of a round, and what was retrieved for it."""
-        blocked, retrieval = any(_is_blocked(req) for req in batch.reqs), self.retrieval
+        blocked, retrieval = all(is_blocked(req) for req in batch.reqs), self.retrieval
         if retrieval is None:
             return self.switch.launch(len(batch.reqs), blocked=blocked), []
         arm = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda steps: retrieval.find(batch, steps))
@@ -159,7 +167,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             self.retrieval.processed(batch, result)
         for req in batch.reqs:
             if req.finished():
-                self.tap.finish(request_id(req.rid), len(req.output_ids_through_stop))
+                self.tap.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
                 self._draft_worker.gaps.forget(req.rid)
 
     def _obey(self, message: Down) -> None:
@@ -175,11 +183,6 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 self._draft_worker.idle = not self._learns
             case PolicyLoaded():
                 self.switch.policy_loaded()
-
-
-def _is_blocked(req: Any) -> bool:
-    custom = req.sampling_params.custom_params or {}
-    return bool(custom.get("tlt_speculation_off", False))
 
 
 def _override_spec(**fields: Any) -> AbstractContextManager[Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
-from tlt_common.client import FinishReason, SamplingParams
+from tlt_common.client import FinishReason, LogprobKind, SamplingParams
 from tlt_common.errors import EngineError, UnavailableError
 
 TWENTY = SamplingParams(max_new_tokens=20, min_new_tokens=10)
@@ -40,8 +40,8 @@ async def test_a_lost_worker_is_invisible_and_tokens_are_counted_once(start: Sta
     assert (stats.prompt_tokens, stats.completion_tokens, stats.rounds) == (1, 20, 20)
     assert stats.worker_id == other.worker_id
     asked = other.prompts[0]
-    assert asked.token_ids == (5, *range(6, 13))
-    assert (asked.sampling.max_new_tokens, asked.sampling.min_new_tokens) == (13, 3)
+    assert (asked.token_ids, asked.prefix_token_ids) == ((5,), tuple(range(6, 13)))
+    assert (asked.sampling.max_new_tokens, asked.sampling.min_new_tokens) == (20, 10)
 
 
 async def test_a_request_whose_worker_dies_before_the_first_token_starts_over(start: Start, pair: Pair) -> None:
@@ -59,17 +59,22 @@ async def test_a_request_whose_worker_dies_before_the_first_token_starts_over(st
     assert other.prompts[0].sampling == seeded
 
 
-@pytest.mark.parametrize("sampling", [SamplingParams(seed=1), SamplingParams(presence_penalty=0.5)])
-async def test_what_cannot_go_on_exactly_fails_and_says_so(start: Start, pair: Pair, sampling: SamplingParams) -> None:
+async def test_a_seed_and_penalties_move_with_the_tokens_they_go_on_from(start: Start, pair: Pair) -> None:
+    sampling = SamplingParams(seed=1, presence_penalty=0.5, logprobs=LogprobKind.RAW, max_new_tokens=9)
     for fake in pair:
         await held(fake, after=2)
     async with start(*pair) as client:
-        stream = client.stream([5], sampling)
-        await anext(stream)
-        await by_load(pair)[0].kill()
-        with pytest.raises(UnavailableError, match="with a seed or penalties no other can go on exactly"):
-            async for _ in stream:
-                pass
+        stream = client.stream([5], sampling, prefix_ids=[6, 7])
+        chunks = [await anext(stream), await anext(stream)]
+        lost, other = by_load(pair)
+        await lost.kill()
+        other.gate.set()
+        chunks += [chunk async for chunk in stream]
+    assert [token for chunk in chunks for token in chunk.token_ids] == list(range(8, 15))
+    assert other.prompts[0].prefix_token_ids == (6, 7, 8, 9)
+    assert other.prompts[0].sampling == sampling
+    assert chunks[-1].stats is not None
+    assert chunks[-1].stats.completion_tokens == 7
 
 
 async def test_with_no_other_worker_the_request_waits_until_the_same_one_is_back(

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,14 @@ PROMPT = Prompt(
 
 
 def chunk(*tokens: int, finish: FinishReason | None = None, rounds: int = 0) -> TokenChunk:
-    stats = ResponseStats(prompt_tokens=9, completion_tokens=9, rounds=rounds, accepted_draft_tokens=3, worker_id="w")
+    stats = ResponseStats(
+        prompt_tokens=9,
+        completion_tokens=9,
+        rounds=rounds,
+        accepted_draft_tokens=3,
+        proposed_draft_tokens=9,
+        worker_id="w",
+    )
     return TokenChunk(
         request_id=RequestId("r~1"),
         token_ids=tokens,
@@ -34,9 +40,7 @@ def test_the_rest_after_any_losses_continues_exactly_where_the_client_is(parts: 
         transcript.move()
     sent = [token for part in parts for token in part]
     rest = transcript.rest()
-    assert rest.token_ids == (1, 2, *sent)
-    assert rest.sampling.max_new_tokens == 20 - len(sent)
-    assert rest.sampling.min_new_tokens == max(0, 5 - len(sent))
+    assert rest == replace(PROMPT, prefix_token_ids=tuple(sent), request_id=rest.request_id)
     assert rest.request_id.startswith("r~") or not parts
 
 
@@ -48,7 +52,12 @@ def test_stats_are_summed_over_workers_and_tokens_counted_once() -> None:
     last = transcript.add(chunk(6, 7, finish=FinishReason.STOP, rounds=10))
     assert last.request_id == "r"
     assert last.stats == ResponseStats(
-        prompt_tokens=2, completion_tokens=5, rounds=2 + 10, accepted_draft_tokens=1 + 3, worker_id="w"
+        prompt_tokens=2,
+        completion_tokens=5,
+        rounds=2 + 10,
+        accepted_draft_tokens=1 + 3,
+        proposed_draft_tokens=1 + 9,
+        worker_id="w",
     )
     whole = transcript.whole()
     assert whole.token_ids == (3, 4, 5, 6, 7)
@@ -56,32 +65,22 @@ def test_stats_are_summed_over_workers_and_tokens_counted_once() -> None:
     assert (whole.finish_reason, whole.stats) == (FinishReason.STOP, last.stats)
 
 
-@pytest.mark.parametrize(
-    ("sampling", "can_move"),
-    [
-        (SamplingParams(), True),
-        (SamplingParams(temperature=0.0, seed=1), True),
-        (SamplingParams(top_p=0.9, top_k=5, min_p=0.1), True),
-        (SamplingParams(seed=1), False),
-        (SamplingParams(frequency_penalty=0.1), False),
-        (SamplingParams(presence_penalty=0.1), False),
-        (SamplingParams(repetition_penalty=1.1), False),
-    ],
-)
-def test_only_what_depends_on_the_prefix_alone_may_move_in_mid_response(
-    sampling: SamplingParams, *, can_move: bool
-) -> None:
-    transcript = Transcript(replace(PROMPT, sampling=replace(sampling, max_new_tokens=20)))
-    assert transcript.can_move
-    transcript.add(chunk(3))
-    assert transcript.can_move == can_move
+def test_a_prefix_that_came_with_the_request_goes_first() -> None:
+    transcript = Transcript(replace(PROMPT, prefix_token_ids=(3, 4)))
+    transcript.add(chunk(5))
+    transcript.move()
+    assert transcript.rest().prefix_token_ids == (3, 4, 5)
+    last = transcript.add(chunk(6, finish=FinishReason.STOP, rounds=1))
+    assert last.stats is not None
+    assert last.stats.completion_tokens == 2
+    assert transcript.whole().token_ids == (5, 6)
 
 
 def test_a_response_whose_last_word_was_lost_is_still_complete() -> None:
     stopped = Transcript(replace(PROMPT, sampling=SamplingParams(max_new_tokens=9, stop_token_ids=(7,))))
     stopped.add(chunk(3, 7))
     assert stopped.finish_reason is FinishReason.STOP
-    full = Transcript(replace(PROMPT, sampling=SamplingParams(max_new_tokens=2)))
+    full = Transcript(replace(PROMPT, prefix_token_ids=(9,), sampling=SamplingParams(max_new_tokens=3)))
     full.add(chunk(3, 7))
     assert full.finish_reason is FinishReason.LENGTH
     assert not full.closed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, Speculation
+from tlt_common.domain.rollout import FinishReason, LogprobKind, Prompt, SamplingParams, Speculation
 from tlt_common.domain.strategy import OFF, chain, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.engine.blocker import speculation_blocker
@@ -109,6 +109,26 @@ def test_spans_of_the_last_output_are_per_token() -> None:
 
 def test_why_a_request_is_not_drafted_for_travels_with_it() -> None:
     declined = Prompt(request_id=RequestId("r"), token_ids=(1,), speculation=Speculation.OFF, capture=False)
-    assert sglang_params(declined)["custom_params"] == {"tlt_speculation_off": True, "tlt_capture": False}
-    assert sglang_params(PROMPT)["custom_params"] == {"tlt_speculation_off": False, "tlt_capture": True}
+    custom = sglang_params(declined)["custom_params"]
+    assert (custom["tlt_speculation_off"], custom["tlt_capture"]) == (True, False)
+    custom = sglang_params(PROMPT)["custom_params"]
+    assert (custom["tlt_speculation_off"], custom["tlt_capture"], custom["tlt_penalty"]) == (False, True, None)
     assert sglang_params(PROMPT)["top_k"] == -1
+
+
+def test_lengths_count_a_prefix() -> None:
+    sampling = SamplingParams(max_new_tokens=9, min_new_tokens=5, presence_penalty=0.5, logprobs=LogprobKind.RAW)
+    resumed = Prompt(request_id=RequestId("r"), token_ids=(1,), prefix_token_ids=(2, 3), sampling=sampling)
+    params = sglang_params(resumed)
+    assert params["max_new_tokens"] == 7
+    assert params["custom_params"]["tlt_prefix"] == 2
+    assert params["custom_params"]["tlt_penalty"] == [0.0, 0.5, 1.0, 5]
+    assert params["custom_params"]["tlt_logprobs"] == "raw"
+
+
+@pytest.mark.parametrize("name", ["spec_num_correct_drafts", "spec_accept_token_num"])
+def test_drafts_are_read_under_either_name_of_sglangs(name: str) -> None:
+    meta = {"spec_verify_ct": 3, name: 4, "spec_cap_length": 7 / 3}
+    chunk = Response(prompt=PROMPT).chunk(output([5, 6], 2, finish="stop", **meta))
+    assert chunk.stats is not None
+    assert (chunk.stats.rounds, chunk.stats.accepted_draft_tokens, chunk.stats.proposed_draft_tokens) == (4, 4, 7)

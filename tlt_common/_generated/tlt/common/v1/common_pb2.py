@@ -24,27 +24,29 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/common/v1/common.proto\x12\rtlt.common.v1\"\x91\x03\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x1b\n\x0emax_new_tokens\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x06 \x03(\x05\x12\x12\n\nignore_eos\x18\x07 \x01(\x08\x12\x11\n\x04seed\x18\x08 \x01(\x03H\x05\x88\x01\x01\x12\x19\n\x11\x66requency_penalty\x18\t \x01(\x01\x12\x18\n\x10presence_penalty\x18\n \x01(\x01\x12\x1f\n\x12repetition_penalty\x18\x0b \x01(\x01H\x06\x88\x01\x01\x12\x16\n\x0emin_new_tokens\x18\x0c \x01(\x05\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x11\n\x0f_max_new_tokensB\x07\n\x05_seedB\x15\n\x13_repetition_penalty\"\xbd\x01\n\x06Prompt\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12/\n\x08sampling\x18\x03 \x01(\x0b\x32\x1d.tlt.common.v1.SamplingParams\x12/\n\x0bspeculation\x18\x04 \x01(\x0e\x32\x1a.tlt.common.v1.Speculation\x12\x12\n\nno_capture\x18\x05 \x01(\x08\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\"\xbf\x01\n\nTokenChunk\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x10\n\x08logprobs\x18\x03 \x03(\x02\x12\x17\n\x0fpolicy_versions\x18\x04 \x03(\x03\x12\x32\n\rfinish_reason\x18\x05 \x01(\x0e\x32\x1b.tlt.common.v1.FinishReason\x12+\n\x05stats\x18\x06 \x01(\x0b\x32\x1c.tlt.common.v1.ResponseStats\"\xa0\x01\n\rResponseStats\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x05\x12\x0e\n\x06rounds\x18\x03 \x01(\x05\x12\x1d\n\x15\x61\x63\x63\x65pted_draft_tokens\x18\x04 \x01(\x05\x12\x1b\n\x13speculation_blocker\x18\x05 \x01(\t\x12\x11\n\tworker_id\x18\x06 \x01(\t\"\x1c\n\rWeightsSource\x12\x0b\n\x03uri\x18\x01 \x01(\t\"]\n\x0bTensorChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x14\n\x0coffset_bytes\x18\x04 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c*U\n\x0bSpeculation\x12\x1b\n\x17SPECULATION_UNSPECIFIED\x10\x00\x12\x14\n\x10SPECULATION_AUTO\x10\x01\x12\x13\n\x0fSPECULATION_OFF\x10\x02*x\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/common/v1/common.proto\x12\rtlt.common.v1\"\xbf\x03\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x01H\x03\x88\x01\x01\x12\x1b\n\x0emax_new_tokens\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x06 \x03(\x05\x12\x12\n\nignore_eos\x18\x07 \x01(\x08\x12\x11\n\x04seed\x18\x08 \x01(\x03H\x05\x88\x01\x01\x12\x19\n\x11\x66requency_penalty\x18\t \x01(\x01\x12\x18\n\x10presence_penalty\x18\n \x01(\x01\x12\x1f\n\x12repetition_penalty\x18\x0b \x01(\x01H\x06\x88\x01\x01\x12\x16\n\x0emin_new_tokens\x18\x0c \x01(\x05\x12,\n\x08logprobs\x18\r \x01(\x0e\x32\x1a.tlt.common.v1.LogprobKindB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x11\n\x0f_max_new_tokensB\x07\n\x05_seedB\x15\n\x13_repetition_penalty\"\xd7\x01\n\x06Prompt\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12/\n\x08sampling\x18\x03 \x01(\x0b\x32\x1d.tlt.common.v1.SamplingParams\x12/\n\x0bspeculation\x18\x04 \x01(\x0e\x32\x1a.tlt.common.v1.Speculation\x12\x12\n\nno_capture\x18\x05 \x01(\x08\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\x12\x18\n\x10prefix_token_ids\x18\x07 \x03(\x05\"\xbf\x01\n\nTokenChunk\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x10\n\x08logprobs\x18\x03 \x03(\x02\x12\x17\n\x0fpolicy_versions\x18\x04 \x03(\x03\x12\x32\n\rfinish_reason\x18\x05 \x01(\x0e\x32\x1b.tlt.common.v1.FinishReason\x12+\n\x05stats\x18\x06 \x01(\x0b\x32\x1c.tlt.common.v1.ResponseStats\"\xbf\x01\n\rResponseStats\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x05\x12\x0e\n\x06rounds\x18\x03 \x01(\x05\x12\x1d\n\x15\x61\x63\x63\x65pted_draft_tokens\x18\x04 \x01(\x05\x12\x1b\n\x13speculation_blocker\x18\x05 \x01(\t\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x1d\n\x15proposed_draft_tokens\x18\x07 \x01(\x05\"\x1c\n\rWeightsSource\x12\x0b\n\x03uri\x18\x01 \x01(\t\"]\n\x0bTensorChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x14\n\x0coffset_bytes\x18\x04 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c*v\n\x0bLogprobKind\x12\x1c\n\x18LOGPROB_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13LOGPROB_KIND_POLICY\x10\x01\x12\x14\n\x10LOGPROB_KIND_RAW\x10\x02\x12\x1a\n\x16LOGPROB_KIND_TRUNCATED\x10\x03*U\n\x0bSpeculation\x12\x1b\n\x17SPECULATION_UNSPECIFIED\x10\x00\x12\x14\n\x10SPECULATION_AUTO\x10\x01\x12\x13\n\x0fSPECULATION_OFF\x10\x02*x\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tlt.common.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPECULATION']._serialized_start=1123
-  _globals['_SPECULATION']._serialized_end=1208
-  _globals['_FINISHREASON']._serialized_start=1210
-  _globals['_FINISHREASON']._serialized_end=1330
+  _globals['_LOGPROBKIND']._serialized_start=1226
+  _globals['_LOGPROBKIND']._serialized_end=1344
+  _globals['_SPECULATION']._serialized_start=1346
+  _globals['_SPECULATION']._serialized_end=1431
+  _globals['_FINISHREASON']._serialized_start=1433
+  _globals['_FINISHREASON']._serialized_end=1553
   _globals['_SAMPLINGPARAMS']._serialized_start=46
-  _globals['_SAMPLINGPARAMS']._serialized_end=447
-  _globals['_PROMPT']._serialized_start=450
-  _globals['_PROMPT']._serialized_end=639
-  _globals['_TOKENCHUNK']._serialized_start=642
-  _globals['_TOKENCHUNK']._serialized_end=833
-  _globals['_RESPONSESTATS']._serialized_start=836
-  _globals['_RESPONSESTATS']._serialized_end=996
-  _globals['_WEIGHTSSOURCE']._serialized_start=998
-  _globals['_WEIGHTSSOURCE']._serialized_end=1026
-  _globals['_TENSORCHUNK']._serialized_start=1028
-  _globals['_TENSORCHUNK']._serialized_end=1121
+  _globals['_SAMPLINGPARAMS']._serialized_end=493
+  _globals['_PROMPT']._serialized_start=496
+  _globals['_PROMPT']._serialized_end=711
+  _globals['_TOKENCHUNK']._serialized_start=714
+  _globals['_TOKENCHUNK']._serialized_end=905
+  _globals['_RESPONSESTATS']._serialized_start=908
+  _globals['_RESPONSESTATS']._serialized_end=1099
+  _globals['_WEIGHTSSOURCE']._serialized_start=1101
+  _globals['_WEIGHTSSOURCE']._serialized_end=1129
+  _globals['_TENSORCHUNK']._serialized_start=1131
+  _globals['_TENSORCHUNK']._serialized_end=1224
 # @@protoc_insertion_point(module_scope)

@@ -19,6 +19,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _LogprobKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LogprobKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LogprobKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOGPROB_KIND_UNSPECIFIED: _LogprobKind.ValueType  # 0
+    """Same as POLICY."""
+    LOGPROB_KIND_POLICY: _LogprobKind.ValueType  # 1
+    """log_softmax(logits / temperature) over the whole vocabulary; greedy: as RAW."""
+    LOGPROB_KIND_RAW: _LogprobKind.ValueType  # 2
+    """log_softmax(logits): temperature 1."""
+    LOGPROB_KIND_TRUNCATED: _LogprobKind.ValueType  # 3
+    """What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+
+class LogprobKind(_LogprobKind, metaclass=_LogprobKindEnumTypeWrapper):
+    """Of which distribution logprobs are. Penalties are part of each."""
+
+LOGPROB_KIND_UNSPECIFIED: LogprobKind.ValueType  # 0
+"""Same as POLICY."""
+LOGPROB_KIND_POLICY: LogprobKind.ValueType  # 1
+"""log_softmax(logits / temperature) over the whole vocabulary; greedy: as RAW."""
+LOGPROB_KIND_RAW: LogprobKind.ValueType  # 2
+"""log_softmax(logits): temperature 1."""
+LOGPROB_KIND_TRUNCATED: LogprobKind.ValueType  # 3
+"""What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+Global___LogprobKind: _TypeAlias = LogprobKind  # noqa: Y015
+
 class _Speculation:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -89,6 +117,7 @@ class SamplingParams(_message.Message):
     PRESENCE_PENALTY_FIELD_NUMBER: _builtins.int
     REPETITION_PENALTY_FIELD_NUMBER: _builtins.int
     MIN_NEW_TOKENS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
     temperature: _builtins.float
     """Softmax temperature; 0 is greedy. Default 1.0, as RL samples."""
     top_p: _builtins.float
@@ -102,7 +131,7 @@ class SamplingParams(_message.Message):
     ignore_eos: _builtins.bool
     """Go on past the model's end tokens."""
     seed: _builtins.int
-    """Makes sampling repeatable."""
+    """Makes sampling repeatable, at least 0: the same tokens with and without drafts, and after a resume."""
     frequency_penalty: _builtins.float
     """Subtracted per repetition of a token, in [-2, 2]."""
     presence_penalty: _builtins.float
@@ -111,6 +140,8 @@ class SamplingParams(_message.Message):
     """Divides the logits of tokens seen before; 1 or unset is none."""
     min_new_tokens: _builtins.int
     """Tokens before an end token may come."""
+    logprobs: Global___LogprobKind.ValueType
+    """Of which distribution logprobs are."""
     @_builtins.property
     def stop_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Tokens that end a response, besides the model's own end tokens."""
@@ -130,10 +161,11 @@ class SamplingParams(_message.Message):
         presence_penalty: _builtins.float = ...,
         repetition_penalty: _builtins.float | None = ...,
         min_new_tokens: _builtins.int = ...,
+        logprobs: Global___LogprobKind.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_new_tokens", b"_max_new_tokens", "_min_p", b"_min_p", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "max_new_tokens", b"max_new_tokens", "min_p", b"min_p", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_new_tokens", b"_max_new_tokens", "_min_p", b"_min_p", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "ignore_eos", b"ignore_eos", "max_new_tokens", b"max_new_tokens", "min_new_tokens", b"min_new_tokens", "min_p", b"min_p", "presence_penalty", b"presence_penalty", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_new_tokens", b"_max_new_tokens", "_min_p", b"_min_p", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "ignore_eos", b"ignore_eos", "logprobs", b"logprobs", "max_new_tokens", b"max_new_tokens", "min_new_tokens", b"min_new_tokens", "min_p", b"min_p", "presence_penalty", b"presence_penalty", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_new_tokens: _TypeAlias = _typing.Literal["max_new_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_new_tokens: _TypeAlias = _typing.Literal["_max_new_tokens", b"_max_new_tokens"]  # noqa: Y015
@@ -178,6 +210,7 @@ class Prompt(_message.Message):
     SPECULATION_FIELD_NUMBER: _builtins.int
     NO_CAPTURE_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    PREFIX_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Chosen by the caller, unique among running requests. Empty: the server makes one."""
     speculation: Global___Speculation.ValueType
@@ -194,6 +227,12 @@ class Prompt(_message.Message):
     def sampling(self) -> Global___SamplingParams:
         """How to sample."""
 
+    @_builtins.property
+    def prefix_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Tokens of the response made before; it goes on behind them. Lengths and penalties count them, a seed goes on where
+        it was, and only new tokens are answered. Fewer than max_new_tokens.
+        """
+
     def __init__(
         self,
         *,
@@ -203,10 +242,11 @@ class Prompt(_message.Message):
         speculation: Global___Speculation.ValueType = ...,
         no_capture: _builtins.bool = ...,
         policy_version: _builtins.int = ...,
+        prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["no_capture", b"no_capture", "policy_version", b"policy_version", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -234,7 +274,7 @@ class TokenChunk(_message.Message):
 
     @_builtins.property
     def logprobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """log_softmax(logits / temperature) of each token, over the whole vocabulary."""
+        """Of each token, of the kind that was asked for."""
 
     @_builtins.property
     def policy_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -274,10 +314,11 @@ class ResponseStats(_message.Message):
     ACCEPTED_DRAFT_TOKENS_FIELD_NUMBER: _builtins.int
     SPECULATION_BLOCKER_FIELD_NUMBER: _builtins.int
     WORKER_ID_FIELD_NUMBER: _builtins.int
+    PROPOSED_DRAFT_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens of the prompt."""
     completion_tokens: _builtins.int
-    """Tokens produced."""
+    """Tokens made for this request; those of a prefix were made before."""
     rounds: _builtins.int
     """Verification rounds; equals completion_tokens without speculation."""
     accepted_draft_tokens: _builtins.int
@@ -286,6 +327,8 @@ class ResponseStats(_message.Message):
     """Why no drafts were used, if they were not allowed; else empty."""
     worker_id: _builtins.str
     """Worker that produced the response."""
+    proposed_draft_tokens: _builtins.int
+    """Draft tokens that were verified, accepted or not."""
     def __init__(
         self,
         *,
@@ -295,10 +338,11 @@ class ResponseStats(_message.Message):
         accepted_draft_tokens: _builtins.int = ...,
         speculation_blocker: _builtins.str = ...,
         worker_id: _builtins.str = ...,
+        proposed_draft_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_draft_tokens", b"accepted_draft_tokens", "completion_tokens", b"completion_tokens", "prompt_tokens", b"prompt_tokens", "rounds", b"rounds", "speculation_blocker", b"speculation_blocker", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_draft_tokens", b"accepted_draft_tokens", "completion_tokens", b"completion_tokens", "prompt_tokens", b"prompt_tokens", "proposed_draft_tokens", b"proposed_draft_tokens", "rounds", b"rounds", "speculation_blocker", b"speculation_blocker", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
