@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tlt_worker.engine.filters import Cuts, truncate
-from tlt_worker.engine.noise import reseed
+from tlt_worker.engine.noise import UNSEEDED, draw_seeded, reseed
 from tlt_worker.engine.walk import Tree, Walked, parents_of, walk
 
 
@@ -115,26 +115,53 @@ def accept_chain(
     """
     del retrive_next_token, retrive_next_sibling, deterministic
     _refuse_thresholds(threshold_single, threshold_acc)
-    batch, nodes = candidates.shape
     now = verifying.get()
+    if now is not None and now.cuts is not None:
+        nodes = candidates.shape[1]
+        every_M = torch.arange(candidates.numel(), device=candidates.device) // nodes
+        target_probs = truncate(target_probs.flatten(0, 1), now.cuts.of(every_M)).view_as(target_probs)
+    walked = _rejected(candidates, target_probs, draft_probs, uniform_samples, uniform_samples_for_final_sampling)
+    if now is not None and now.seeds is not None:
+        walked = _by_noise(walked, candidates, target_probs, now.positions, now.seeds)
+    _write(walked, predicts, accept_index, accept_token_num, retrive_index)
 
-    def drawn(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
-        p_RV = _cut(now, target_probs[rows_R, nodes_R], rows_R)
-        if nodes == 1:
-            return _seeded(now, draw(p_RV, uniform_samples_for_final_sampling[rows_R]), p_RV, rows_R, nodes_R)
-        q_RV = draft_probs[rows_R, nodes_R.clamp(max=nodes - 2)]
-        drafts_R = candidates[rows_R, (nodes_R + 1).clamp(max=nodes - 1)]
-        is_drafted_R = (nodes_R < nodes - 1) & (drafts_R >= 0)
-        at_R1 = drafts_R.clamp(min=0).to(torch.int64).unsqueeze(1)
-        coins_R = uniform_samples[rows_R, nodes_R]
-        kept_R = coins_R * q_RV.gather(1, at_R1).view(-1) < p_RV.gather(1, at_R1).view(-1)
-        weights_RV = torch.where(is_drafted_R.unsqueeze(1), _beyond(p_RV, q_RV), p_RV)
-        other_R = draw(weights_RV, uniform_samples_for_final_sampling[rows_R])
-        return _seeded(now, torch.where(is_drafted_R & kept_R, drafts_R, other_R), p_RV, rows_R, nodes_R)
 
-    chain = torch.arange(-1, nodes - 1, device=candidates.device).expand(batch, -1)
-    tree = Tree(tokens=candidates, parents=chain)
-    _write(walk(tree, nodes, drawn), predicts, accept_index, accept_token_num, retrive_index)
+def _rejected(
+    candidates: Tensor, target_probs: Tensor, draft_probs: Tensor, coins_BN: Tensor, last_coins_B: Tensor
+) -> Walked:
+    """All chains at once: which drafts stay, and one draw for what follows them."""
+    batch, nodes = candidates.shape
+    every_B = torch.arange(batch, device=candidates.device)
+    order_N = torch.arange(nodes, device=candidates.device)
+    tokens_BN = candidates.to(torch.int64).roll(-1, dims=1)  # the draft below each node
+    kept_B, after_BV = torch.zeros_like(every_B), target_probs[:, 0]
+    if nodes > 1:
+        at_BN1 = tokens_BN[:, :-1].clamp(min=0).unsqueeze(-1)
+        p_BN, q_BN = target_probs[:, :-1].gather(2, at_BN1), draft_probs[:, : nodes - 1].gather(2, at_BN1)
+        is_draft_BN = (tokens_BN >= 0) & (order_N < nodes - 1)
+        is_kept_BN = (coins_BN[:, :-1] * q_BN.squeeze(-1) < p_BN.squeeze(-1)) & is_draft_BN[:, :-1]
+        kept_B = is_kept_BN.to(torch.int64).cumprod(1).sum(1)
+        after_BV = target_probs[every_B, kept_B]
+        q_BV = draft_probs[every_B, kept_B.clamp(max=nodes - 2)] * is_draft_BN[every_B, kept_B].unsqueeze(1)
+        after_BV = _beyond(after_BV, q_BV)
+    tokens_BN[every_B, kept_B] = draw(after_BV, last_coins_B)
+    return Walked(nodes=torch.where(order_N <= kept_B.unsqueeze(1), order_N, -1), tokens=tokens_BN)
+
+
+def _by_noise(walked: Walked, candidates: Tensor, target_probs: Tensor, positions: Tensor, seeds: Tensor) -> Walked:
+    """Let chains of requests with a seed follow it instead."""
+    mine_R = (seeds != UNSEEDED).nonzero().view(-1)
+    chain_RN = torch.arange(-1, candidates.shape[1] - 1, device=candidates.device).expand(len(mine_R), -1)
+
+    def drawn(rows: Tensor, nodes: Tensor) -> Tensor:
+        of = mine_R[rows]
+        return draw_seeded(target_probs[of, nodes], seeds[of], positions[of, nodes])
+
+    followed = walk(Tree(tokens=candidates[mine_R], parents=chain_RN), candidates.shape[1], drawn)
+    return Walked(
+        nodes=walked.nodes.index_copy(0, mine_R, followed.nodes),
+        tokens=walked.tokens.index_copy(0, mine_R, followed.tokens),
+    )
 
 
 def _refuse_thresholds(single: float, accumulated: float) -> None:
