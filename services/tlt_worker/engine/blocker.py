@@ -8,8 +8,7 @@ def speculation_blocker(params: SamplingParams) -> str | None:
     Why a request must run without drafts, or None if drafts leave its distribution as it is.
 
     Verification sees several positions at once, while penalties and a minimum length change the distribution from one
-    token to the next. SGLang 0.5.23 freezes penalties over a round and counts only its last token
-    (`schedule_batch.cumulate_penalty_output_tokens`), so these are exact with one token per round only.
+    token to the next: they are the same for a whole round, and exact with one token per round only (`penalties`).
     """
     if params.frequency_penalty != 0.0:
         return "frequency_penalty changes with every token"
