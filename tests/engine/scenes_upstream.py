@@ -57,6 +57,8 @@ async def upstream(work: Path) -> dict[str, Any]:
     outcome: dict[str, Any] = {"argmax": len(set(_first_tokens(utils, Case())))}
     _as_on_a_gpu(utils)
     outcome["sglang"] = _judged(utils)
+    outcome["simulated"] = _simulated(utils)
+    outcome["simulation"] = _refused_simulation()
     _install()
     outcome["ours"] = _judged(utils)
     return outcome
@@ -96,6 +98,27 @@ def _install() -> None:
 
     plugin.install()
     HookRegistry.apply_hooks()
+
+
+def _simulated(utils: Any) -> float:
+    """Mean accept length where SGLang is told to simulate one of 2."""
+    from sglang.srt.speculative import spec_utils
+
+    spec_utils.SIMULATE_ACC_LEN = 2.0
+    try:
+        return float(_verify(utils, Case(drafts=[0, 1, 2, 1, 2]))[1].float().mean())
+    finally:
+        spec_utils.SIMULATE_ACC_LEN = -1.0
+
+
+def _refused_simulation() -> str:
+    from tlt_worker.engine import plugin
+
+    os.environ[plugin.SIMULATION_VARIABLE] = "2"
+    try:
+        return _refusal(plugin.install)
+    finally:
+        del os.environ[plugin.SIMULATION_VARIABLE]
 
 
 def kernel(

@@ -40,6 +40,11 @@ def test_thresholds_and_logit_processors_are_refused(told: dict[str, Any]) -> No
     assert "custom logit processors" in told["ours"]["processor"]
 
 
+def test_simulated_acceptance_is_refused(told: dict[str, Any]) -> None:
+    assert told["simulated"] == pytest.approx(2.0)
+    assert "responses would not be the model's" in told["simulation"]
+
+
 def test_nothing_is_accepted_for_a_penalised_request(told: dict[str, Any]) -> None:
     """SGLang applies one round's penalties to all of its tokens, and counts only the last."""
     assert told["sglang"]["accepted of a penalised request"] == 2
