@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 LEADING = 1024
-"""Tokens looked at first. At 32,000 tokens on one core a row takes 0.25 ms so, and 2.1 ms fully sorted."""
+"""Tokens looked at first: of 32,000 tokens a row takes 0.8 ms so and 5.3 ms fully sorted (one busy core, top-p 0.9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
