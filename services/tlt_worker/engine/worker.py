@@ -21,8 +21,9 @@ from sglang.srt.speculative.spec_utils import draft_tp_context
 from tlt_common.bandit import Bandit
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.strategy import Arm, DrafterKind
+from tlt_common.domain.strategy import OFF, Arm, DrafterKind
 from tlt_common.domain.tuner import Posterior
+from tlt_worker.engine import plain
 from tlt_worker.engine.arms import ArmStates, samples_drafts
 from tlt_worker.engine.gap import Gaps
 from tlt_worker.engine.graphs import Graphs
@@ -129,9 +130,16 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             if self.retrieval is not None:
                 self.retrieval.found = found
             with self.arms.running(arm):
-                result = super().forward_batch_generation(batch, *args, **kw)
+                result = self._run(arm, batch, *args, **kw)
         if self.retrieval is not None:
             self.retrieval.launched(batch, result)
+        return result
+
+    def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
+        if arm != OFF or not plain.can_decode(self.target_worker):
+            return super().forward_batch_generation(batch, *args, **kw)
+        result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
+        self._draft_worker.skip(batch, result)
         return result
 
     def _choose(self, batch: Any) -> tuple[Arm, Found]:
