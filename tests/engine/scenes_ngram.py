@@ -46,9 +46,10 @@ async def alone(work: Path) -> dict[str, Any]:
 
 
 async def beside(work: Path) -> dict[str, Any]:
-    """Rounds by arm, the choice being the bandit's: without a drafter, and with one that is always wrong."""
+    """Rounds by arm when the bandit chooses, without a drafter and with a wrong one; then turns with a good one."""
     target = models.write_target(work / "target")
     wrong = models.write_drafter(work / "wrong", target, noise=0.02, gain=-1.0)
+    good = models.write_drafter(work / "good", target, noise=0.02)
     options = EngineOptions(
         model=target, dtype="float32", max_running=8, context_length=512, seed=1, arms=(OFF, chain(5), ngram(5))
     )
@@ -63,6 +64,14 @@ async def beside(work: Path) -> dict[str, Any]:
             for turn in range(6):
                 await _together(made, f"{label}{turn}", asked)
             outcome[label] = _rounds(await _stop(listening, reports))
+        await made.load_drafter(good, DrafterVersion(2))
+        greedy = [scenes.prompt(f"g{i}", (4, 9, 2 + i), temperature=0.0, max_new_tokens=90 + 30 * i) for i in range(4)]
+        for label, arms in (
+            ("off", ["off"]),
+            ("turns", ["off", "ngram-5", "chain-5", "ngram-5", "ngram-5", "chain-5"]),
+        ):
+            made.force_arms(*arms)
+            outcome[label] = await _together(made, label, greedy)
     return outcome
 
 
