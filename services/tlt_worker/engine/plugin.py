@@ -51,6 +51,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _replace("speculative.eagle_worker_v2.EAGLEWorkerV2", TltWorker),
         _around("speculative.spec_utils.sample_draft_proposal", proposal.sample_for_every_arm),
         _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
+        _around("speculative.eagle_utils.organize_draft_results", proposal.keep_parents),
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
         _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),

@@ -95,3 +95,15 @@ def keep_prompt_logits(original: Callable[..., Tensor], logits: Tensor, *args: A
     if layout is not None:
         layout.logits = logits
     return original(logits, *args, **kw)
+
+
+def keep_parents(original: Callable[..., Any], score_list: Sequence[Tensor], *args: Any, **kw: Any) -> Any:
+    """
+    Around `organize_draft_results`, which keeps a tree's best nodes: of equal scores the earlier node is better.
+
+    A drafter that is sure of a token scores it as high as its parent, and `topk` might keep it without the parent.
+    """
+    scores_BN = torch.cat(list(score_list), dim=1).flatten(1)
+    order_BN = scores_BN.sort(dim=-1, descending=True, stable=True).indices
+    place_BN = torch.arange(scores_BN.shape[1], device=scores_BN.device, dtype=torch.float32).expand_as(scores_BN)
+    return original([torch.empty_like(place_BN).scatter_(1, order_BN, -place_BN)], *args, **kw)

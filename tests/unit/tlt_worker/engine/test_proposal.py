@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.strategy import OFF, Arm, chain, ngram, tree
-from tlt_worker.engine.proposal import Layout, keep_prompt_logits, sample_for_every_arm
+from tlt_worker.engine.proposal import Layout, keep_parents, keep_prompt_logits, sample_for_every_arm
 
 LOGITS = torch.tensor([[0.0, 3.0, 1.0, 2.0], [5.0, 0.0, 4.0, 1.0]])
 
@@ -84,3 +84,26 @@ def test_logits_of_a_prompt_are_kept_until_they_are_proposed_from() -> None:
         keep_prompt_logits(renorm, LOGITS, 1.0)
         assert layout.logits is LOGITS
     assert layout.logits is None
+
+
+def test_a_node_is_kept_with_its_parent_though_both_score_the_same() -> None:
+    seen: list[Tensor] = []
+
+    def organize(score_list: list[Tensor], nodes: int) -> None:
+        seen.append(torch.cat(score_list, dim=1).flatten(1).topk(nodes, dim=-1).indices.sort().values)
+
+    sure = [
+        torch.tensor([[[0.5, 0.5]]]),
+        torch.tensor([[[0.5, 0.0], [0.5, 0.0]]]),
+        torch.tensor([[[0.5, 0.5], [0, 0]]]),
+    ]
+    keep_parents(organize, sure, 4)
+    assert seen[0].tolist() == [[0, 1, 2, 4]], "both roots, then a child of each"
+
+
+def test_better_nodes_are_kept_as_before() -> None:
+    def organize(score_list: list[Tensor], nodes: int) -> list[int]:
+        return score_list[0].topk(nodes, dim=-1).indices.sort().values.tolist()
+
+    scores = torch.rand(3, 40, generator=torch.Generator().manual_seed(1))
+    assert keep_parents(organize, [scores], 9) == organize([scores], 9)
