@@ -89,7 +89,7 @@ async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
         TltError: The shipped checkpoint cannot be read.
     """
     served = directory / "served"
-    await _deepen(served)
+    await deepened(served)
     context = settings.cap_tokens + PROMPT_TOKENS
     return StackConfig(
         model=served,
@@ -100,7 +100,13 @@ async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
     )
 
 
-async def _deepen(out: Path) -> None:
+async def deepened(out: Path) -> None:
+    """
+    Write the deep image of the shipped policy.
+
+    Raises:
+        TltError: The shipped checkpoint cannot be read.
+    """
     # In a process of its own: this one then never holds torch, whose threads would disturb what is measured.
     code = (
         "from pathlib import Path; from tlt_lab.demo.model import CHECKPOINT, write_served_checkpoint;"
