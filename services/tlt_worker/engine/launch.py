@@ -58,6 +58,9 @@ class EngineOptions:
     log_level: str = "error"
     lossless: bool = True
     """False leaves SGLang's verification as it is, which is not lossless: for tests of the tests."""
+    simulated_accept_length: float = 0.0
+    """Above 0 SGLang pretends to accept so many tokens a round: responses are not the model's. For timing weights
+    that nobody trained, in benches; no service can set it, and `EngineInfo.device` tells."""
 
     def __post_init__(self) -> None:
         """

@@ -50,6 +50,8 @@ class LinkSettings:
     """Memory of the texts that drafts are retrieved from."""
     lossless: bool = True
     """False leaves SGLang's own verification in place: only for showing that the tests would notice."""
+    simulated: bool = False
+    """Acceptance is pretended, for benches: responses are not the model's."""
     graph_sizes: Sizes = field(default_factory=dict)
     """Batch sizes of CUDA graphs to capture; empty on a CPU."""
     fits_upto: Mapping[str, int] = field(default_factory=dict)

@@ -116,12 +116,12 @@ def install() -> None:
     Register the hooks, if a TLT worker started this engine.
 
     Raises:
-        EngineError: SGLang is told to simulate acceptance.
+        EngineError: SGLang is told to simulate acceptance, and no bench asked for it.
     """
     settings = _settings()
     if settings is None:
         return
-    if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0:
+    if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0 and not settings.simulated:
         raise EngineError(f"{SIMULATION_VARIABLE} is set: responses would not be the model's; unset it")
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 

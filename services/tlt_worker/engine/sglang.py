@@ -39,6 +39,7 @@ from tlt_worker.engine.link import (
     WorkerEnd,
 )
 from tlt_worker.engine.planning import context_length_of, plan_of
+from tlt_worker.engine.plugin import SIMULATION_VARIABLE
 from tlt_worker.engine.pump import Pump
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.rid import sglang_rid
@@ -50,6 +51,9 @@ from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
 """Longest wait for the scheduler's start-up report once SGLang says that it is ready."""
+
+SIMULATED = ", acceptance simulated: responses are not the model's"
+"""Said of an engine whose acceptance is pretended."""
 
 
 class SglangEngine:
@@ -104,7 +108,7 @@ class SglangEngine:
             context_length=context_length_of(self.options, self._config),
             hidden_size=report.hidden_size,
             max_running=report.max_running,
-            device=self._device.describe(),
+            device=self._device.describe() + (SIMULATED if self.options.simulated_accept_length > 0 else ""),
         )
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
@@ -206,6 +210,7 @@ class SglangEngine:
             seed=options.seed,
             ngram_bytes=options.ngram_bytes,
             lossless=options.lossless,
+            simulated=options.simulated_accept_length > 0,
             graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms},
             fits_upto={arm.name: most for arm, most in plan.most.items()},
         )
@@ -225,6 +230,8 @@ class SglangEngine:
             # Off rounds do not write the drafter's cache; `draft.TltDraftWorker` closes the gap afterwards.
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
         }
+        if options.simulated_accept_length > 0:
+            variables[SIMULATION_VARIABLE] = str(options.simulated_accept_length)
         with environment(variables):
             self._control = Control.launch(
                 server_arguments(options, device, context_length_of(options, self._config), blank)
