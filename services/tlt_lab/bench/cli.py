@@ -44,5 +44,59 @@ def curves(
     measure(quick=quick, seeds=seeds, watcher=Talk()).write(json)
 
 
+Device = Annotated[
+    str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is written and was not run yet: there was none at hand.")
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        help="A checkpoint; else the demo's, deepened to 24 layers, and with --device cuda random weights of 7B shape, "
+        "whose acceptance is simulated."
+    ),
+]
+DrafterOf = Annotated[Path | None, typer.Option(help="An EAGLE drafter of that model.")]
+
+
+@app.command()
+def engine(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats: under 3 minutes on 2 quiet cores.")] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+    part: Annotated[list[str] | None, typer.Option(help="off, speed, adaptive or ngram; may be repeated.")] = None,
+) -> None:
+    """
+    What arms cost and bring, in about 10 minutes on 2 quiet cores.
+
+    Off against an engine without speculation, every arm against off, sampled drafts against the drafter's best, the
+    bandit against fixed arms over rollouts with a tail, retrieval in groups of 8.
+    """
+    from tlt_lab.bench.engine import PARTS, measure
+    from tlt_lab.bench.prepare import Ground, check_parts
+    from tlt_lab.bench.result import check_target
+
+    check_target(json)
+    ground = Ground(device=device, model=model, drafter=drafter)
+    measure(ground, quick=quick, parts=check_parts(part or PARTS, PARTS)).write(json)
+
+
+@app.command()
+def switch(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats: under 3 minutes on 2 quiet cores.")] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+) -> None:
+    """Rounds lost and tokens computed again when drafts go off and on with requests in flight: about 5 minutes."""
+    from tlt_lab.bench.prepare import Ground
+    from tlt_lab.bench.result import check_target
+    from tlt_lab.bench.switch import measure
+
+    check_target(json)
+    measure(Ground(device=device, model=model, drafter=drafter), quick=quick).write(json)
+
+
 if __name__ == "__main__":
     app()

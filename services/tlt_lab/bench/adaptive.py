@@ -1,0 +1,86 @@
+"""Whole rollouts with a long tail: the bandit against every fixed arm, and retrieval alone and under the bandit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tlt_lab.bench.order import Ask
+from tlt_lab.bench.ratios import Figures, best, over, worst
+from tlt_lab.bench.sides import Side, say
+from tlt_lab.bench.workload import long_tailed, mixed_prompts
+
+BANDIT = "bandit"
+GROUP = 8
+"""Samples of a prompt, as in GRPO."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPlan:
+    """How many prompts with answers how long, how often."""
+
+    prompts: int
+    longest: int
+    repeats: int
+    groups: int
+    """Prompts that are answered `GROUP` times each, for retrieval."""
+    group_longest: int
+
+
+FULL = RolloutPlan(prompts=32, longest=1024, repeats=2, groups=2, group_longest=384)
+QUICK = RolloutPlan(prompts=16, longest=256, repeats=1, groups=1, group_longest=128)
+
+
+async def measure_adaptive(fixed: Side, bandit: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:
+    """
+    Seconds of the same rollouts under each arm and under the bandit.
+
+    The bandit has an engine of its own, so that it learns from nothing but its own rounds.
+    """
+    found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
+    await bandit.force()
+    for repeat in range(plan.repeats):
+        ask = Ask(
+            prompts=mixed_prompts(plan.prompts, seed=100 + repeat),
+            max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
+        )
+        for name in _turned((BANDIT, *arms), repeat):
+            say(f"rollout {repeat + 1} of {plan.repeats}: {name}")
+            seconds[name].append(await _timed(fixed if name != BANDIT else bandit, name, ask))
+    speeds = {name: [1 / each for each in spent] for name, spent in seconds.items()}
+    sole = {arm: speeds[arm] for arm in arms}
+    note = ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
+    found.add("adaptive_vs_best_fixed", over(speeds[BANDIT], sole[best(sole)]), f"{best(sole)} is the best; {note}")
+    found.add("adaptive_vs_worst", over(speeds[BANDIT], sole[worst(sole)]), f"{worst(sole)} is the worst")
+    found.add("adaptive_vs_off", over(speeds[BANDIT], sole["off"]))
+    return found
+
+
+async def measure_retrieval(fixed: Side, bandit: Side, arm: str, plan: RolloutPlan) -> Figures:
+    """Retrieval alone, and the bandit over off and retrieval, against off; answers of one prompt are siblings."""
+    found, seconds = Figures(), {name: list[float]() for name in ("off", arm, BANDIT)}
+    await bandit.force()
+    for repeat in range(2 * plan.repeats):
+        prompts = mixed_prompts(plan.groups, seed=500 + repeat)
+        count = plan.groups * GROUP
+        for turn, name in enumerate(_turned(("off", arm, BANDIT), repeat)):
+            ask = Ask(
+                prompts=tuple(prompt for prompt in prompts for _ in range(GROUP)),
+                names=tuple(f"{repeat}-{turn}-{place // GROUP}/{place % GROUP}" for place in range(count)),
+                max_new_tokens=long_tailed(count, seed=repeat, longest=plan.group_longest),
+            )
+            say(f"groups of {GROUP}, rollout {repeat + 1} of {2 * plan.repeats}: {name}")
+            seconds[name].append(await _timed(fixed if name != BANDIT else bandit, name, ask))
+    note = ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
+    found.add("ngram_speedup", over(seconds["off"], seconds[arm]), f"{arm} alone: {note}")
+    found.add("ngram_bandit_vs_off", over(seconds["off"], seconds[BANDIT]), f"bandit over off and {arm}, no drafter")
+    return found
+
+
+async def _timed(side: Side, name: str, ask: Ask) -> float:
+    if name != BANDIT:
+        await side.force(name)
+    return (await side.ask(ask)).seconds
+
+
+def _turned(names: Sequence[str], by: int) -> list[str]:
+    return [names[(place + by) % len(names)] for place in range(len(names))]

@@ -1,0 +1,85 @@
+"""`tlt bench engine`: what the engine's arms cost and bring, each against its baseline in one run."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tlt_common.domain.strategy import DEFAULT_ARMS
+from tlt_lab.bench import adaptive, off, speed
+from tlt_lab.bench.order import Start
+from tlt_lab.bench.prepare import Ground, Prepared, prepared
+from tlt_lab.bench.ratios import Figures
+from tlt_lab.bench.result import Result
+from tlt_lab.bench.sides import Side, say, started
+from tlt_lab.bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
+
+CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
+TREES = ("tree-3x4-12",)
+LOOKED_UP = tuple(f"ngram-{steps}" for steps in speed.LENGTHS)
+"""Also what verification alone costs: as many tokens as a chain's, without the drafter."""
+RETRIEVAL = "ngram-7"
+DEFAULTS = tuple(arm.name for arm in DEFAULT_ARMS)
+
+PARTS = ("off", "speed", "adaptive", "ngram")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePlan:
+    """How much of each part."""
+
+    off: off.OffPlan
+    speed: speed.SpeedPlan
+    rollouts: adaptive.RolloutPlan
+
+
+FULL = EnginePlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL)
+QUICK = EnginePlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK)
+
+
+def measure(ground: Ground, *, quick: bool, parts: tuple[str, ...] = PARTS) -> Result:
+    """Run and take the figures; progress goes to stderr."""
+    plan = QUICK if quick else FULL
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        found, here = asyncio.run(_measure(plan, ground, Path(scratch), parts))
+    notes = {"repeats": "of off_vs_plain and control; notes say more", "engine": here, **found.notes}
+    return Result(name="engine", figures=found.figures, spread=found.spread, repeats=plan.off.repeats, notes=notes)
+
+
+async def _measure(plan: EnginePlan, ground: Ground, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
+    sides = _Sides(await prepared(ground, scratch))
+    found = Figures()
+    say("starting engines")
+    async with started(sides.ours, *((sides.plain, sides.control) if "off" in parts else ())):
+        if "off" in parts:
+            found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
+            await asyncio.gather(sides.plain.close(), sides.control.close())
+        if "speed" in parts:
+            found.merge(await speed.measure_speed(sides.ours, sides.arms, plan.speed))
+        later = {"adaptive": sides.bandit, "ngram": sides.retrieval}
+        async with started(*(side for part, side in later.items() if part in parts)):
+            if "adaptive" in parts:
+                found.merge(await adaptive.measure_adaptive(sides.ours, sides.bandit, DEFAULTS, plan.rollouts))
+            if "ngram" in parts:
+                found.merge(await adaptive.measure_retrieval(sides.ours, sides.retrieval, RETRIEVAL, plan.rollouts))
+    return found, sides.ours.detail
+
+
+class _Sides:
+    """Engines of the bench, not yet started."""
+
+    def __init__(self, ready: Prepared) -> None:
+        self.arms = ("off", *CHAINS, *TREES, *LOOKED_UP)
+        start = Start(
+            model=ready.model,
+            drafter=ready.drafter,
+            arms=self.arms,
+            context_length=LONGEST_TOKENS + PROMPT_TOKENS,
+            simulated_accept_length=ready.simulated_accept_length,
+        )
+        stock = start.model_copy(update={"stock": True, "drafter": "", "simulated_accept_length": 0.0})
+        self.ours = Side("ours", start, ready.variables)
+        self.plain, self.control = (Side(name, stock, ready.variables) for name in ("plain", "control"))
+        self.bandit = Side("bandit", start.model_copy(update={"arms": DEFAULTS}), ready.variables)
+        looks_up = start.model_copy(update={"arms": ("off", RETRIEVAL), "drafter": ""})
+        self.retrieval = Side("retrieval", looks_up, ready.variables)

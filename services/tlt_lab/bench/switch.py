@@ -1,0 +1,122 @@
+"""`tlt bench switch`: speculation goes off and on again with requests in flight; what the rounds in between lose."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tlt_lab.bench.order import Ask, Start, Told, Turn
+from tlt_lab.bench.prepare import Ground, prepared
+from tlt_lab.bench.ratios import Figures
+from tlt_lab.bench.result import Result
+from tlt_lab.bench.sides import Side, say, started
+from tlt_lab.bench.workload import PROMPT_TOKENS, hard_prompts
+
+ARM = "chain-7"
+BATCH = 4
+BEFORE_TOKENS = 40
+AFTER_TOKENS = 80
+WITHIN_ROUNDS = 4
+"""An order is heard with the next round, and its sender knows of a round only when it is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchPlan:
+    """How often each gap, in tokens of the first request."""
+
+    repeats: dict[int, int]
+
+
+FULL = SwitchPlan(repeats={50: 10, 200: 6, 1000: 3})
+QUICK = SwitchPlan(repeats={50: 3, 200: 2, 1000: 1})
+
+
+def measure(ground: Ground, *, quick: bool) -> Result:
+    """Run and take the figures; progress goes to stderr."""
+    plan = QUICK if quick else FULL
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        found = asyncio.run(_measure(plan, ground, Path(scratch)))
+    return Result(
+        name="switch",
+        figures=found.figures,
+        spread=found.spread,
+        repeats=min(plan.repeats.values()),
+        notes={
+            "switch_rounds": "time of the round with the switch, less a median round of the arm it went to, in such "
+            f"rounds; the longest of the {WITHIN_ROUNDS} rounds after the order is taken for it, so that noise counts "
+            "against us; the largest median over both directions and all gaps",
+            "batch": f"{BATCH} requests; between off and {ARM}; the gap is in tokens of each request",
+            **found.notes,
+        },
+    )
+
+
+async def _measure(plan: SwitchPlan, ground: Ground, scratch: Path) -> Figures:
+    ready = await prepared(ground, scratch)
+    context = PROMPT_TOKENS + BEFORE_TOKENS + max(plan.repeats) + AFTER_TOKENS
+    start = Start(
+        model=ready.model,
+        drafter=ready.drafter,
+        arms=("off", ARM),
+        context_length=context,
+        simulated_accept_length=ready.simulated_accept_length,
+    )
+    side = Side("ours", start, ready.variables)
+    found = Figures()
+    say("starting the engine")
+    async with started(side):
+        await _warm(side)
+        recomputed = 0
+        for gap, repeats in plan.repeats.items():
+            recomputed += await _gap(side, gap, repeats, found)
+    found.add("tokens_recomputed", [recomputed], "of the target, counted by the scheduler over all switches")
+    lost = [value for name, value in found.figures.items() if name.startswith(("on_rounds_", "off_rounds_"))]
+    found.add("switch_rounds", lost)
+    found.figures["switch_rounds"] = max(lost)
+    return found
+
+
+async def _warm(side: Side) -> None:
+    for arm in ("off", ARM):
+        await side.force(arm)
+        await side.ask(Ask(prompts=hard_prompts(BATCH, seed=0), max_new_tokens=(AFTER_TOKENS,) * BATCH))
+    await side.count()
+
+
+async def _gap(side: Side, gap: int, repeats: int, found: Figures) -> int:
+    """Measure one gap; return how many tokens the target computed twice."""
+    on, off, catch_up_ms = list[float](), list[float](), list[float]()
+    for repeat in range(repeats):
+        say(f"off for {gap} tokens, {repeat + 1} of {repeats}")
+        await side.force(ARM)
+        ask = Ask(
+            prompts=hard_prompts(BATCH, seed=1 + repeat),
+            max_new_tokens=(BEFORE_TOKENS + gap + AFTER_TOKENS,) * BATCH,
+            turns=(Turn(after_tokens=BEFORE_TOKENS, arm="off"), Turn(after_tokens=BEFORE_TOKENS + gap, arm=ARM)),
+        )
+        told = await side.ask(ask)
+        off.append(lost_rounds(told, 0))
+        on.append(lost_rounds(told, 1))
+        catch_up_ms.append(1000 * on[-1] * median(_after(told, 1)))
+    counted = await side.count()
+    found.add(f"on_rounds_{gap}", on)
+    found.add(f"off_rounds_{gap}", off)
+    found.add(f"catch_up_ms_{gap}", catch_up_ms)
+    found.add(f"catch_up_tokens_{gap}", [counted.caught_up_tokens / (repeats * BATCH)], "of the drafter, per request")
+    return counted.recomputed_tokens
+
+
+def lost_rounds(told: Told, turn: int) -> float:
+    """What the switch ordered by `turn` cost, in median rounds of the arm it went to."""
+    rounds = _after(told, turn)
+    usual = median(rounds[WITHIN_ROUNDS:] or rounds)
+    return (max(rounds[:WITHIN_ROUNDS]) - usual) / usual
+
+
+def _after(told: Told, turn: int) -> Sequence[float]:
+    """Seconds of the first request's rounds from a turn to the next one, or to its end."""
+    ends = (*told.turned_s[turn + 1 :], told.at_s[-1])
+    pairs = zip(told.at_s, told.at_s[1:], strict=False)
+    return [later - earlier for earlier, later in pairs if told.turned_s[turn] <= later <= ends[0]]

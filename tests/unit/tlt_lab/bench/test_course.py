@@ -1,0 +1,70 @@
+"""What a side writes down of answers that come in chunks."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, ResponseStats, TokenChunk
+from tlt_lab.bench.course import Course, cpu_s
+from tlt_lab.bench.order import Told, Turn
+
+
+async def chunks(counts: Sequence[int], ready: Sequence[asyncio.Event]) -> AsyncIterator[TokenChunk]:
+    for place, count in enumerate(counts):
+        await ready[place].wait()
+        is_last = place == len(counts) - 1
+        stats = ResponseStats(
+            prompt_tokens=1, completion_tokens=sum(counts), rounds=len(counts), accepted_draft_tokens=0
+        )
+        yield TokenChunk(
+            request_id=RequestId("r"),
+            token_ids=(7,) * count,
+            logprobs=(0.0,) * count,
+            policy_versions=(),
+            finish_reason=None,
+            stats=stats if is_last else None,
+        )
+
+
+def played(counts: Sequence[Sequence[int]], turns: Sequence[Turn] = ()) -> tuple[Told, list[str]]:
+    """Answers whose chunks come round by round, all requests in each."""
+    forced: list[str] = []
+
+    async def play() -> Told:
+        course = Course(turns=turns, force=forced.append, pids=(os.getpid(),))
+        ready = [asyncio.Event() for _ in range(max(map(len, counts)))]
+        async with asyncio.TaskGroup() as parts:
+            for place, each in enumerate(counts):
+                track = course.track(Prompt(request_id=RequestId(str(place)), token_ids=(1,)))
+                parts.create_task(course.follow(track, chunks(each, ready)))
+            for event in ready:
+                event.set()
+                for _ in range(10):
+                    await asyncio.sleep(0)
+        return course.told()
+
+    return asyncio.run(play()), forced
+
+
+def test_the_window_is_where_all_requests_decode() -> None:
+    told, _ = played([[1, 2, 2], [1, 3, 3, 3, 3]])
+    assert told.tokens == (5, 13)
+    assert told.rounds == (3, 5)
+    assert told.window_rounds == 2, "of the one that ends first, after its first token"
+    assert told.window_tokens in (7, 10), "two rounds of both; the last chunk of the second may be a moment late"
+    assert told.accept_length == (18 - 2) / (8 - 2)
+    assert 0 < told.window_s <= told.seconds
+
+
+def test_an_arm_is_changed_at_the_token_that_was_named() -> None:
+    told, forced = played([[1, 1, 1, 1, 1, 1]], [Turn(after_tokens=2, arm="chain-3"), Turn(after_tokens=5, arm="off")])
+    assert forced == ["chain-3", "off"]
+    assert told.at_s[1] <= told.turned_s[0] <= told.at_s[2]
+    assert told.at_s[4] <= told.turned_s[1] <= told.at_s[5]
+
+
+def test_processor_time_rises_with_work() -> None:
+    before = cpu_s([os.getpid()])
+    sum(range(2_000_000))
+    assert cpu_s([os.getpid()]) > before
