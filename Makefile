@@ -22,7 +22,7 @@ demo: install  ## the main job, with a report (12 to 13 minutes)
 demo-quick: install  ## a smoke run of under 4 minutes
 	$(BIN)/tlt demo --quick
 
-test: check unit integration engine  ## all tests but those that start the whole suite
+test: check unit integration engine lossless  ## all tests but those that start the whole suite
 
 unit: install
 	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image"
@@ -32,6 +32,13 @@ integration: install
 
 engine: install  ## the real SGLang engine
 	$(BIN)/pytest tests/engine
+
+.PHONY: lossless test-lossless
+lossless: install  ## that speculation changes nothing, in short (3 minutes)
+	$(BIN)/pytest tests/lossless
+
+test-lossless: install  ## the same at full size, with its table
+	$(BIN)/pytest tests/lossless --long
 
 stack: install  ## the whole suite, started, killed and restarted
 	$(BIN)/pytest tests/integration -m stack

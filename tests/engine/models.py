@@ -20,13 +20,21 @@ from tlt_worker.engine.weights import drafter_config, drafter_shapes
 
 
 def write_target(
-    directory: Path, *, vocabulary: int = 16, hidden: int = 32, layers: int = 2, weight: float = 0.14, seed: int = 11
+    directory: Path,
+    *,
+    vocabulary: int = 16,
+    hidden: int = 32,
+    layers: int = 2,
+    weight: float = 0.14,
+    head: float = 0.35,
+    seed: int = 11,
 ) -> Path:
     """
     A Llama whose next token depends mostly, but not only, on the last one.
 
     Embeddings have length sqrt(hidden), so that the final norm leaves them as they are, and layers add little: a
-    drafter that passes the embedding on is right often, and wrong often enough. `weight` is how much layers add.
+    drafter that passes the embedding on is right often, and wrong often enough. `weight` is how much layers add, `head`
+    how sure the model is.
     """
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -49,7 +57,7 @@ def write_target(
             if "embed_tokens" in name:
                 parameter.copy_(torch.nn.functional.normalize(torch.randn_like(parameter), dim=-1) * hidden**0.5)
             elif parameter.dim() > 1:
-                parameter.copy_(torch.randn_like(parameter) * (0.35 if "lm_head" in name else weight))
+                parameter.copy_(torch.randn_like(parameter) * (head if "lm_head" in name else weight))
     model.save_pretrained(directory)
     return directory
 

@@ -1,0 +1,83 @@
+"""One engine for the whole suite, one that is broken on purpose; each scene is played once."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lossless import judge, report
+from tests.lossless.cases import SIZES, Size
+from tests.lossless.scenes import Told
+
+ROOT = Path(__file__).parents[2]
+Play = Callable[..., Any]
+_LINES = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="play the lossless suite at full size")
+
+
+@pytest.fixture(scope="session")
+def size_name(request: pytest.FixtureRequest) -> str:
+    return "long" if request.config.getoption("--long", default=False) else "short"
+
+
+@pytest.fixture(scope="session")
+def size(size_name: str) -> Size:
+    return SIZES[size_name]
+
+
+@pytest.fixture(scope="session")
+def play(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Play a scene of `scenes.py` in a process of its own and return what it returns."""
+
+    def run(scene: str, **variables: str) -> Any:
+        work = tmp_path_factory.mktemp(scene)
+        result = work / "result.pickle"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.lossless.host", scene, size_name, str(result), str(work)],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+            timeout=SIZES[size_name].limit_s,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+        return pickle.loads(result.read_bytes())  # noqa: S301 - written by our own child
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def told(play: Play) -> Told:
+    found: Told = play("whole")
+    return found
+
+
+@pytest.fixture(scope="session")
+def verdicts(told: Told, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
+    found = judge.verdicts(told.target, told.phases)
+    request.config.stash[_LINES] = report.table(found, whole=size_name == "long")
+    return found
+
+
+@pytest.fixture(scope="session")
+def broken_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A search path on which SGLang finds `broken.install` beside the product's plug-in."""
+    directory = tmp_path_factory.mktemp("plugin")
+    (info := directory / "tlt_broken-0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tlt-broken\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\ntlt_broken = tests.lossless.broken:install\n")
+    return f"{directory}{os.pathsep}{ROOT}"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for line in config.stash.get(_LINES, []):
+        terminalreporter.write_line(line)

@@ -1,0 +1,42 @@
+"""Speculation changes nothing: sampled, greedy, and in the log-probabilities."""
+
+import pytest
+
+from tests.engine import models
+from tests.lossless import judge
+from tests.lossless.cases import PHASES, Phase
+from tests.lossless.scenes import Told
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
+
+LARGEST_LOGPROB_ERROR = 1e-3
+
+phases = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
+
+
+@phases
+def test_sampled_answers_follow_the_target_distribution(verdicts: list[judge.Verdict], phase: Phase) -> None:
+    level = judge.LEVEL / len(verdicts)
+    bad = [each for each in verdicts if each.phase == phase.name and each.fit.p_value < level]
+    assert not bad, f"below {level:.1e}: {bad}"
+
+
+@phases
+def test_drafts_were_kept_where_the_drafter_is_good(verdicts: list[judge.Verdict], phase: Phase) -> None:
+    """Without accepted drafts nothing is shown."""
+    lengths = {each.setting: each.accept_length for each in verdicts if each.phase == phase.name and each.accept_length}
+    assert min(lengths.values()) >= phase.least_accept_length, lengths
+
+
+@pytest.mark.parametrize("way", ["good", "random", "wrong", "swapped", "swapped, aborted and resumed"])
+def test_greedy_answers_are_transformers(told: Told, way: str) -> None:
+    """Token for token, with another arm each round."""
+    found = judge.greedy(models.load(told.greedy_target), told.greedy[way])
+    assert found.wrong == found.ties, found
+    assert (found.accept_length > 1.2) == (way not in {"random", "wrong"}), found
+
+
+@phases
+def test_logprobs_are_those_of_a_full_recomputation(told: Told, phase: Phase) -> None:
+    assert len(told.phases[phase.name].long) >= 50
+    assert judge.logprob_error(models.load(told.target), told.phases[phase.name].long) <= LARGEST_LOGPROB_ERROR
