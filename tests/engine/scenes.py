@@ -18,19 +18,10 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.strategy import OFF
 from tlt_common.errors import EngineError, WeightsError
-from tlt_worker.engine.filters import Cuts, truncate
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
 
 PROMPT = (3, 7, 5, 9, 4, 12, 8)
-DRAWN_TOKENS = 3
-SAMPLES = 6000
-SETTINGS = {
-    "plain": SamplingParams(max_new_tokens=DRAWN_TOKENS + 3, ignore_eos=True),
-    "filtered": SamplingParams(
-        max_new_tokens=DRAWN_TOKENS + 3, ignore_eos=True, temperature=0.8, top_k=6, top_p=0.8, min_p=0.05
-    ),
-}
 
 
 @asynccontextmanager
@@ -71,65 +62,6 @@ async def ranks(work: Path) -> dict[str, Any]:
             outcome[arm or "bandit"] = await asyncio.gather(*(answer(made, each) for each in asked))
         outcome["sampled"] = await answer(made, prompt("sampled", max_new_tokens=60))
     return outcome
-
-
-async def lossless(work: Path) -> dict[str, Any]:
-    return await _draw(work, lossless=True)
-
-
-async def unpatched(work: Path) -> dict[str, Any]:
-    return await _draw(work, lossless=False)
-
-
-async def _draw(work: Path, *, lossless: bool) -> dict[str, Any]:
-    """Draw many short answers with chains of 3; return them beside their exact distribution."""
-    target = models.write_target(work / "target")
-    drafter = models.write_drafter(work / "drafter", target, noise=0.05)
-    options = EngineOptions(
-        model=target, drafter=drafter, dtype="float32", max_running=256, context_length=64, seed=1, lossless=lossless
-    )
-    outcome: dict[str, Any] = {}
-    async with engine(options) as made:
-        made.force_arms("chain-3")
-        for name, sampling in SETTINGS.items():
-            if name != "plain" and not lossless:
-                continue
-            drawn: list[TokenChunk] = []
-            for start in range(0, SAMPLES, 500):
-                prompts = [
-                    Prompt(request_id=RequestId(f"{name}/{i}"), token_ids=PROMPT, sampling=sampling)
-                    for i in range(start, start + 500)
-                ]
-                drawn += await asyncio.gather(*(answer(made, one) for one in prompts))
-            outcome[name] = {
-                "tokens": [chunk.token_ids[:DRAWN_TOKENS] for chunk in drawn],
-                "accepted": sum(c.stats.accepted_draft_tokens for c in drawn if c.stats) / len(drawn),
-                "exact": _exact(target, sampling),
-            }
-    return outcome
-
-
-@torch.no_grad()
-def _exact(target: Path, sampling: SamplingParams) -> list[float]:
-    """Probability of every answer of DRAWN_TOKENS tokens, in order of token ids."""
-    model = models.load(target)
-    size = model.config.vocab_size
-    masses, answers = torch.ones(1), torch.zeros(1, 0, dtype=torch.int64)
-    for _ in range(DRAWN_TOKENS):
-        ids = torch.cat([torch.tensor([PROMPT]).expand(len(answers), -1), answers], 1)
-        logits = model(ids).logits[:, -1]
-        full = torch.ones(len(answers))
-        cuts = Cuts(
-            top_ks=full.to(torch.int64) * (sampling.top_k or size),
-            top_ps=full * sampling.top_p,
-            min_ps=full * sampling.min_p,
-        )
-        probs = truncate(torch.softmax(logits / sampling.temperature, -1), cuts)
-        masses = (masses.unsqueeze(1) * probs).reshape(-1)
-        answers = torch.cat(
-            [answers.repeat_interleave(size, 0), torch.arange(size).repeat(len(answers)).view(-1, 1)], 1
-        )
-    return [float(mass) for mass in masses.double()]
 
 
 async def switching(work: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ SETTINGS = {
     for name, sampling in _FILTERS.items()
 }
 
-ARMS = ("off", "chain-3", "chain-7")
+ARMS = ("off", "chain-3", "chain-7", "chain-3-top1", "tree-3x4-8")
 GOOD, RANDOM, WRONG = "good", "random", "wrong"
 
 
@@ -67,6 +67,8 @@ class Size:
     """Answers of LONG_TOKENS tokens in each phase, settings in turn."""
     greedy_prompts: int
     """Asked once for each drafter, and once more under swaps, aborts and resumptions."""
+    wrong_engines: tuple[str, ...]
+    """Scenes with wrong acceptance that are played."""
     limit_s: float
     """A scene that lasts longer hangs."""
 
@@ -77,7 +79,15 @@ SIZES = {
         draws=1200,
         long_answers=50,
         greedy_prompts=40,
-        limit_s=900.0,
+        wrong_engines=("broken",),
+        limit_s=1200.0,
     ),
-    "long": Size(settings=tuple(SETTINGS), draws=5000, long_answers=300, greedy_prompts=200, limit_s=4800.0),
+    "long": Size(
+        settings=tuple(SETTINGS),
+        draws=5000,
+        long_answers=300,
+        greedy_prompts=200,
+        wrong_engines=("broken", "unpatched"),
+        limit_s=4800.0,
+    ),
 }

@@ -54,7 +54,7 @@ def filtered(logits_MV: Logits, sampling: SamplingParams) -> Masses:
     more than p, and if it has at least min-p of the largest.
     """
     scaled_MV = logits_MV.astype(np.float64) / sampling.temperature
-    masses_MV = np.exp(scaled_MV - scaled_MV.max(-1, keepdims=True))
+    masses_MV: Masses = np.exp(scaled_MV - scaled_MV.max(-1, keepdims=True))
     masses_MV /= masses_MV.sum(-1, keepdims=True)
     order_MV = np.argsort(-masses_MV, axis=-1, kind="stable")
     sorted_MV = np.take_along_axis(masses_MV, order_MV, -1)

@@ -34,7 +34,7 @@ class Drawn:
     tokens: npt.NDArray[np.int64]
     """The first tokens of each answer: [N, TOKENS]."""
     accept_length: float
-    """Tokens per verification round, over all answers."""
+    """Drafts kept and the bonus token per verification round, over all answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +177,10 @@ async def draw(made: SglangEngine, settings: Iterable[str], draws: int) -> dict[
 
 
 def _drawn(chunks: list[TokenChunk]) -> Drawn:
-    # The first token comes from prefill.
-    verified = sum(chunk.stats.completion_tokens - 1 for chunk in chunks if chunk.stats)
-    rounds = sum(chunk.stats.rounds - 1 for chunk in chunks if chunk.stats)
+    kept = sum(chunk.stats.accepted_draft_tokens for chunk in chunks if chunk.stats)
+    rounds = sum(chunk.stats.rounds - 1 for chunk in chunks if chunk.stats)  # the first token comes from prefill
     return Drawn(
-        tokens=np.array([chunk.token_ids[:TOKENS] for chunk in chunks], dtype=np.int64), accept_length=verified / rounds
+        tokens=np.array([chunk.token_ids[:TOKENS] for chunk in chunks], dtype=np.int64), accept_length=1 + kept / rounds
     )
 
 

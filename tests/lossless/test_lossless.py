@@ -33,7 +33,7 @@ def test_greedy_answers_are_transformers(told: Told, way: str) -> None:
     """Token for token, with another arm each round."""
     found = judge.greedy(models.load(told.greedy_target), told.greedy[way])
     assert found.wrong == found.ties, found
-    assert (found.accept_length > 1.2) == (way not in {"random", "wrong"}), found
+    assert way != "good" or found.accept_length > 1.2, found
 
 
 @phases
