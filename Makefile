@@ -34,11 +34,12 @@ engine: install  ## the real SGLang engine
 	$(BIN)/pytest tests/engine
 
 .PHONY: lossless test-lossless
-lossless: install  ## that speculation changes nothing, in short (3 minutes)
+lossless: install  ## that speculation changes nothing, in short
 	$(BIN)/pytest tests/lossless
 
-test-lossless: install  ## the same at full size, with its table
-	$(BIN)/pytest tests/lossless --long
+SIZE ?= long
+test-lossless: install  ## the same at full size, or SIZE=middle, with a table of all cases
+	$(BIN)/pytest tests/lossless --size $(SIZE)
 
 stack: install  ## the whole suite, started, killed and restarted
 	$(BIN)/pytest tests/integration -m stack

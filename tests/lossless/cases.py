@@ -26,7 +26,7 @@ SETTINGS = {
     for name, sampling in _FILTERS.items()
 }
 
-ARMS = ("off", "chain-3", "chain-7", "chain-3-top1", "tree-3x4-8")
+ARMS = ("off", "chain-3", "chain-7", "chain-3-top1", "tree-3x4-8", "ngram-5")
 GOOD, RANDOM, WRONG = "good", "random", "wrong"
 
 
@@ -41,14 +41,15 @@ class Phase:
     """What is shown of arms that keep no drafts is little."""
 
 
-def _learned(arm: str) -> Phase:
-    return Phase(name=arm, arms=(arm,), least_accept_length=1.5)
+def _drafting(arm: str) -> Phase:
+    """Whoever looks up what its siblings said is right less often than the good drafter."""
+    return Phase(name=arm, arms=(arm,), least_accept_length=1.15 if arm.startswith("ngram") else 1.5)
 
 
 PLAIN_PHASE = Phase(name="off", arms=("off",))
 PHASES = (
     PLAIN_PHASE,
-    *map(_learned, ARMS[1:]),
+    *map(_drafting, ARMS[1:]),
     Phase(name="mixed", arms=ARMS, least_accept_length=1.3),
     Phase(name="mixed, random drafter", arms=ARMS, drafter=RANDOM),
     Phase(name="mixed, wrong drafter", arms=ARMS, drafter=WRONG),
@@ -82,9 +83,17 @@ SIZES = {
         wrong_engines=("broken",),
         limit_s=1200.0,
     ),
+    "middle": Size(
+        settings=tuple(SETTINGS),
+        draws=700,
+        long_answers=100,
+        greedy_prompts=200,
+        wrong_engines=("unpatched",),
+        limit_s=2400.0,
+    ),
     "long": Size(
         settings=tuple(SETTINGS),
-        draws=5000,
+        draws=2000,
         long_answers=300,
         greedy_prompts=200,
         wrong_engines=("broken", "unpatched"),

@@ -20,12 +20,12 @@ _LINES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="play the lossless suite at full size")
+    parser.addoption("--size", choices=tuple(SIZES), default="short", help="how much the lossless suite plays")
 
 
 @pytest.fixture(scope="session")
 def size_name(request: pytest.FixtureRequest) -> str:
-    return "long" if request.config.getoption("--long", default=False) else "short"
+    return str(request.config.getoption("--size", default="short"))  # the option is unknown where all tests are run
 
 
 @pytest.fixture(scope="session")
@@ -64,18 +64,18 @@ def told(play: Play) -> Told:
 @pytest.fixture(scope="session")
 def verdicts(told: Told, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
     found = judge.verdicts(told.target, told.phases)
-    request.config.stash[_LINES] = report.table(found, whole=size_name == "long")
+    request.config.stash[_LINES] = report.table(found, whole=size_name != "short")
     return found
 
 
 @pytest.fixture(scope="session")
 def broken_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A search path on which SGLang finds `broken.install` beside the product's plug-in."""
+    """A PYTHONPATH on which SGLang finds `broken.install` beside the product's plug-in."""
     directory = tmp_path_factory.mktemp("plugin")
     (info := directory / "tlt_broken-0.dist-info").mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tlt-broken\nVersion: 0\n")
     (info / "entry_points.txt").write_text("[sglang.srt.plugins]\ntlt_broken = tests.lossless.broken:install\n")
-    return f"{directory}{os.pathsep}{ROOT}"
+    return os.pathsep.join([str(directory), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
