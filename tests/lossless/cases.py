@@ -12,6 +12,8 @@ ANSWER_TOKENS = 6
 """Longer than the tokens looked at: a chain is not cut by the end of the answer."""
 LONG_TOKENS = 64
 
+SEEDED = "T 1.0 seeds"
+
 _PLAIN = SamplingParams(max_new_tokens=ANSWER_TOKENS, ignore_eos=True)
 _FILTERS = {
     "": _PLAIN,
@@ -24,7 +26,7 @@ SETTINGS = {
     f"T {temperature}{name}": replace(sampling, temperature=temperature)
     for temperature in (0.6, 1.0, 1.5)
     for name, sampling in _FILTERS.items()
-}
+} | {SEEDED: _PLAIN}
 
 ARMS = ("off", "chain-3", "chain-7", "chain-3-top1", "tree-3x4-8", "ngram-5")
 GOOD, RANDOM, WRONG = "good", "random", "wrong"
@@ -76,8 +78,8 @@ class Size:
 
 SIZES = {
     "short": Size(
-        settings=("T 1.0", "T 0.6 top-p 0.9", "T 1.5 top-k 20", "T 1.0 min-p 0.1", "T 1.5 all filters"),
-        draws=1200,
+        settings=("T 1.0", "T 0.6 top-p 0.9", "T 1.5 top-k 20", "T 1.0 min-p 0.1", "T 1.5 all filters", SEEDED),
+        draws=1000,
         long_answers=50,
         greedy_prompts=40,
         wrong_engines=("broken",),

@@ -25,6 +25,8 @@ AT_ONCE = 256
 GREEDY_AT_ONCE = 24
 """Few enough for batches to shrink and grow while answers run."""
 SWAP_S = 0.05
+_seeds = itertools.count()
+"""Each seeded answer has its own: over many the distribution is the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,11 @@ async def draw(made: SglangEngine, settings: Iterable[str], draws: int) -> dict[
     """Answer one prompt again and again; requests of all settings share batches."""
     names = tuple(settings)
     asked = (
-        Prompt(request_id=RequestId(f"{setting}/{n}"), token_ids=cases.PROMPT, sampling=SETTINGS[setting])
+        Prompt(
+            request_id=RequestId(f"{setting}/{n}"),
+            token_ids=cases.PROMPT,
+            sampling=replace(SETTINGS[setting], seed=next(_seeds)) if setting == cases.SEEDED else SETTINGS[setting],
+        )
         for n in range(draws)
         for setting in names
     )
@@ -220,14 +226,10 @@ async def _interrupted(made: SglangEngine, prompts: Iterator[Prompt]) -> list[An
     found = []
     for prompt in prompts:
         said = await _beginning(made, prompt, tokens=8 + len(prompt.token_ids) % 29)
-        left = (prompt.sampling.max_new_tokens or 0) - len(said.token_ids)
-        if left:
-            rest = Prompt(
-                request_id=RequestId(f"{prompt.request_id}/resumed"),
-                token_ids=prompt.token_ids + said.token_ids,
-                sampling=replace(prompt.sampling, max_new_tokens=left),
-            )
-            said = said.followed_by(await answer(made, rest))
+        if said.finish_reason is None:
+            name = RequestId(f"{prompt.request_id}/resumed")
+            rest = await answer(made, replace(prompt, request_id=name, prefix_token_ids=said.token_ids))
+            said = said.followed_by(rest)
         found.append(Answer(prompt=prompt, chunk=said))
     return found
 
