@@ -16,7 +16,7 @@ import torch
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
-from tlt_common.domain.strategy import OFF
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, tree
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
@@ -51,15 +51,20 @@ async def ranks(work: Path) -> dict[str, Any]:
     target = models.write_target(work / "target")
     drafter = models.write_drafter(work / "drafter", target, noise=0.05)
     options = EngineOptions(
-        model=target, drafter=drafter, dtype="float32", max_running=8, context_length=256, tensor_parallel=2
-    )
+        model=target, drafter=drafter, dtype="float32", max_running=8, context_length=256, tensor_parallel=2,
+        arms=(*DEFAULT_ARMS, tree(3, 4, 8)),
+    )  # fmt: skip
+    turns = {
+        "off": ["off"], "chain-7": ["chain-7"], "tree-3x4-8": ["tree-3x4-8"], "bandit": [],
+        "turns": ["off", "chain-7", "tree-3x4-8", "chain-3"],
+    }  # fmt: skip
     outcome: dict[str, Any] = {}
     async with engine(options) as made:
         outcome["children"] = len(made.child_pids)
-        for arm in ("off", "chain-7", None):
-            made.force_arms(*filter(None, [arm]))
-            asked = [prompt(f"{arm}-{n}", (3 + n, 7, 5), max_new_tokens=120, temperature=0.0) for n in range(4)]
-            outcome[arm or "bandit"] = await asyncio.gather(*(answer(made, each) for each in asked))
+        for turn, names in turns.items():
+            made.force_arms(*names)
+            asked = [prompt(f"{turn}-{n}", (3 + n, 7, 5), max_new_tokens=120, temperature=0.0) for n in range(4)]
+            outcome[turn] = await asyncio.gather(*(answer(made, each) for each in asked))
         outcome["sampled"] = await answer(made, prompt("sampled", max_new_tokens=60))
     return outcome
 
@@ -80,7 +85,7 @@ async def switching(work: Path) -> dict[str, Any]:
         outcome["chain"] = [await answer(made, one) for one in prompts]
         outcome["storm"] = await _storm(made, prompts, drafters)
         made.force_arms()
-        outcome |= await _sampled_with_capture(made, target)
+        outcome |= await sampled_with_capture(made, target)
         outcome |= await _blocked(made)
         outcome |= await _bad_weights(made, work, target)
         outcome |= await _update_in_flight(made, work, target)
@@ -103,7 +108,7 @@ async def _storm(made: SglangEngine, prompts: list[Prompt], drafters: list[Path]
     return [await task for task in answers]
 
 
-async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, Any]:
+async def sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, Any]:
     """A sampled answer with capture on, beside transformers' view of the same tokens."""
     made.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
     await answer(made, prompt("warm", max_new_tokens=2))
@@ -121,9 +126,21 @@ async def _sampled_with_capture(made: SglangEngine, target: Path) -> dict[str, A
         "expected_logprobs": logprobs.gather(1, torch.tensor(chunk.token_ids).unsqueeze(1)).squeeze(1).tolist(),
         "frames": [frame for frame in taken if frame.request_id == "captured"],
         "secret_frames": sum(frame.request_id == "secret" for frame in taken),
-        "ids": ids,
-        "expected_hidden": seen.hidden_states[-1][0],
+        "frames_off_by": _off_by(taken, ids, seen.hidden_states[-1][0]),
     }
+
+
+def _off_by(taken: list[HiddenFrame], ids: list[int], expected: torch.Tensor) -> float:
+    """Largest difference of captured states from the expected; infinity if some are missing or misplaced."""
+    covered, worst = set(), 0.0
+    for frame in (frame for frame in taken if frame.request_id == "captured"):
+        end = frame.start + frame.token_count
+        if list(frame.token_ids) != ids[frame.start : end + 1]:
+            return float("inf")
+        states = torch.frombuffer(bytearray(frame.hidden), dtype=torch.float32).view(frame.token_count, -1)
+        worst = max(worst, float((states - expected[frame.start : end]).abs().max()))
+        covered |= set(range(frame.start, end))
+    return worst if covered == set(range(len(ids) - 1)) else float("inf")
 
 
 async def frames(made: SglangEngine) -> list[HiddenFrame]:

@@ -34,3 +34,7 @@ class RoundReport:
     """Rounds that ran another arm than the round before."""
     index_bytes: int = 0
     """Memory of the texts that n-gram arms retrieve from."""
+    recomputed_tokens: int = 0
+    """Tokens the target computed again, for requests it had begun to answer."""
+    caught_up_tokens: int = 0
+    """Tokens the drafter took in afterwards, having skipped them."""

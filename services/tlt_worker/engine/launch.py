@@ -87,7 +87,8 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         "skip_tokenizer_init": True,
         "dtype": options.dtype,
         "device": device.kind,
-        "context_length": context_length,
+        # SGLang wants room for a round's drafts within the context; a request may fill ours to the end.
+        "context_length": context_length + width,
         "max_running_requests": options.max_running,
         "max_total_tokens": options.max_total_tokens,
         "random_seed": options.seed,
@@ -107,12 +108,16 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
     }
     if device.kind == "cpu":
         if options.max_total_tokens is None:
-            arguments["max_total_tokens"] = options.max_running * context_length
+            # Slots of two rounds are reserved per request: the one that runs and the one being prepared.
+            arguments["max_total_tokens"] = options.max_running * (context_length + 2 * width)
         arguments |= {"attention_backend": "intel_amx", "sampling_backend": "pytorch", "disable_cuda_graph": True}
     else:
         arguments["mem_fraction_static"] = options.gpu_memory
         # The shape of the launch is no arm's: arms capture their own (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True
+        if any(arm.topk > 1 for arm in options.arms):
+            # What SGLang itself chooses for a launch with trees; for chains it may choose a backend that has none.
+            arguments |= {"attention_backend": "flashinfer", "page_size": 1}
     return arguments
 
 

@@ -44,8 +44,8 @@ class LinkSettings:
     """File that rounds are written to; empty: none."""
     trace_bytes: int = 2**26
     seed: int = 0
-    catch_up_tokens: int = 4096
-    """Hidden states kept per request while speculation is off, to rebuild the drafter's cache from."""
+    backlog_bytes: int = 256 * 2**20
+    """Most hidden states kept of rounds and prompts the drafter did not see, to complete its cache from."""
     ngram_bytes: int = NGRAM_BYTES
     """Memory of the texts that drafts are retrieved from."""
     lossless: bool = True

@@ -39,7 +39,8 @@ class Layout:
         """Return what these arms need. Without rejection even sampled arms draft the likeliest token."""
         learned = [arm for arm in arms if arm.kind is DrafterKind.EAGLE]
         best = [arm.topk for arm in learned if not (rejects and arm.sampled)]
-        return cls(samples=rejects and any(arm.sampled for arm in learned), branches=max(best, default=0))
+        samples = rejects and any(arm.sampled for arm in learned)
+        return cls(samples=samples, branches=max(best, default=0 if samples else 1))
 
     @property
     def width(self) -> int:

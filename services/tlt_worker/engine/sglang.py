@@ -229,6 +229,8 @@ class SglangEngine:
             LINK_VARIABLE: settings.to_json(),
             # Off rounds do not write the drafter's cache; `draft.TltDraftWorker` closes the gap afterwards.
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
+            # Drafts may lie beyond the last position a model knows; they are never accepted there.
+            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",
         }
         if options.simulated_accept_length > 0:
             variables[SIMULATION_VARIABLE] = str(options.simulated_accept_length)

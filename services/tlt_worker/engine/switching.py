@@ -56,6 +56,10 @@ class Switch:
     """Memory that retrieval holds, for reports."""
     forced: Sequence[Arm] = ()
     """Run in turn, one round each, instead of what the bandit would choose; off in place of one that cannot run."""
+    recomputed_tokens: int = 0
+    """Since the last report; see `RoundReport`. The worker counts."""
+    caught_up_tokens: int = 0
+    """Same."""
     _turn: int = 0
     _latest: Arm = OFF
     _switches: int = 0
@@ -121,15 +125,17 @@ class Switch:
             self.trace.flush()
         windows = self.bandit.windows()
         if windows:
-            switches, self._switches = self._switches, 0
             self.report(
                 RoundReport(
                     drafter_version=self.drafter_version,
                     arms=windows,
-                    switches=switches,
+                    switches=self._switches,
                     index_bytes=self.index_bytes(),
+                    recomputed_tokens=self.recomputed_tokens,
+                    caught_up_tokens=self.caught_up_tokens,
                 )
             )
+            self._switches = self.recomputed_tokens = self.caught_up_tokens = 0
 
     def drafter_loaded(self, version: DrafterVersion) -> None:
         """Begin with another drafter."""

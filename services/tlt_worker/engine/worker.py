@@ -25,7 +25,6 @@ from tlt_common.domain.strategy import OFF, Arm, DrafterKind
 from tlt_common.domain.tuner import Posterior
 from tlt_worker.engine import plain
 from tlt_worker.engine.arms import ArmStates, samples_drafts
-from tlt_worker.engine.gap import Gaps
 from tlt_worker.engine.graphs import Graphs
 from tlt_worker.engine.link import (
     LINK_VARIABLE,
@@ -74,10 +73,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.tap = Tap(send=self.link.send)
         self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
-        self._draft_worker.gaps = Gaps(limit=settings.catch_up_tokens)
         self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
         self._learns = any(arm.learned for arm in settings.arms)
+        self._draft_worker.backlog_bytes = settings.backlog_bytes if self._learns else 0
         self.retrieval: Retrieval | None = None
         if any(arm.kind is DrafterKind.NGRAM for arm in settings.arms):
             index = NgramIndex(settings.ngram_bytes)
@@ -124,6 +123,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def _forward(self, batch: Any, *args: Any, **kw: Any) -> Any:
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
+            again = (count for req, count in zip(batch.reqs, batch.extend_lens or (), strict=False) if req.output_ids)
+            self.switch.recomputed_tokens += sum(again)
             result = super().forward_batch_generation(batch, *args, **kw)
         else:
             arm, found = self.ranks.agree(lambda: self._choose(batch))
@@ -152,6 +153,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
         del batch_size
+        self.switch.caught_up_tokens += self._draft_worker.completion.take_count()
         self.switch.complete(num_correct_drafts_per_req)
 
     def _build_trivial_verify_input(self, batch: Any) -> Any:
@@ -176,7 +178,6 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         for req in batch.reqs:
             if req.finished():
                 self.tap.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
-                self._draft_worker.gaps.forget(req.rid)
 
     def _obey(self, message: Down) -> None:
         match message:

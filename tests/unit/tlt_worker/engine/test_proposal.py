@@ -27,7 +27,7 @@ def sample(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ((chain(3), tree(3, 4, 8), tree(2, 2, 4)), True, True, 4),
         ((tree(2, 2, 4),), False, False, 2),
         ((chain(3),), False, False, 1),
-        ((ngram(5),), False, False, 0),
+        ((ngram(5),), False, False, 1),
     ],
 )
 def test_the_layout_holds_what_every_arm_needs(

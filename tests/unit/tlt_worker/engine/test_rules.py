@@ -38,7 +38,8 @@ def test_the_standin_is_for_machines_without_cuda() -> None:
 def test_arguments_fit_the_device() -> None:
     options = EngineOptions(model=Path("/m"), max_running=4)
     cpu = server_arguments(options, CPU, 100, Path("/d"))
-    assert cpu["max_total_tokens"] == 400
+    assert cpu["context_length"] == 108, "a request may fill the context though a round drafts 8 tokens"
+    assert cpu["max_total_tokens"] == 4 * 116
     assert cpu["attention_backend"] == "intel_amx"
     cuda = server_arguments(options, CUDA, 100, Path("/d"))
     assert cuda["max_total_tokens"] is None
@@ -53,6 +54,7 @@ def test_an_engine_is_launched_as_a_chain_as_wide_as_its_widest_arm() -> None:
     assert (arguments["speculative_num_steps"], arguments["speculative_eagle_topk"]) == (11, 1)
     assert arguments["speculative_num_draft_tokens"] == 12
     assert not arguments["speculative_use_rejection_sampling"], "no arm of these samples its drafts"
+    assert server_arguments(options, CUDA, 100, Path("/d"))["attention_backend"] == "flashinfer", "it has trees"
 
 
 @pytest.mark.parametrize(("field", "value"), [("dtype", "int8"), ("max_running", 0), ("threads", 0)])

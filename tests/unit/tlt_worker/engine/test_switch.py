@@ -1,12 +1,9 @@
-"""Who decides a round's arm, what is recorded, and what a drafter catches up on."""
-
-import torch
+"""Who decides a round's arm, and what is recorded."""
 
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram
 from tlt_common.domain.tuner import Posterior, RoundReport
-from tlt_worker.engine.gap import Gaps
 from tlt_worker.engine.switching import Switch
 
 WITH_RETRIEVAL = (*DEFAULT_ARMS, ngram(4))
@@ -175,46 +172,13 @@ def test_what_the_fleet_learned_of_another_drafter_is_taken_for_arms_that_do_not
     assert [switch.launch(1, blocked=False) for _ in range(40)].count(ngram(4)) > 20
 
 
-def rows(low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
-    positions = torch.arange(low, high)
-    return positions.float().unsqueeze(1).expand(-1, 3), positions
-
-
-def test_a_gap_is_kept_from_its_first_state_to_its_last() -> None:
-    gaps = Gaps(limit=1000)
-    gaps.append("r", 5, *rows(5, 90))
-    for position in range(90, 200):
-        gaps.append("r", position, *rows(position, position + 1))
-    gap = gaps.pop("r", 200)
-    assert gap is not None
-    assert (gap.start, gap.end) == (5, 200)
-    assert gap.tokens.tolist() == list(range(5, 200))
-    assert gap.hidden[:, 0].tolist() == list(range(5, 200))
-    assert not gaps
-
-
-def test_a_long_gap_loses_its_oldest_states() -> None:
-    gaps = Gaps(limit=40)
-    for position in range(300):
-        gaps.append("r", position, *rows(position, position + 1))
-    gap = gaps.pop("r", 300)
-    assert gap is not None
-    assert 30 <= gap.count <= 40
-    assert gap.tokens.tolist() == list(range(gap.start, 300))
-    gaps.append("r", 0, *rows(0, 100))
-    cut = gaps.pop("r", 100)
-    assert cut is None or cut.tokens.tolist() == list(range(cut.start, 100))
-
-
-def test_a_gap_that_does_not_reach_the_present_is_of_no_use() -> None:
-    gaps = Gaps(limit=40)
-    gaps.append("r", 0, *rows(0, 5))
-    assert gaps.pop("r", 9) is None
-    gaps.append("r", 0, *rows(0, 5))
-    gaps.append("r", 8, *rows(8, 9))  # a hole: what was before it does not join
-    gap = gaps.pop("r", 9)
-    assert gap is not None
-    assert gap.start == 8
-    gaps.append("s", 0, *rows(0, 5))
-    gaps.forget("s")
-    assert gaps.pop("s", 5) is None
+def test_work_that_switching_caused_is_reported_once() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.recomputed_tokens, switch.caught_up_tokens = 3, 50
+    for _ in range(2):
+        switch.launch(1, blocked=False)
+        clock.now_s += 0.1
+        switch.complete([1])
+        switch.flush()
+    assert [(report.recomputed_tokens, report.caught_up_tokens) for report in reports] == [(3, 50), (0, 0)]

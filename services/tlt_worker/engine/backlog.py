@@ -1,0 +1,117 @@
+"""
+What the drafter has not seen, kept by cache slot so that its cache can be completed.
+
+A drafter reads its own key/value cache, whose slots are the target's. Rounds without the drafter write the target's
+half only, and drafting from a cache with holes costs acceptance (never correctness). So the target's hidden states,
+which exist anyway, are kept with the slots they belong to, and one draft pass over them completes what is read next.
+By slot and not by request, since slots outlive requests: a prompt that finds an old answer in the prefix cache finds
+the states that are missing there.
+
+Shapes: K new rows, W rows kept, S slots, H hidden size, B requests, L positions.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_FIRST_ROWS = 1024
+
+
+class Stretch(NamedTuple):
+    """Positions start .. end - 1 of the request at `place`."""
+
+    place: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Backlog:
+    """
+    States by slot, each with the token that follows it. Beyond `limit_bytes` the newest replace the oldest.
+
+    Rows are numbered on and on; row n lies at n modulo W for as long as it is among the last W.
+    """
+
+    slot_count: int
+    """Slots of the cache, S. The number S itself stands for no slot."""
+    limit_bytes: int
+    _next: int = 0
+    _hidden: Tensor | None = field(default=None, repr=False)
+    """[W, H]"""
+    _tokens: Tensor | None = field(default=None, repr=False)
+    """[W]"""
+    _row_of: Tensor | None = field(default=None, repr=False)
+    """[S + 1] number of the row of each slot, -1 if the drafter has seen it."""
+
+    def __bool__(self) -> bool:
+        return self._next > 0
+
+    def put(self, slots_K: Tensor, hidden_KH: Tensor, tokens_K: Tensor) -> None:
+        """Keep the states of slots whose tokens the target has just computed."""
+        most = max(1, min(self.slot_count, self.limit_bytes // (hidden_KH.shape[1] * hidden_KH.element_size())))
+        slots_K, hidden_KH, tokens_K = slots_K[-most:], hidden_KH[-most:], tokens_K[-most:]
+        hidden_WH, tokens_W, row_of_S = self._room(most, slots_K, hidden_KH, tokens_K)
+        rows_K = torch.arange(self._next, self._next + len(slots_K), device=slots_K.device)
+        self._next += len(slots_K)
+        hidden_WH.index_copy_(0, rows_K % len(hidden_WH), hidden_KH)
+        tokens_W.index_copy_(0, rows_K % len(tokens_W), tokens_K.to(tokens_W.dtype))
+        row_of_S.scatter_reduce_(0, slots_K.to(torch.int64), rows_K, "amax")
+
+    def drop(self, slots_K: Tensor) -> None:
+        """Forget slots that the drafter has written."""
+        if self._row_of is not None:
+            self._row_of.index_fill_(0, slots_K.to(torch.int64), -1)
+
+    def rows(self, slots: Tensor) -> Tensor:
+        """Return the rows of slots, -1 where the drafter has seen them or they are kept no more."""
+        if self._row_of is None or self._hidden is None:
+            return torch.full_like(slots, -1, dtype=torch.int64)
+        rows = self._row_of[slots.to(torch.int64)]
+        return torch.where((rows >= self._next - len(self._hidden)) & (slots < self.slot_count), rows, -1)
+
+    def at(self, rows_K: Tensor) -> tuple[Tensor, Tensor]:
+        """Return states [K, H] and the tokens [K] that follow them."""
+        assert self._hidden is not None, "rows of an empty backlog"  # noqa: S101 - a bug, not an input
+        assert self._tokens is not None, "rows of an empty backlog"  # noqa: S101 - same
+        return self._hidden[rows_K % len(self._hidden)], self._tokens[rows_K % len(self._tokens)]
+
+    def _room(self, most: int, slots_K: Tensor, hidden_KH: Tensor, tokens_K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the buffers, grown while they are below `most` rows: a GPU's memory is taken when it is needed."""
+        if self._hidden is None or self._tokens is None or self._row_of is None:
+            self._row_of = torch.full((self.slot_count + 1,), -1, dtype=torch.int64, device=slots_K.device)
+            self._hidden = hidden_KH.new_empty(min(most, _FIRST_ROWS), hidden_KH.shape[1])
+            self._tokens = tokens_K.new_empty(len(self._hidden))
+        needed = self._next + len(slots_K)
+        while len(self._hidden) < min(most, needed):
+            grown = min(most, 2 * len(self._hidden)) - len(self._hidden)
+            self._hidden = torch.cat([self._hidden, self._hidden.new_empty(grown, self._hidden.shape[1])])
+            self._tokens = torch.cat([self._tokens, self._tokens.new_empty(grown)])
+        return self._hidden, self._tokens, self._row_of
+
+
+def stretches(missing_BL: Tensor) -> list[Stretch]:
+    """Return the runs of True in each row."""
+    edge_B1 = missing_BL.new_zeros(len(missing_BL), 1, dtype=torch.int8)
+    change = torch.cat([edge_B1, missing_BL.to(torch.int8), edge_B1], 1).diff(dim=1)
+    starts, ends = (change == 1).nonzero().tolist(), (change == -1).nonzero().tolist()
+    return [Stretch(place, start, end) for (place, start), (_, end) in zip(starts, ends, strict=True)]
+
+
+def passes(parts: list[Stretch], most_tokens: int) -> list[list[Stretch]]:
+    """Split stretches into draft passes of at most so many tokens, in order."""
+    made: list[list[Stretch]] = [[]]
+    room = most_tokens
+    for place, start, end in parts:
+        low = start
+        while low < end:
+            high = min(end, low + room)
+            made[-1].append(Stretch(place, low, high))
+            room -= high - low
+            low = high
+            if room == 0:
+                made.append([])
+                room = most_tokens
+    return [one for one in made if one]
