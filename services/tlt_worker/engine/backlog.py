@@ -55,10 +55,12 @@ class Backlog:
         slots_K, hidden_KH, tokens_K = slots_K[-most:], hidden_KH[-most:], tokens_K[-most:]
         hidden_WH, tokens_W, row_of_S = self._room(most, slots_K, hidden_KH, tokens_K)
         rows_K = torch.arange(self._next, self._next + len(slots_K), device=slots_K.device)
-        self._next += len(slots_K)
-        hidden_WH.index_copy_(0, rows_K % len(hidden_WH), hidden_KH)
-        tokens_W.index_copy_(0, rows_K % len(tokens_W), tokens_K.to(tokens_W.dtype))
+        for low, high in self._places(len(slots_K), len(tokens_W)):
+            part = slice(low - self._next, high - self._next)
+            place = slice(low % len(tokens_W), (high - 1) % len(tokens_W) + 1)
+            hidden_WH[place], tokens_W[place] = hidden_KH[part], tokens_K[part]
         row_of_S.scatter_reduce_(0, slots_K.to(torch.int64), rows_K, "amax")
+        self._next += len(slots_K)
 
     def drop(self, slots_K: Tensor) -> None:
         """Forget slots that the drafter has written."""
@@ -77,6 +79,12 @@ class Backlog:
         assert self._hidden is not None, "rows of an empty backlog"  # noqa: S101 - a bug, not an input
         assert self._tokens is not None, "rows of an empty backlog"  # noqa: S101 - same
         return self._hidden[rows_K % len(self._hidden)], self._tokens[rows_K % len(self._tokens)]
+
+    def _places(self, count: int, size: int) -> list[tuple[int, int]]:
+        """Row numbers of the next `count` rows, in runs that lie one behind the other among `size`."""
+        low, high = self._next, self._next + count
+        turn = (low // size + 1) * size
+        return [(low, high)] if high <= turn else [(low, turn), (turn, high)]
 
     def _room(self, most: int, slots_K: Tensor, hidden_KH: Tensor, tokens_K: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the buffers, grown while they are below `most` rows: a GPU's memory is taken when it is needed."""
