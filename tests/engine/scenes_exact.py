@@ -18,7 +18,7 @@ from tlt_worker.engine.filters import Cuts, truncate
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
 
-ARMS = ("off", "chain-3", "chain-7", "chain-7-top1", "tree-3x4-8")
+ARMS = ("off", "chain-3", "chain-7", "chain-7-top1", "tree-3x4-8", "ngram-4")
 FILTERED: dict[str, Any] = {"temperature": 0.8, "top_k": 12, "top_p": 0.9, "min_p": 0.02}
 SETTINGS: dict[str, dict[str, Any]] = {"plain": {}, "filtered": FILTERED}
 LENGTH = 40

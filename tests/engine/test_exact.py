@@ -16,7 +16,7 @@ def told(play: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("setting", ["plain", "filtered"])
-@pytest.mark.parametrize("arm", ["chain-3", "chain-7", "chain-7-top1", "tree-3x4-8", "all"])
+@pytest.mark.parametrize("arm", ["chain-3", "chain-7", "chain-7-top1", "tree-3x4-8", "ngram-4", "all"])
 def test_a_seed_gives_the_same_tokens_under_every_arm(told: dict[str, Any], setting: str, arm: str) -> None:
     off, under_it = told["seeded"][setting]["off"], told["seeded"][setting][arm]
     assert [answer.token_ids for answer in under_it] == [answer.token_ids for answer in off]

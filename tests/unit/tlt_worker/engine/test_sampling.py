@@ -7,7 +7,8 @@ import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from tlt_worker.engine.sampling import accept_chain, draw, tree_speculative_sampling_target_only
+from tlt_worker.engine.filters import Cuts, truncate
+from tlt_worker.engine.sampling import Round, accept_chain, draw, tree_speculative_sampling_target_only, verifying
 
 VOCABULARY = 8
 
@@ -135,6 +136,23 @@ def test_the_first_token_of_a_chain_follows_the_target() -> None:
     found = outputs(batch, 4, 4)
     accept_chain(*found, candidates, index, child, sibling, torch.rand(batch, 4), torch.rand(batch), p, q)
     follows_target(found[0][index[:, 0]], p[0, 0])
+
+
+@pytest.mark.parametrize("accept", [accept_chain, tree_speculative_sampling_target_only])
+def test_what_is_drawn_from_is_cut_as_the_round_says(accept: Callable[..., None]) -> None:
+    batch = 50_000
+    p, q = distributions(1, 3).expand(batch, -1, -1), distributions(1, 2).expand(batch, -1, -1)
+    drafts = torch.multinomial(q.flatten(0, 1), 1).view(batch, 2)
+    candidates = torch.cat([torch.zeros(batch, 1, dtype=torch.int64), drafts], 1)
+    index, child, sibling = links([-1, 0, 1], batch)
+    found = outputs(batch, 3, 3)
+    cuts = Cuts(top_ks=torch.full((batch,), 3), top_ps=torch.ones(batch), min_ps=torch.zeros(batch))
+    token = verifying.set(Round(positions=index, cuts=cuts, seeds=None))
+    try:
+        accept(*found, candidates, index, child, sibling, torch.rand(batch, 3), torch.rand(batch), p, q)
+    finally:
+        verifying.reset(token)
+    follows_target(found[0][index[:, 0]], truncate(p[:1, 0], cuts.of(torch.tensor([0])))[0])
 
 
 def test_chains_whose_drafts_were_taken_away_draw_from_the_target() -> None:
