@@ -19,6 +19,7 @@ from torch import Tensor
 from tlt_worker.engine.device import CPU
 from tlt_worker.engine.filters import Cuts, truncate
 from tlt_worker.engine.link import LINK_VARIABLE, LinkSettings
+from tlt_worker.engine.penalties import Penalties, Penalty
 
 BATCH, VOCABULARY, ALL = 20_000, 12, 1 << 30
 DRAFTS, PARENTS = [0, 3, 5, 3, 7], [-1, 0, 0, 1, 1]
@@ -57,6 +58,7 @@ async def upstream(work: Path) -> dict[str, Any]:
     outcome: dict[str, Any] = {"argmax": len(set(_first_tokens(utils, Case())))}
     _as_on_a_gpu(utils)
     outcome["sglang"] = _judged(utils)
+    outcome["counted"] = _counted_of_four()
     outcome["simulated"] = _simulated(utils)
     outcome["simulation"] = _refused_simulation()
     _install()
@@ -98,6 +100,53 @@ def _install() -> None:
 
     plugin.install()
     HookRegistry.apply_hooks()
+
+
+def _least_allowed(penalties: Penalties, req: Any) -> int:
+    """Smallest least length that still forbids the end: one more than what was counted."""
+    for least in range(1, 20):
+        req.sampling_params.custom_params = {"tlt_penalty": Penalty(least_tokens=least).packed()}
+        info = SimpleNamespace(temperatures=torch.ones(1, 1), acc_additive_penalties=None)
+        penalties.apply([req], info)
+        if info.acc_additive_penalties is not None and info.acc_additive_penalties[0, 1] < 0:
+            return least - 1
+    return 20
+
+
+@dataclass(slots=True, weakref_slot=True)
+class _Orchestrator:
+    """As much as one of SGLang's penalisers needs."""
+
+    only: Any
+    device: str = "cpu"
+    vocab_size: int = VOCABULARY
+
+    def reqs(self) -> list[Any]:
+        return [self.only]
+
+
+def _counted_of_four() -> dict[str, int]:
+    """Tokens counted towards `min_new_tokens` after a round that brought four, by SGLang and by us."""
+    from sglang.srt.managers.schedule_batch import ScheduleBatch
+    from sglang.srt.sampling.penaltylib.min_new_tokens import BatchedMinNewTokensPenalizer
+
+    custom = {"tlt_penalty": Penalty(least_tokens=9).packed()}
+    req = SimpleNamespace(
+        rid="r",
+        origin_input_ids=[0],
+        output_ids=[5, 6, 7, 8],
+        eos_token_ids=set(),
+        tokenizer=SimpleNamespace(additional_stop_token_ids=None, eos_token_id=1),
+        sampling_params=SimpleNamespace(min_new_tokens=9, stop_token_ids={1}, custom_params=custom),
+    )
+    orchestrator = _Orchestrator(req)
+    theirs = BatchedMinNewTokensPenalizer(orchestrator)
+    theirs.prepare_if_required()
+    info = SimpleNamespace(penalizer_orchestrator=theirs)
+    ScheduleBatch.cumulate_penalty_output_tokens(SimpleNamespace(reqs=[req], device="cpu", sampling_info=info))
+    ours = Penalties(VOCABULARY)
+    ours.begin([req], "cpu")
+    return {"sglang": int(theirs.len_output_tokens), "ours": _least_allowed(ours, req)}
 
 
 def _simulated(utils: Any) -> float:

@@ -40,6 +40,11 @@ def test_thresholds_and_logit_processors_are_refused(told: dict[str, Any]) -> No
     assert "custom logit processors" in told["ours"]["processor"]
 
 
+def test_every_token_counts_towards_a_least_length(told: dict[str, Any]) -> None:
+    """SGLang counts rounds."""
+    assert told["counted"] == {"sglang": 1, "ours": 4}
+
+
 def test_simulated_acceptance_is_refused(told: dict[str, Any]) -> None:
     assert told["simulated"] == pytest.approx(2.0)
     assert "responses would not be the model's" in told["simulation"]

@@ -13,7 +13,7 @@ class Speculation(StrEnum):
     AUTO = "auto"
     """The engine's bandit decides each round."""
     OFF = "off"
-    """No drafts while this request runs."""
+    """No draft is accepted for this request; others of its batch may be drafted for."""
 
 
 class LogprobKind(StrEnum):

@@ -43,7 +43,8 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
     total_R1 = cumulative_RV[:, -1:]
     # Below the total a token with weight is always found, whatever was rounded.
     point_R1 = torch.minimum(coins_R.double().view(-1, 1) * total_R1, total_R1.nextafter(torch.zeros_like(total_R1)))
-    return torch.searchsorted(cumulative_RV, point_R1, right=True).view(-1)
+    found_R = torch.searchsorted(cumulative_RV, point_R1, right=True).view(-1)
+    return found_R.clamp_(max=weights_RV.shape[-1] - 1)  # NaN weights give no token, which would end the engine
 
 
 def tree_speculative_sampling_target_only(

@@ -182,3 +182,7 @@ def test_a_coin_at_the_end_draws_no_impossible_token() -> None:
     assert draw(weights, torch.tensor([1.0])).tolist() == [1]
     assert draw(weights, torch.tensor([0.0])).tolist() == [0]
     assert draw(weights.flip(1), torch.tensor([0.0])).tolist() == [1]
+
+
+def test_broken_weights_draw_a_token_that_exists() -> None:
+    assert draw(torch.full((1, 3), torch.nan), torch.tensor([0.5])).tolist() == [2]

@@ -58,7 +58,7 @@ class _SpeculationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Speculati
     SPECULATION_AUTO: _Speculation.ValueType  # 1
     """The engine's bandit decides each round."""
     SPECULATION_OFF: _Speculation.ValueType  # 2
-    """No drafts while this request runs; for comparisons."""
+    """No draft is accepted for this request; for comparisons."""
 
 class Speculation(_Speculation, metaclass=_SpeculationEnumTypeWrapper):
     """Whether drafts may be used for one request. Results have the same distribution either way."""
@@ -68,7 +68,7 @@ SPECULATION_UNSPECIFIED: Speculation.ValueType  # 0
 SPECULATION_AUTO: Speculation.ValueType  # 1
 """The engine's bandit decides each round."""
 SPECULATION_OFF: Speculation.ValueType  # 2
-"""No drafts while this request runs; for comparisons."""
+"""No draft is accepted for this request; for comparisons."""
 Global___Speculation: _TypeAlias = Speculation  # noqa: Y015
 
 class _FinishReason:
