@@ -58,10 +58,10 @@ def verify_logprobs(
     logits_output.next_token_logprobs[places] = found_L.view(-1, depth).to(logits_output.next_token_logprobs.dtype)
 
 
-def first_logprobs(
+def plain_logprobs(
     original: Callable[..., Tensor], self: Any, logits_output: Any, sampling_info: Any, *args: Any, **kw: Any
 ) -> Tensor:
-    """Around `Sampler.forward`, which makes a response's first token: as `verify_logprobs`."""
+    """Around `Sampler.forward`, which draws first tokens and those of rounds without drafts: as `verify_logprobs`."""
     kinds = asked.get()
     others = [place for place, kind in enumerate(kinds) if kind is not LogprobKind.POLICY]
     if not others:

@@ -55,7 +55,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
         _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
-        _around("layers.sampler.Sampler.forward", logprobs.first_logprobs),
+        _around("layers.sampler.Sampler.forward", logprobs.plain_logprobs),
         _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
         _around(
             "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager._select_runners",

@@ -92,7 +92,7 @@ def is_greedy_batch(*, is_all_greedy: bool, **_: bool) -> bool:
 
 def sample_plainly(self: Any, probs: Tensor, sampling_info: Any, positions: Tensor, *_: Any) -> tuple[Tensor, None]:
     """
-    Replaces `Sampler._sample_from_probs`, which draws a response's first token.
+    Replaces `Sampler._sample_from_probs`, which draws first tokens, and all of rounds without drafts.
 
     SGLang's filters differ between its backends, its seeds do not go with min-p or flashinfer, and under filters its
     noise belongs to ranks, which the other requests of the batch may change. Returns tokens [B] and no mask.

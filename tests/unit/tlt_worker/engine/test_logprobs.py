@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.rollout import LogprobKind
-from tlt_worker.engine.logprobs import asked, first_logprobs, kinds_of, verify_logprobs
+from tlt_worker.engine.logprobs import asked, kinds_of, plain_logprobs, verify_logprobs
 
 POLICY, RAW, TRUNCATED = LogprobKind
 UNTOUCHED = 7.0
@@ -71,7 +71,7 @@ def test_the_first_token_has_the_kind_of_its_request() -> None:
 
     token = asked.set((POLICY, RAW, TRUNCATED))
     try:
-        assert first_logprobs(sample, None, output, settings()) is drawn
+        assert plain_logprobs(sample, None, output, settings()) is drawn
     finally:
         asked.reset(token)
     assert output.next_token_logprobs.tolist() == pytest.approx(
