@@ -4,7 +4,9 @@ What rounds of another arm would have brought.
 A recorded round at some moment says what its arm brought then; of the other arms the recorded rounds of like batch size
 (one power-of-two bucket) nearest to that moment are asked: one of the NEAREST is drawn. Learned arms are asked with the
 drafter of that moment only. A round that switched arms is told apart from one that went on, since the first one after
-plain decoding pays for what the drafter missed. An arm without recorded rounds at a bucket cannot run there.
+plain decoding pays for what the drafter missed. An arm without recorded rounds at a bucket cannot run there. A round
+that took several times as long as its like met a pause of the machine, which is not the arm's: it counts as STALL times
+the median, or a few pauses would decide which arm was best in hindsight.
 
 How far a rollout has come is counted in tokens per request: a policy that accepts more gets further per round, and
 meets smaller batches earlier. All policies have the same tokens to produce; they differ by the time they take.
@@ -13,9 +15,10 @@ meets smaller batches earlier. All policies have the same tokens to produce; the
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
+from statistics import median
 from typing import NamedTuple
 
 from tlt_common.bandit import bucket
@@ -25,6 +28,10 @@ from tlt_common.domain.strategy import OFF, Arm
 
 NEAREST = 16
 """Recorded rounds to draw from: enough that chance is not replayed, few enough that change is."""
+
+
+STALL = 3.0
+"""Times the median of its like that a round may have taken."""
 
 
 class Place(NamedTuple):
@@ -65,16 +72,28 @@ class World:
     def draw(self, arm: Arm, moment: int, *, switched: bool, random: Random) -> Round:
         """Play a round of an allowed arm at a moment."""
         cell = _cell(arm, self.places[moment])
-        found = self._switched[cell] if switched else self._steady[cell]
-        found = found or self._any[cell]
+        found = self._kinds[switched][cell] or self._any[cell]
         middle = bisect_left(found, moment)
         first = max(0, min(middle - NEAREST // 2, len(found) - NEAREST))
-        return self.rounds[random.choice(found[first : first + NEAREST])]
+        drawn = random.choice(found[first : first + NEAREST])
+        return replace(self.rounds[drawn], elapsed_s=self.times_s[drawn])
 
     def length_per_second(self, arm: Arm, place: Place) -> float:
         """Return the tokens per request and second that an allowed arm brought in all its rounds at a place."""
-        played = [self.rounds[moment] for moment in self._any[_cell(arm, place)]]
-        return sum(length_of(each) for each in played) / sum(each.elapsed_s for each in played)
+        moments = self._any[_cell(arm, place)]
+        length = sum(length_of(self.rounds[moment]) for moment in moments)
+        return length / sum(self.times_s[moment] for moment in moments)
+
+    @cached_property
+    def times_s(self) -> list[float]:
+        """Times of the rounds, without pauses of the machine."""
+        times_s = [played.elapsed_s for played in self.rounds]
+        for kinds in self._kinds.values():
+            for moments in filter(None, kinds.values()):
+                most_s = STALL * median(times_s[moment] for moment in moments)
+                for moment in moments:
+                    times_s[moment] = min(times_s[moment], most_s)
+        return times_s
 
     @cached_property
     def _any(self) -> dict[_Cell, list[int]]:
@@ -84,12 +103,9 @@ class World:
         return cells
 
     @cached_property
-    def _switched(self) -> dict[_Cell, list[int]]:
-        return self._of_kind(switched=True)
-
-    @cached_property
-    def _steady(self) -> dict[_Cell, list[int]]:
-        return self._of_kind(switched=False)
+    def _kinds(self) -> dict[bool, dict[_Cell, list[int]]]:
+        """Rounds that switched arms (True), and those that went on."""
+        return {switched: self._of_kind(switched=switched) for switched in (True, False)}
 
     def _of_kind(self, *, switched: bool) -> dict[_Cell, list[int]]:
         def is_kind(moment: int) -> bool:

@@ -1,14 +1,15 @@
 from collections import Counter
+from dataclasses import replace
 from statistics import median
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tlt_common.bandit import TRIAL_ROUNDS, Bandit, BanditConfig, bucket, reward
+from tlt_common.bandit import TRIAL_ROUNDS, Bandit, BanditConfig, Exploration, Judge, bucket, reward
 from tlt_common.bandit.window import MedianWindow
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram, tree
 from tlt_common.domain.tuner import Posterior
 
 SHORT, LONG = chain(3), chain(7)
@@ -84,6 +85,88 @@ def test_a_choice_is_always_allowed_at_its_batch_size(sizes: list[int], seed: in
         assert arm == OFF or batch < 32
         assert arm != LONG or batch < 4
         bandit.record(arm, batch, [0] * batch, 1.0)
+
+
+configs = st.builds(
+    BanditConfig,
+    epsilon=st.floats(0, 1),
+    window=st.integers(1, 20),
+    hold_rounds=st.integers(1, 6),
+    speculate_below_requests=st.integers(1, 64),
+    group_below_requests=st.dictionaries(st.sampled_from([4, 5, 6, 8]), st.integers(1, 64)),
+    judge=st.sampled_from(Judge),
+    exploration=st.sampled_from(Exploration),
+)
+ALL_KINDS = (OFF, SHORT, LONG, chain(7, sampled=False), tree(3, 2, 6), ngram(4))
+events = st.one_of(
+    st.tuples(st.just("round"), batches, st.lists(st.sampled_from(ALL_KINDS))),
+    st.tuples(st.sampled_from(["drafter", "policy", "windows"]), st.none(), st.none()),
+)
+
+
+@given(configs, st.lists(events, max_size=60), seeds)
+def test_whatever_happens_only_allowed_arms_come_out_and_a_seed_decides(
+    config: BanditConfig, happened: list[tuple[str, int | None, list[Arm] | None]], seed: int
+) -> None:
+    def choices() -> list[Arm]:
+        bandit = Bandit(ALL_KINDS, config, seed)
+        chosen: list[Arm] = []
+        for kind, batch, allowed in happened:
+            if batch is not None and allowed is not None:
+                arm = bandit.choose(batch, allowed)
+                assert arm in (OFF, *allowed)
+                assert arm == OFF or batch < config.speculate_below_requests
+                assert arm == OFF or batch < config.group_below_requests.get(arm.draft_tokens, batch + 1)
+                bandit.record(arm, batch, [arm.steps] * batch, 0.01 * (1 + len(chosen) % 7))
+                chosen.append(arm)
+            elif kind == "drafter":
+                bandit.drafter_changed()
+            elif kind == "policy":
+                bandit.policy_changed()
+            else:
+                bandit.windows()
+        return chosen
+
+    assert choices() == choices()
+
+
+@given(st.integers(1, 64), st.lists(st.integers(2, 128), min_size=2, unique=True))
+def test_the_more_tokens_a_group_verifies_the_fewer_requests_it_is_allowed_with(most: int, tokens: list[int]) -> None:
+    config = BanditConfig(speculate_below_requests=most)
+    below = [config.below_requests(Arm(2, 2, count)) for count in sorted(tokens)]
+    assert below == sorted(below, reverse=True)
+    assert all(1 <= limit <= most for limit in below)
+
+
+@given(st.permutations(range(6)), st.integers(1, 3))
+def test_what_the_fleet_knows_is_taken_the_same_in_any_order_and_as_often_as_it_comes(
+    order: list[int], times: int
+) -> None:
+    known = posterior({OFF: 10.0, SHORT: 30.0, LONG: 20.0}, group=1).arms
+    known += posterior({OFF: 10.0, SHORT: 20.0, LONG: 30.0}, group=4).arms
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    for _ in range(times):
+        bandit.merge(Posterior(drafter_version=DrafterVersion(1), arms=tuple(known[place] for place in order)))
+    assert (bandit.choose(1), bandit.choose(4)) == (SHORT, LONG)
+
+
+@pytest.mark.parametrize("judge", Judge)
+def test_with_another_drafter_every_learned_arm_is_unknown_again(judge: Judge) -> None:
+    bandit = Bandit([LONG, ngram(4)], replace(PATIENT, judge=judge), seed=0)
+    play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=20)
+    bandit.drafter_changed()
+    assert play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=4)[: TRIAL_ROUNDS + 1] == [LONG] * 3 + [
+        OFF
+    ]
+
+
+def test_a_verified_chain_tells_what_a_shorter_one_keeps() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, dict.fromkeys(DEFAULT_ARMS, 1.0), batch=1, rounds=9)
+    bandit.drafter_changed()
+    for _ in range(TRIAL_ROUNDS):  # now the drafter is right once, and time is what it was
+        bandit.record(LONG, 1, [1], elapsed_s=8.0)
+    assert bandit.choose(1) == OFF  # 1 in 1 s; the short chain would bring 2 in 4 s
 
 
 @given(st.lists(st.tuples(batches, st.lists(st.sampled_from(DEFAULT_ARMS)))), seeds)
