@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from tlt_worker.engine.ngram import NgramIndex
+from tlt_worker.engine.penalties import prefix_of
+from tlt_worker.engine.verification import is_blocked
 
 Found = list[list[int]]
 """Draft tokens per request, as many as there are."""
@@ -41,7 +43,7 @@ class Retrieval:
         self.found = []
         for req in batch.reqs:
             self._hear(req, late.get(req.rid, ()))
-            self.found.append(self.index.draft(req.rid, steps))
+            self.found.append([] if is_blocked(req) else self.index.draft(req.rid, steps))
         return sum(map(len, self.found))
 
     def drafts(self, batch: Any, steps: int) -> Tensor:
@@ -65,17 +67,20 @@ class Retrieval:
                 self._hear(req, ())
             elif self.index.length(req.rid) is not None:
                 self._hear(req, ())
-                self.index.finish(req.rid, len(req.output_ids_through_stop))
+                self.index.finish(req.rid, prefix_of(req) + len(req.output_ids_through_stop))
 
     def _hear(self, req: Any, late: Sequence[int]) -> None:
         """Tell the index what it does not know yet of a request, `late` being what the request itself does not hold."""
-        held, known = len(req.output_ids), self.index.length(req.rid)
+        prefix, known = prefix_of(req), self.index.length(req.rid)
+        held = prefix + len(req.output_ids)
         if known is None or known > held + len(late):
             # More was told than there is now: a round's tokens were thrown away, with the request's cache.
-            self.index.begin(req.rid, req.origin_input_ids)
-            known = 0
+            prompt = len(req.origin_input_ids) - prefix
+            self.index.begin(req.rid, req.origin_input_ids[:prompt])
+            self.index.extend(req.rid, req.origin_input_ids[prompt:])
+            known = prefix
         if known < held:
-            self.index.extend(req.rid, req.output_ids[known:])
+            self.index.extend(req.rid, req.output_ids[known - prefix :])
             known = held
         if late and known < held + len(late):
             self.index.extend(req.rid, late[known - held :])

@@ -2,6 +2,7 @@
 
 from array import array
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -23,6 +24,11 @@ class FakeRequest:
     origin_input_ids: "array[int]"
     output_ids: "array[int]" = field(default_factory=lambda: array("q"))
     limit: int = 1000
+    custom_params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampling_params(self) -> "FakeRequest":
+        return self
 
     def finished(self) -> bool:
         return len(self.output_ids) >= self.limit
@@ -135,6 +141,29 @@ def test_a_finished_request_leaves_what_it_really_said() -> None:
     commit(batch, [[9]])
     assert retrieval.find(batch, 3) == 3
     assert retrieval.drafts(batch, 5).tolist() == [[4, 5, 6, 0, 0]]
+
+
+def test_a_resumed_request_belongs_to_its_prompt() -> None:
+    retrieval = Retrieval(index=NgramIndex(2**20))
+    run_to_the_end(retrieval, "a", 5)
+    resumed = FakeRequest("b", array("q", [1, 2, 3, 9, 4]), limit=3, custom_params={"tlt_prefix": 2})
+    batch = FakeBatch([resumed])
+    assert retrieval.find(batch, 2) == 2
+    assert retrieval.found == [[5, 6]]
+    resumed.output_ids.extend([5, 6, 7, 8])
+    retrieval.processed(batch, result_of([[5, 6, 7, 8]], prefill=False))
+    (group,) = retrieval.index._groups.values()
+    assert group.finished[0].tokens.tolist() == [1, 2, 3, 9, 4, 5, 6, 7]
+
+
+def test_nothing_is_looked_up_for_a_request_that_must_not_be_drafted_for() -> None:
+    retrieval = Retrieval(index=NgramIndex(2**20))
+    run_to_the_end(retrieval, "a", 5)
+    batch = FakeBatch([request("b"), request("c")])
+    batch.reqs[0].custom_params["tlt_speculation_off"] = True
+    commit(batch, [[9], [9]])
+    assert retrieval.find(batch, 3) == 3
+    assert retrieval.found == [[], [4, 5, 6]]
 
 
 def test_thousands_of_requests_leave_nothing_but_texts() -> None:
