@@ -89,11 +89,13 @@ class Retrieval:
         """Read what rounds that were not processed yet have brought each request."""
         late: dict[str, list[int]] = {}
         for reqs, result in self._launched:
+            if not reqs:  # a rank that idles makes no tokens
+                continue
             if result.copy_done is not None:
                 result.copy_done.synchronize()
             tokens = result.next_token_ids.tolist()
             counts = [1] * len(reqs) if result.accept_lens is None else result.accept_lens.tolist()
-            stride = len(tokens) // max(1, len(reqs))
+            stride = len(tokens) // len(reqs)
             for place, (req, count) in enumerate(zip(reqs, counts, strict=True)):
                 late.setdefault(req.rid, []).extend(tokens[place * stride : place * stride + count])
         return late
