@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.domain.drafter import DrafterModel
 from tlt_common.domain.strategy import NGRAM_BYTES, arms_named
 
 MIB = 2**20
@@ -49,6 +50,12 @@ class WorkerConfig(ServiceConfig):
     """Engines of one fleet, with the same model and device, learn from each other through the tuner."""
     drafter: Path | None = None
     """Directory of the drafter to start with; None: plain decoding until one arrives."""
+    drafter_kind: DrafterModel | None = None
+    """Architecture of learned drafters, `eagle` or `eagle3`; null: that of `drafter`, or eagle. Spot trainers make
+    EAGLE drafters only."""
+    draft_vocabulary: int | None = Field(None, ge=1)
+    """Most tokens the head of an EAGLE-3 drafter may know; null: as many as that of `drafter`, or 32,000. Its memory
+    is reserved."""
     arms: tuple[str, ...] | None = None
     """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
     `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
@@ -110,4 +117,13 @@ class WorkerConfig(ServiceConfig):
     def _one_source_of_drafters(self) -> "WorkerConfig":
         if self.drafter and self.coordinator:
             raise ValueError("drafter is for a worker without coordinator; publish it to the coordinator instead")
+        return self
+
+    @model_validator(mode="after")
+    def _a_trainer_of_its_drafters(self) -> "WorkerConfig":
+        if self.drafter_kind == DrafterModel.EAGLE3 and self.coordinator and self.trainer.enabled:
+            raise ValueError(
+                "drafter_kind is eagle3, and the spot trainer makes EAGLE drafters only; "
+                "set trainer.enabled to false or drafter_kind to eagle"
+            )
         return self

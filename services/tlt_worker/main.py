@@ -62,6 +62,8 @@ def engine_of(config: WorkerConfig) -> Engine:
         EngineOptions(
             model=config.model,
             drafter=config.drafter,
+            drafter_kind=config.drafter_kind,
+            draft_vocabulary=config.draft_vocabulary,
             dtype=config.dtype,
             max_running=config.max_running,
             max_total_tokens=config.max_total_tokens,

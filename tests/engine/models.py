@@ -16,7 +16,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from tlt_worker.engine.weights import drafter_config, drafter_shapes
+from tlt_common.domain.drafter import DrafterModel
+from tlt_worker.engine.form import standard_form
 
 
 def write_target(
@@ -28,22 +29,29 @@ def write_target(
     weight: float = 0.14,
     head: float = 0.35,
     seed: int = 11,
+    family: str = "llama",
+    kv_heads: int = 2,
 ) -> Path:
     """
-    A Llama whose next token depends mostly, but not only, on the last one.
+    A Llama (or Qwen3) whose next token depends mostly, but not only, on the last one.
 
     Embeddings have length sqrt(hidden), so that the final norm leaves them as they are, and layers add little: a
     drafter that passes the embedding on is right often, and wrong often enough. `weight` is how much layers add, `head`
     how sure the model is.
     """
     torch.manual_seed(seed)
-    config = LlamaConfig(
+    of_family: dict[str, tuple[Any, Any]] = {
+        "llama": (LlamaConfig, LlamaForCausalLM),
+        "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    }
+    config_class, model_class = of_family[family]
+    config = config_class(
         vocab_size=vocabulary,
         hidden_size=hidden,
         intermediate_size=2 * hidden,
         num_hidden_layers=layers,
         num_attention_heads=4,
-        num_key_value_heads=2,
+        num_key_value_heads=kv_heads,
         head_dim=hidden // 4,
         max_position_embeddings=1024,
         tie_word_embeddings=False,
@@ -51,7 +59,7 @@ def write_target(
         eos_token_id=1,
         pad_token_id=2,
     )
-    model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call] # transformers
+    model: Any = model_class(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_tokens" in name:
@@ -91,12 +99,13 @@ def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 
     torch.manual_seed(seed)
     config = json.loads((target / "config.json").read_text())
     hidden = config["hidden_size"]
-    tensors = {name: torch.randn(shape) * noise for name, shape in drafter_shapes(config).items()}
+    form = standard_form(DrafterModel.EAGLE, config)
+    tensors = {name: torch.randn(shape) * noise for name, shape in form.shapes().items()}
     tensors["fc.weight"][:, :hidden] += gain * torch.eye(hidden)
     tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(hidden)
     directory.mkdir(parents=True, exist_ok=True)
     save_file(tensors, directory / "model.safetensors")
-    (directory / "config.json").write_text(json.dumps(drafter_config(config)))
+    (directory / "config.json").write_text(json.dumps(form.config(config)))
     return directory
 
 

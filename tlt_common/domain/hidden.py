@@ -15,7 +15,8 @@ class HiddenFrame:
     A stretch of one response: n hidden states and the n + 1 tokens around them.
 
     State t (of position start + t) was computed from tokens up to position start + t, so that it, with the
-    token at start + t + 1, is the drafter's input (EAGLE).
+    token at start + t + 1, is the drafter's input: the last hidden state for EAGLE; for EAGLE-3 those of a low, a
+    middle and a high layer, side by side.
     """
 
     request_id: RequestId
@@ -25,6 +26,7 @@ class HiddenFrame:
     token_ids: tuple[int, ...]
     """n + 1 ids, of positions start .. start + n."""
     hidden_size: int
+    """Elements of one state: the model's hidden size, times the layers an EAGLE-3 drafter reads."""
     dtype: str
     hidden: bytes
     """n * hidden_size elements, little-endian, row-major."""

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from tlt_worker.engine.weights import DRAFTER_FILE, drafter_config, drafter_shapes
+from tlt_common.domain.drafter import DrafterModel
+from tlt_worker.engine.form import standard_form
 
 SHAPE: Mapping[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -45,9 +46,10 @@ def write(directory: Path, shape: Mapping[str, Any] = SHAPE, *, seed: int = 0) -
     for number, tensors in enumerate(_files(shape)):
         made = {name: _random(size, generator) for name, size in tensors.items()}
         save_file(made, directory / MODEL / f"model-{number:05d}.safetensors", {"format": "pt"})
-    _write_config(directory / DRAFTER, drafter_config(shape))
-    made = {name: _random(size, generator) for name, size in drafter_shapes(shape).items()}
-    save_file(made, directory / DRAFTER / DRAFTER_FILE, {"format": "pt"})
+    drafter = standard_form(DrafterModel.EAGLE, shape)
+    _write_config(directory / DRAFTER, drafter.config(shape))
+    made = {name: _random(size, generator) for name, size in drafter.shapes().items()}
+    save_file(made, directory / DRAFTER / "model.safetensors", {"format": "pt"})
 
 
 def _files(shape: Mapping[str, Any]) -> Iterator[dict[str, tuple[int, ...]]]:

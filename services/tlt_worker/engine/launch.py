@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
+from tlt_common.domain.drafter import DrafterModel
 from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm
 from tlt_common.errors import ConfigError
 from tlt_worker.cores import share
@@ -26,7 +27,11 @@ class EngineOptions:
     model: Path
     """A Hugging Face directory: Llama, Qwen2 or Qwen3."""
     drafter: Path | None = None
-    """An EAGLE drafter to begin with; without one, speculation is off until `load_drafter`."""
+    """A drafter to begin with; without one, speculation is off until `load_drafter`."""
+    drafter_kind: DrafterModel | None = None
+    """Architecture of the drafters to come. None: that of `drafter`, or EAGLE."""
+    draft_vocabulary: int | None = None
+    """Most tokens the head of an EAGLE-3 drafter knows. None: as many as that of `drafter`, or 32,000."""
     dtype: str = "bfloat16"
     max_running: int = 32
     max_total_tokens: int | None = None
@@ -78,7 +83,13 @@ class EngineOptions:
                 )
 
 
-def server_arguments(options: EngineOptions, device: Device, context_length: int, drafter: Path) -> dict[str, Any]:
+def server_arguments(
+    options: EngineOptions,
+    device: Device,
+    context_length: int,
+    drafter: Path,
+    kind: DrafterModel = DrafterModel.EAGLE,
+) -> dict[str, Any]:
     """Return SGLang's arguments. It is always launched with a drafter, as a chain as wide as the widest arm."""
     width = launch_width(options.arms)
     arguments: dict[str, Any] = {
@@ -97,7 +108,7 @@ def server_arguments(options: EngineOptions, device: Device, context_length: int
         "weight_version": "0",
         "sleep_on_idle": True,
         "tp_size": options.tensor_parallel,
-        "speculative_algorithm": "EAGLE",
+        "speculative_algorithm": kind.upper(),
         "speculative_draft_model_path": str(drafter),
         "speculative_num_steps": width - 1,
         "speculative_eagle_topk": 1,

@@ -16,7 +16,7 @@ def context_length_of(options: EngineOptions, config: Mapping[str, Any]) -> int:
     return options.context_length or int(config["max_position_embeddings"])
 
 
-def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any]) -> EnginePlan:
+def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any], *, states: int = 1) -> EnginePlan:
     """
     Plan an engine for the memory there is, before minutes are spent on loading its model.
 
@@ -24,6 +24,7 @@ def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any]) -
         options: What the engine is told.
         device: Where it runs.
         config: The model's `config.json`.
+        states: Hidden states of the target the drafter reads per token.
 
     Raises:
         ConfigError: An arm cannot run; field `arms`.
@@ -36,7 +37,7 @@ def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any]) -
     else:
         memory = cpu_memory_of(machine_memory(), ranks=options.tensor_parallel)
     return plan_engine(
-        shape=ModelShape.from_config(config, dtype=options.dtype),
+        shape=ModelShape.from_config(config, dtype=options.dtype, states=states),
         arms=options.arms,
         memory=memory,
         context_length=context_length_of(options, config),

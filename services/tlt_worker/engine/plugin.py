@@ -164,6 +164,14 @@ def assert_installed() -> None:
         raise EngineError(f"SGLang {sglang.__version__} runs without our hooks {missing}")
 
 
+def _assert_draft_model(drafts: Any) -> None:
+    if drafts.speculative_algorithm.is_eagle3():
+        from tlt_worker.engine.models.eagle3 import TltEagle3
+
+        if not isinstance(model := drafts.draft_runner.model, TltEagle3):
+            raise EngineError(f"SGLang runs an EAGLE-3 drafter as {type(model).__name__}, not as ours")
+
+
 def _is_in_place(there: Any, replacement: Any) -> bool:
     # The registry wraps functions: the replacement is then in a wrapper's closure.
     while there is not None:
@@ -221,6 +229,7 @@ def report_start(original: Callable[..., Any], self: Any) -> Any:
     failure = ""
     try:
         assert_installed()
+        _assert_draft_model(self.draft_worker.draft_worker)
     except EngineError as error:
         failure = error.message
     self.draft_worker.link.send(

@@ -10,16 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tlt_common.domain.drafter import DrafterModel
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.strategy import OFF
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
-from tlt_worker.engine import weights
+from tlt_worker.engine import drafter, weights
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
+from tlt_worker.engine.form import DrafterForm
 from tlt_worker.engine.guard import Guard
 from tlt_worker.engine.launch import (
     DTYPES,
@@ -64,6 +66,7 @@ class SglangEngine:
         self._device: Device = detect()
         self._config = read_config(options.model)
         self._headers: dict[str, weights.TensorHeader] = {}
+        self._form: DrafterForm | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
         self._thread = LoopThread("tlt-engine")
         self._guard: Guard | None = None
@@ -85,7 +88,12 @@ class SglangEngine:
             raise ConfigError(error.message, field="engine.model") from error
         if self.options.trace is not None:
             require_writable(self.options.trace)
-        plan = plan_of(self.options, self._device, self._config)
+        options = self.options
+        form, first = await asyncio.to_thread(
+            drafter.first_drafter, options.drafter, self._config, options.drafter_kind, options.draft_vocabulary
+        )
+        plan = plan_of(options, self._device, self._config, states=max(1, len(form.layers)))
+        self._form = form
         if self._device.kind == "cuda":
             require_room(
                 weights.loaded_bytes(self._headers, self.options.dtype),
@@ -100,8 +108,8 @@ class SglangEngine:
             raise
         self._pump = Pump(self._need_link(), asyncio.get_running_loop())
         self._pump.start()
-        if self.options.drafter is not None:
-            await self.load_drafter(self.options.drafter, DrafterVersion(1))
+        if first:
+            await self._load_drafter(first, DrafterVersion(1))
         return EngineInfo(
             model=self.options.model.name,
             vocab_size=int(self._config["vocab_size"]),
@@ -154,7 +162,10 @@ class SglangEngine:
         return time.perf_counter() - started_s
 
     async def load_drafter(self, directory: Path, version: DrafterVersion) -> float:
-        tensors = await asyncio.to_thread(weights.load_drafter, directory, self._config)
+        tensors = await asyncio.to_thread(drafter.next_drafter, directory, self._need_form(), self._config)
+        return await self._load_drafter(tensors, version)
+
+    async def _load_drafter(self, tensors: drafter.Tensors, version: DrafterVersion) -> float:
         started_s = time.perf_counter()
         await self._need_control().load_drafter(tensors)
         self._need_link().send(DrafterLoaded(version=version))
@@ -216,7 +227,8 @@ class SglangEngine:
         )
         self._link, self._guard = WorkerEnd(settings), Guard()
         blank = self._directory / "drafter"
-        weights.write_blank_drafter(blank, self._config, DTYPES[options.dtype])
+        form = self._need_form()
+        drafter.write_blank_drafter(blank, form, self._config, DTYPES[options.dtype])
         if options.cores:
             # Children inherit the affinity of the thread that starts them, and this thread does little else.
             os.sched_setaffinity(0, options.cores)
@@ -234,16 +246,22 @@ class SglangEngine:
         }
         if options.simulated_accept_length > 0:
             variables[SIMULATION_VARIABLE] = str(options.simulated_accept_length)
+        if form.kind == DrafterModel.EAGLE3:
+            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = "tlt_worker.engine.models"
         with environment(variables):
-            self._control = Control.launch(
-                server_arguments(options, device, context_length_of(options, self._config), blank)
-            )
+            arguments = server_arguments(options, device, context_length_of(options, self._config), blank, form.kind)
+            self._control = Control.launch(arguments)
         report = self._link.receive(START_REPORT_S)
         if not isinstance(report, StartReport):
             raise EngineError("SGLang started without our plug-in; is the package installed with its entry points?")
         if report.failure:
             raise EngineError(report.failure)
         return report
+
+    def _need_form(self) -> DrafterForm:
+        if self._form is None:
+            raise EngineError("the engine is not running")
+        return self._form
 
     def _need_control(self) -> Control:
         if self._control is None or self._is_closed:

@@ -32,6 +32,16 @@ def test_a_drafter_comes_from_the_coordinator_or_from_the_configuration_not_both
         WorkerConfig(model=MODEL, drafter=Path("/d"), coordinator="127.0.0.1:1")
 
 
+def test_trainers_are_not_lent_devices_whose_drafters_they_cannot_make() -> None:
+    told = {"model": MODEL, "drafter_kind": "eagle3"}
+    assert WorkerConfig.model_validate(told).trainer.enabled  # without a coordinator none is started
+    with pytest.raises(ValidationError, match=r"set trainer\.enabled to false"):
+        WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1"})
+    WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1", "trainer": {"enabled": False}})
+    with pytest.raises(ValidationError, match="drafter_kind"):
+        WorkerConfig.model_validate({**told, "drafter_kind": "eagle2"})
+
+
 def spec(**worker: object) -> FleetSpec:
     return FleetSpec(
         worker={"model": "/model", **worker}, replicas=2, directory=Path("/run/x"), logs=Path("/run/x/logs")

@@ -11,6 +11,7 @@ from tlt_lab.bench.engine import PARTS
 from tlt_lab.bench.prepare import DRAFTER, Ground, check_parts
 from tlt_lab.demo.model import CHECKPOINT
 from tlt_worker.engine import weights
+from tlt_worker.engine.drafter import first_drafter
 
 TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
@@ -46,5 +47,5 @@ def test_random_weights_are_a_checkpoint_and_its_drafter(tmp_path: Path) -> None
     headers = weights.read_headers(model)
     assert headers["lm_head.weight"].shape == (32, 32)
     assert headers["model.layers.1.self_attn.k_proj.weight"].shape == (16, 32)
-    names = [name for name, _ in weights.load_drafter(drafter, json.loads((model / "config.json").read_text()))]
-    assert "fc.weight" in names
+    _, tensors = first_drafter(drafter, json.loads((model / "config.json").read_text()), None, None)
+    assert "fc.weight" in dict(tensors)

@@ -41,7 +41,7 @@ class Frame(_message.Message):
     start: _builtins.int
     """Position of the first state in the sequence, prompt included."""
     hidden_size: _builtins.int
-    """Length of one state, in elements."""
+    """Length of one state, in elements: the model's hidden size; for an EAGLE-3 drafter, times the layers it reads."""
     dtype: _builtins.str
     """Element type as safetensors names it: BF16, F32."""
     hidden: _builtins.bytes
