@@ -79,7 +79,7 @@ class Size:
 SIZES = {
     "short": Size(
         settings=("T 1.0", "T 0.6 top-p 0.9", "T 1.5 top-k 20", "T 1.0 min-p 0.1", "T 1.5 all filters", SEEDED),
-        draws=1000,
+        draws=800,
         long_answers=50,
         greedy_prompts=40,
         wrong_engines=("broken",),
