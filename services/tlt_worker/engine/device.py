@@ -55,6 +55,19 @@ def detect() -> Device:
 
 def gpu_memory() -> list[int]:
     """Bytes of each CUDA device this process sees; empty without a driver."""
+    return [memory for memory, _ in _gpus()]
+
+
+def gpu_generations() -> list[int]:
+    """Major compute capability of each CUDA device this process sees: 8 for an A100, 9 for an H100."""
+    return [generation for _, generation in _gpus()]
+
+
+_CAPABILITY_MAJOR = 75
+"""CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR"""
+
+
+def _gpus() -> list[tuple[int, int]]:
     # The driver is asked directly: importing torch takes seconds, and it may be a build without CUDA.
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -63,10 +76,11 @@ def gpu_memory() -> list[int]:
     count = ctypes.c_int(0)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return []
-    sizes = []
+    found = []
     for index in range(count.value):
-        device, size = ctypes.c_int(0), ctypes.c_size_t(0)
+        device, size, major = ctypes.c_int(0), ctypes.c_size_t(0), ctypes.c_int(0)
         driver.cuDeviceGet(ctypes.byref(device), index)
         driver.cuDeviceTotalMem_v2(ctypes.byref(size), device)
-        sizes.append(size.value)
-    return sizes
+        driver.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, device)
+        found.append((size.value, major.value))
+    return found

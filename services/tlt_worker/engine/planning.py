@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from tlt_common.bandit import BanditConfig
-from tlt_worker.engine.device import Device, gpu_memory
+from tlt_worker.engine.device import Device, gpu_generations, gpu_memory
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.graphs.engine_plan import EnginePlan, plan_engine
 from tlt_worker.graphs.memory import cpu_memory_of, gpu_memory_of, machine_memory
 from tlt_worker.graphs.shape import ModelShape
+
+FLASHINFER_BYTES = 512 * 2**20
+"""Work space of one FlashInfer backend for Qwen models in SGLang 0.5.23; others take 384 MiB."""
+HOPPER = 9
+"""Generation on which SGLang takes FlashAttention 3, whose backends have no work space of their own."""
 
 
 def context_length_of(options: EngineOptions, config: Mapping[str, Any]) -> int:
@@ -32,8 +37,10 @@ def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any], *
     thresholds = BanditConfig(
         speculate_below_requests=options.speculate_below_requests, group_below_requests=options.group_below_requests
     )
+    attention = 0
     if device.kind == "cuda":
         memory = gpu_memory_of(gpu_memory(), share=options.gpu_memory, graphs=options.graph_bytes)
+        attention = FLASHINFER_BYTES if set(gpu_generations()) - {HOPPER} else 0
     else:
         memory = cpu_memory_of(machine_memory(), ranks=options.tensor_parallel)
     return plan_engine(
@@ -45,4 +52,5 @@ def plan_of(options: EngineOptions, device: Device, config: Mapping[str, Any], *
         max_total_tokens=options.max_total_tokens,
         tensor_parallel=options.tensor_parallel,
         thresholds=thresholds,
+        attention_workspace=attention,
     )

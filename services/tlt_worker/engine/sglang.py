@@ -17,6 +17,7 @@ from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.strategy import OFF
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
+from tlt_common.telemetry.log import get_logger
 from tlt_worker.engine import drafter, weights
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
@@ -50,6 +51,8 @@ from tlt_worker.engine.thread import LoopThread
 from tlt_worker.engine.trace import require_writable
 from tlt_worker.graphs.engine_plan import EnginePlan
 from tlt_worker.model_config import read_config
+
+log = get_logger(__name__)
 
 START_REPORT_S = 20.0
 """Longest wait for the scheduler's start-up report once SGLang says that it is ready."""
@@ -95,6 +98,7 @@ class SglangEngine:
         plan = plan_of(options, self._device, self._config, states=max(1, len(form.layers)))
         self._form = form
         if self._device.kind == "cuda":
+            log.info("graphs_planned", bytes=plan.plan.bytes, dropped=len(plan.plan.dropped))
             require_room(
                 weights.loaded_bytes(self._headers, self.options.dtype),
                 gpu_bytes=gpu_memory(),
@@ -222,7 +226,7 @@ class SglangEngine:
             ngram_bytes=options.ngram_bytes,
             lossless=options.lossless,
             simulated=options.simulated_accept_length > 0,
-            graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms},
+            graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms} if device.kind == "cuda" else {},
             fits_upto={arm.name: most for arm, most in plan.most.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard()

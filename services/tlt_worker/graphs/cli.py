@@ -41,6 +41,9 @@ def plan(
     context_length: Annotated[int | None, typer.Option(min=2, help="Tokens; else the model's.")] = None,
     max_total_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of cache; else enough.")] = None,
     budget: Annotated[float | None, typer.Option(min=0, help="GiB for graphs; else a share of --memory.")] = None,
+    attention: Annotated[
+        float, typer.Option(min=0, help="GiB of an attention backend: 0.5 for FlashInfer, 0 for FlashAttention 3.")
+    ] = 0.0,
     dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
     eagle3: Annotated[bool, typer.Option("--eagle3", help="Plan for a drafter of three states a token.")] = False,
     preset: Annotated[str, typer.Option(help="table5: the case of the TLT paper, instead of a model.")] = "",
@@ -64,6 +67,7 @@ def plan(
         max_running=max_running,
         max_total_tokens=max_total_tokens,
         tensor_parallel=tensor_parallel,
+        attention_workspace=int(attention * GIB),
     )
     _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
 
@@ -111,7 +115,7 @@ def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
     told = as_dict(planned.plan)
     for arm, entry in zip(planned.plan.arms, told["arms"], strict=True):
         entry["fits_upto"] = planned.most[arm]
-    return {"device": device, **told, "work_bytes": planned.memory.work}
+    return {"device": device, **told, "attention_bytes": planned.backends, "work_bytes": planned.memory.work}
 
 
 def _engine_lines(planned: EnginePlan, device: str) -> list[str]:

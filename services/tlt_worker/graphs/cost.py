@@ -29,8 +29,6 @@ class Costs:
     tensor_parallel: int = 1
     shared_logits: bool = True
     """One logits buffer for all runners, as in SGLang 0.5.23; before, every runner had its own."""
-    attention_workspace: int = 0
-    """Bytes of a target attention backend of its own per runner: FlashInfer takes 384 MiB, FlashAttention 3 none."""
 
     def total(self, captures: Mapping[Runner, Sequence[int]]) -> int:
         """Bytes of these runners with these batch sizes, captured into one pool."""
@@ -55,7 +53,7 @@ class Costs:
         model, size = self.model, 0
         table = batch * self.context_length * INDEX * (2 if runner.is_tree else 1)
         if runner.stage is Stage.VERIFY:
-            size += table + self.attention_workspace
+            size += table
         elif runner.stage is Stage.DRAFT:
             size += table * (runner.steps - 1)
             size += batch * model.vocab * FLOAT if runner.sampled else 0

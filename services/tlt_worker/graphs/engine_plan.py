@@ -20,6 +20,8 @@ class EnginePlan:
 
     plan: Plan
     memory: Memory
+    backends: int
+    """Bytes of attention backends, beside the plan's."""
     most: Mapping[Arm, int]
     """Largest batch at which a round of an arm fits into memory."""
 
@@ -38,6 +40,7 @@ def plan_engine(
     max_total_tokens: int | None = None,
     tensor_parallel: int = 1,
     thresholds: BanditConfig | None = None,
+    attention_workspace: int = 0,
 ) -> EnginePlan:
     """
     Plan an engine.
@@ -50,6 +53,8 @@ def plan_engine(
         max_running: Most requests decoded at once.
         max_total_tokens: Tokens of key/value cache; None: as many as max_running contexts.
         tensor_parallel: Ranks.
+        attention_workspace: Bytes of one attention backend of the target; each shape to verify has its own. They are
+            taken from the memory for graphs first.
         thresholds: At which batch sizes the bandit lets arms run; None: its defaults.
 
     Raises:
@@ -60,16 +65,18 @@ def plan_engine(
     thresholds = thresholds or BanditConfig()
     require_allowed(arms, thresholds.allows)
     costs = Costs(model=shape, tensor_parallel=tensor_parallel, context_length=context_length)
+    backends = attention_workspace * len({runners_of(arm)[0] for arm in (OFF, *arms)})
     question = Question(
         arms=arms,
         costs=costs,
         most=max_running,
         allows=thresholds.allows,
-        budget=memory.graphs,
+        budget=max(0, memory.graphs - backends),
     )
     plan = plan_graphs(question)
-    workspace = Workspace(costs=costs, kv_tokens=kv_tokens, free=memory.work)
+    free = memory.work - max(0, backends - memory.graphs)
+    workspace = Workspace(costs=costs, kv_tokens=kv_tokens, free=free)
     most = {arm: workspace.most(arm, plan) for arm in plan.arms}
     drafting = [arm for arm in plan.arms if arm != OFF]
-    require_fit(drafting, most.__getitem__, lambda arm: workspace.round(arm, 1, plan.has_graph), free=memory.work)
-    return EnginePlan(plan=plan, memory=memory, most=most)
+    require_fit(drafting, most.__getitem__, lambda arm: workspace.round(arm, 1, plan.has_graph), free=free)
+    return EnginePlan(plan=plan, memory=memory, backends=backends, most=most)

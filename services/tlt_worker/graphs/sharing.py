@@ -33,10 +33,12 @@ class Sharing:
         return tuple(self.sizes.get(arm.name, {}).get(stage, ()))
 
     def share(self, arm: Arm, state: Any) -> None:
-        """Keep what was captured for this arm, and put into its state what was captured for others of its shape."""
-        for runner in runners_of(arm):
-            if not self.sizes.get(arm.name, {}).get(runner.stage):
-                continue
+        """
+        Keep what was made for this arm, and put into its state what was made for others of its shape.
+
+        An attention backend of its own takes memory also where no graph was captured. On a CPU nothing is shared.
+        """
+        for runner in runners_of(arm) if self.sizes else ():
             own = {name: getattr(state, name) for name in STATE_FIELDS[runner.stage]}
             for name, value in self._made.setdefault(runner, own).items():
                 setattr(state, name, value)

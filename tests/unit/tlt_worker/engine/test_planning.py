@@ -44,6 +44,18 @@ def test_a_gpu_captures_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> No
     assert set(plan.captures(chain(3))) == {"verify", "draft", "extend"}
 
 
+def test_attention_backends_with_work_space_of_their_own_leave_less_for_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
+    options = EngineOptions(model=Path("/m"), arms=ARMS, graph_bytes=2 * GIB)
+    monkeypatch.setattr(planning, "gpu_generations", lambda: [9])
+    hopper = plan_of(options, CUDA, CONFIG)
+    monkeypatch.setattr(planning, "gpu_generations", lambda: [8])
+    ampere = plan_of(options, CUDA, CONFIG)
+    assert (hopper.backends, ampere.backends) == (0, 3 * planning.FLASHINFER_BYTES)
+    assert ampere.plan.bytes + ampere.backends <= 2 * GIB
+    assert ampere.plan.bytes < hopper.plan.bytes
+
+
 def test_what_was_planned_reaches_the_scheduler_process() -> None:
     plan = plan_of(EngineOptions(model=Path("/m"), arms=ARMS), CPU, CONFIG)
     settings = LinkSettings(

@@ -41,6 +41,5 @@ def questions(draw: st.DrawFn) -> Question:
         context_length=draw(st.integers(64, 40_000)),
         tensor_parallel=draw(st.sampled_from([1, 2, 8])),
         shared_logits=draw(st.booleans()),
-        attention_workspace=draw(st.sampled_from([0, 384 * 2**20])),
     )
     return Question(arms=chosen, costs=costs, most=draw(st.integers(1, 48)), allows=thresholds.allows)

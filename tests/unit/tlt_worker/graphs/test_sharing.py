@@ -38,7 +38,7 @@ def test_a_shape_is_captured_by_the_first_arm_that_has_it() -> None:
     assert (second.draft_attn_backend, second.cuda_graph_runner) == ("deep's draft attention", "deep's draft")
 
 
-def test_what_is_not_planned_is_neither_captured_nor_shared() -> None:
+def test_what_is_not_planned_is_not_captured() -> None:
     sharing = Sharing(sizes=SIZES)
     assert (
         sharing.due(OFF, Stage.DRAFT)
@@ -46,10 +46,15 @@ def test_what_is_not_planned_is_neither_captured_nor_shared() -> None:
         == sharing.due(ngram(3), Stage.VERIFY)
         == ()
     )
+
+
+def test_arms_of_one_shape_share_their_attention_also_without_graphs() -> None:
+    sharing = Sharing(sizes=SIZES)
     sharing.share(chain(3), state("sampled"))
     best = state("best")
     sharing.share(chain(3, sampled=False), best)
-    assert best == state("best")
+    assert best.target_attn_backend == "sampled's attention"
+    assert best.draft_attn_backend == "best's draft attention"
 
 
 def test_the_logits_are_as_wide_as_the_widest_graph() -> None:
