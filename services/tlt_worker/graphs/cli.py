@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tlt_common.bandit import SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.domain.strategy import Arm, arms_named
 from tlt_common.errors import ConfigError
 from tlt_worker.engine.device import detect, gpu_memory
@@ -44,6 +45,12 @@ def plan(
     attention: Annotated[
         float, typer.Option(min=0, help="GiB of an attention backend: 0.5 for FlashInfer, 0 for FlashAttention 3.")
     ] = 0.0,
+    speculate_below: Annotated[
+        int, typer.Option(min=1, help="As worker.speculate_below_requests.")
+    ] = SPECULATE_BELOW_REQUESTS,
+    group_below: Annotated[
+        list[str] | None, typer.Option(metavar="TOKENS=REQUESTS", help="As worker.group_below_requests; repeatable.")
+    ] = None,
     dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
     eagle3: Annotated[bool, typer.Option("--eagle3", help="Plan for a drafter of three states a token.")] = False,
     preset: Annotated[str, typer.Option(help="table5: the case of the TLT paper, instead of a model.")] = "",
@@ -68,6 +75,7 @@ def plan(
         max_total_tokens=max_total_tokens,
         tensor_parallel=tensor_parallel,
         attention_workspace=int(attention * GIB),
+        thresholds=BanditConfig(speculate_below_requests=speculate_below, group_below_requests=_groups(group_below)),
     )
     _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
 
@@ -96,6 +104,16 @@ def _arms(names: str, device: str) -> tuple[Arm, ...]:
         return arms_named([name for name in names.split(",") if name])
     except ValueError as error:
         raise ConfigError(f"arms: {error}", field="arms") from error
+
+
+def _groups(limits: list[str] | None) -> dict[int, int]:
+    found = {}
+    for limit in limits or []:
+        tokens, _, requests = limit.partition("=")
+        if not (tokens.isdigit() and requests.isdigit()):
+            raise ConfigError(f"group-below is {limit!r}; accepted: TOKENS=REQUESTS, as 64=4", field="group-below")
+        found[int(tokens)] = int(requests)
+    return found
 
 
 def _memory(device: str, given: float | None, *, share: float, budget: float | None, ranks: int) -> Memory:

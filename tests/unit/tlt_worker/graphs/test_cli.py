@@ -51,6 +51,12 @@ def test_a_gpu_gets_graphs_within_its_budget(model: str) -> None:
     assert all(arm["fits_upto"] >= 1 for arm in answer["arms"])
 
 
+def test_thresholds_are_those_that_are_given(model: str) -> None:
+    gpu = ("--model", model, "--device", "cuda", "--memory", "80", "--max-running", "64", "--arms", "chain-3,chain-7")
+    answer = told(*gpu, "--speculate-below", "20", "--group-below", "8=4")
+    assert {arm["name"]: arm["allowed_upto"] for arm in answer["arms"]} == {"off": 64, "chain-3": 19, "chain-7": 3}
+
+
 def test_a_cpu_captures_nothing(model: str) -> None:
     answer = told("--model", model, "--device", "cpu", "--memory", "64", "--arms", "off,chain-3")
     assert (answer["device"], answer["captures"], answer["bytes"]) == ("cpu", [], 0)
@@ -73,6 +79,7 @@ def test_the_answer_can_go_to_a_file(model: str, tmp_path: Path) -> None:
         (["--model", "MODEL", "--arms", "chain-99"], "arms", "'chain-99' is no arm; accepted"),
         (["--model", "MODEL", "--arms", "chain-3,chain-03"], "arms", "named twice"),
         (["--model", "MODEL", "--arms", ","], "arms", "no arm is named"),
+        (["--model", "MODEL", "--group-below", "64:4"], "group-below", "TOKENS=REQUESTS"),
         (["--model", "MODEL", "--dtype", "int4"], "dtype", "accepted: bfloat16"),
         (["--model", "MODEL", "--memory", "-1"], "memory", "above 0"),
         (["--model", "MODEL", "--gpu-memory", "1.5"], "gpu-memory", "between 0 and 1"),
