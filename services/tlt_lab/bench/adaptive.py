@@ -26,7 +26,7 @@ class RolloutPlan:
     group_longest: int
 
 
-FULL = RolloutPlan(prompts=32, longest=1024, repeats=2, groups=2, group_longest=384)
+FULL = RolloutPlan(prompts=32, longest=1024, repeats=2, groups=2, group_longest=256)
 QUICK = RolloutPlan(prompts=16, longest=256, repeats=1, groups=1, group_longest=128)
 
 
@@ -59,7 +59,7 @@ async def measure_retrieval(fixed: Side, bandit: Side, arm: str, plan: RolloutPl
     """Retrieval alone, and the bandit over off and retrieval, against off; answers of one prompt are siblings."""
     found, seconds = Figures(), {name: list[float]() for name in ("off", arm, BANDIT)}
     await bandit.force()
-    for repeat in range(2 * plan.repeats):
+    for repeat in range(plan.repeats):
         prompts = mixed_prompts(plan.groups, seed=500 + repeat)
         count = plan.groups * GROUP
         for turn, name in enumerate(_turned(("off", arm, BANDIT), repeat)):
@@ -68,7 +68,7 @@ async def measure_retrieval(fixed: Side, bandit: Side, arm: str, plan: RolloutPl
                 names=tuple(f"{repeat}-{turn}-{place // GROUP}/{place % GROUP}" for place in range(count)),
                 max_new_tokens=long_tailed(count, seed=repeat, longest=plan.group_longest),
             )
-            say(f"groups of {GROUP}, rollout {repeat + 1} of {2 * plan.repeats}: {name}")
+            say(f"groups of {GROUP}, rollout {repeat + 1} of {plan.repeats}: {name}")
             seconds[name].append(await _timed(fixed if name != BANDIT else bandit, name, ask))
     note = ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
     found.add("ngram_speedup", over(seconds["off"], seconds[arm]), f"{arm} alone: {note}")

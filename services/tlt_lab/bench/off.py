@@ -17,8 +17,8 @@ class OffPlan:
     repeats: int
 
 
-FULL = OffPlan(tokens={1: 64, 8: 48, 32: 32}, repeats=16)
-QUICK = OffPlan(tokens={1: 24, 8: 24, 32: 16}, repeats=6)
+FULL = OffPlan(tokens={1: 48, 8: 32, 32: 24}, repeats=12)
+QUICK = OffPlan(tokens={1: 24, 8: 24, 32: 16}, repeats=5)
 
 
 async def measure_off(ours: Side, plain: Side, control: Side, plan: OffPlan) -> Figures:
