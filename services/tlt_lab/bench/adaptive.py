@@ -27,7 +27,7 @@ class RolloutPlan:
 
 
 FULL = RolloutPlan(prompts=32, longest=1024, repeats=2, groups=2, group_longest=256)
-QUICK = RolloutPlan(prompts=16, longest=256, repeats=1, groups=1, group_longest=128)
+QUICK = RolloutPlan(prompts=16, longest=192, repeats=1, groups=1, group_longest=96)
 
 
 async def measure_adaptive(fixed: Side, bandit: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:

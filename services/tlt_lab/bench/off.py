@@ -18,7 +18,7 @@ class OffPlan:
 
 
 FULL = OffPlan(tokens={1: 48, 8: 32, 32: 24}, repeats=12)
-QUICK = OffPlan(tokens={1: 24, 8: 24, 32: 16}, repeats=5)
+QUICK = OffPlan(tokens={1: 24, 8: 24, 32: 16}, repeats=3)
 
 
 async def measure_off(ours: Side, plain: Side, control: Side, plan: OffPlan) -> Figures:

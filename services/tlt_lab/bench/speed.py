@@ -25,7 +25,7 @@ class SpeedPlan:
 
 
 FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, temperatures=(1.0, 0.0))
-QUICK = SpeedPlan(tokens={1: 64, 4: 48, 16: 48}, repeats={1: 2, 4: 1, 16: 1}, temperatures=(1.0,))
+QUICK = SpeedPlan(tokens={1: 48, 4: 48, 16: 32}, repeats={1: 1, 4: 1, 16: 1}, temperatures=(1.0,))
 
 
 async def measure_speed(side: Side, arms: Sequence[str], plan: SpeedPlan) -> Figures:
