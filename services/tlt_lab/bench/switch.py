@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -45,8 +44,7 @@ def measure(ground: Ground, *, quick: bool) -> Result:
         repeats=min(plan.repeats.values()),
         notes={
             "switch_rounds": "time of the round with the switch, less a median round of the arm it went to, in such "
-            f"rounds; the longest of the {WITHIN_ROUNDS} rounds after the order is taken for it, so that noise counts "
-            "against us; the largest median over both directions and all gaps",
+            "rounds; the largest median over both directions and all gaps",
             "batch": f"{BATCH} requests; between off and {ARM}; the gap is in tokens of each request",
             **found.notes,
         },
@@ -97,9 +95,9 @@ async def _gap(side: Side, gap: int, repeats: int, found: Figures) -> int:
             turns=(Turn(after_tokens=BEFORE_TOKENS, arm="off"), Turn(after_tokens=BEFORE_TOKENS + gap, arm=ARM)),
         )
         told = await side.ask(ask)
-        off.append(lost_rounds(told, 0))
-        on.append(lost_rounds(told, 1))
-        catch_up_ms.append(1000 * on[-1] * median(_after(told, 1)))
+        off.append(lost_rounds(told, 0, on=False))
+        on.append(lost_rounds(told, 1, on=True))
+        catch_up_ms.append(1000 * on[-1] * median(seconds for seconds, _ in _after(told, 1)[WITHIN_ROUNDS:]))
     counted = await side.count()
     found.add(f"on_rounds_{gap}", on)
     found.add(f"off_rounds_{gap}", off)
@@ -108,15 +106,26 @@ async def _gap(side: Side, gap: int, repeats: int, found: Figures) -> int:
     return counted.recomputed_tokens
 
 
-def lost_rounds(told: Told, turn: int) -> float:
-    """What the switch ordered by `turn` cost, in median rounds of the arm it went to."""
+def lost_rounds(told: Told, turn: int, *, on: bool) -> float:
+    """
+    What the switch ordered by `turn` cost, in median rounds of the arm it went to.
+
+    The order is heard after a round or two of the arm before. Rounds that bring more than one token have drafts: off
+    begins behind the last of them. On begins with the first, or with the one before, all of whose drafts were refused.
+    """
     rounds = _after(told, turn)
-    usual = median(rounds[WITHIN_ROUNDS:] or rounds)
-    return (max(rounds[:WITHIN_ROUNDS]) - usual) / usual
+    usual = median([seconds for seconds, _ in rounds[WITHIN_ROUNDS:]])
+    drafted = [place for place, (_, tokens) in enumerate(rounds[:WITHIN_ROUNDS]) if tokens > 1]
+    if on:
+        first = drafted[0] if drafted else 0
+        switched = max(seconds for seconds, _ in rounds[max(0, first - 1) : first + 1])
+    else:
+        switched = rounds[drafted[-1] + 1 if drafted else 0][0]
+    return (switched - usual) / usual
 
 
-def _after(told: Told, turn: int) -> Sequence[float]:
-    """Seconds of the first request's rounds from a turn to the next one, or to its end."""
-    ends = (*told.turned_s[turn + 1 :], told.at_s[-1])
-    pairs = zip(told.at_s, told.at_s[1:], strict=False)
-    return [later - earlier for earlier, later in pairs if told.turned_s[turn] <= later <= ends[0]]
+def _after(told: Told, turn: int) -> list[tuple[float, int]]:
+    """Seconds and tokens of the first request's rounds, from a turn to the next one or to its end."""
+    end_s = (*told.turned_s[turn + 1 :], told.at_s[-1])[0]
+    rounds = zip(told.at_s, told.at_s[1:], told.chunk_tokens[1:], strict=False)
+    return [(later - earlier, tokens) for earlier, later, tokens in rounds if told.turned_s[turn] <= later <= end_s]

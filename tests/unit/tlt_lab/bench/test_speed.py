@@ -5,7 +5,6 @@ import pytest
 from tlt_lab.bench.order import Told
 from tlt_lab.bench.ratios import Figures
 from tlt_lab.bench.speed import LENGTHS, _headline, _sampled, _speedup
-from tlt_lab.bench.switch import WITHIN_ROUNDS, lost_rounds
 
 
 def told(*, rate: float, round_s: float, accept: int = 1) -> Told:
@@ -65,14 +64,3 @@ def test_sampled_drafts_are_compared_over_all_batch_sizes() -> None:
     assert found.figures["sampled_vs_top1_accept_3"] == 2.5
     assert found.figures["sampled_vs_top1_speed"] == 2.5
     assert found.spread["sampled_vs_top1_accept"] == (2.0, 3.0)
-
-
-def test_the_longest_round_after_the_order_is_the_one_with_the_switch() -> None:
-    at_s, now_s = [], 0.0
-    for number in range(20):
-        now_s += 0.3 if number == 11 else 0.1
-        at_s.append(now_s)
-    whole = told(rate=1, round_s=1).model_copy(update={"at_s": tuple(at_s), "turned_s": (at_s[9],)})
-    assert lost_rounds(whole, 0) == pytest.approx(2.0)
-    late = whole.model_copy(update={"turned_s": (at_s[1],)})
-    assert lost_rounds(late, 0) == pytest.approx(0.0), f"beyond {WITHIN_ROUNDS} rounds it is not the switch"
