@@ -63,8 +63,8 @@ class Host:
         async for report in self._need().reports():
             self._counted = Counted(
                 switches=self._counted.switches + report.switches,
-                recomputed_tokens=self._counted.recomputed_tokens + getattr(report, "recomputed_tokens", 0),
-                caught_up_tokens=self._counted.caught_up_tokens + getattr(report, "caught_up_tokens", 0),
+                recomputed_tokens=self._counted.recomputed_tokens + report.recomputed_tokens,
+                caught_up_tokens=self._counted.caught_up_tokens + report.caught_up_tokens,
             )
 
     async def close(self) -> None:
