@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.tlt_worker.graphs.arms import SMALL, questions
 from tlt_common.bandit import BanditConfig
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, DrafterKind, arms_named, chain, tree
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, DrafterKind, arms_named, chain, ngram, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.graphs.acceptance import CUDA_ARMS, default_arms
 from tlt_worker.graphs.engine_plan import EnginePlan, plan_engine
@@ -121,9 +121,9 @@ def test_sampled_drafts_and_missing_graphs_need_room() -> None:
 
 
 def test_a_device_has_arms_of_its_own_where_none_are_named() -> None:
-    assert default_arms("cpu") == DEFAULT_ARMS
+    assert default_arms("cpu") == (*DEFAULT_ARMS, ngram(5))
     assert default_arms("cuda") == CUDA_ARMS == arms_named([arm.name for arm in CUDA_ARMS])
-    assert sorted(arm.draft_tokens for arm in CUDA_ARMS) == [1, 4, 8, 16, 32, 64]
+    assert sorted(arm.draft_tokens for arm in CUDA_ARMS if arm != ngram(5)) == [1, 4, 8, 16, 32, 64]
 
 
 def test_what_weights_and_cache_leave_is_shared_out() -> None:
