@@ -19,7 +19,7 @@ def tuner() -> None:
 def replay(
     trace: Annotated[Path, typer.Argument(help="As a worker writes it (its `trace` key); .gz is unpacked.")],
     policy: Annotated[Judge, typer.Option(help="parts: the engine's own; paper: BEG-MAB as published.")] = Judge.PARTS,
-    epsilon: Annotated[float, typer.Option(min=0, max=1, help="Share of choices that explore.")] = 0.1,
+    epsilon: Annotated[float | None, typer.Option(min=0, max=1, help="Share of choices that explore.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Rounds remembered per arm.")] = None,
     hold: Annotated[int | None, typer.Option(min=1, help="Rounds a choice lasts.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Replays, each with another seed.")] = 10,
@@ -31,17 +31,20 @@ def replay(
     from tlt_tuner.replay.reading import read_trace
     from tlt_tuner.replay.show import as_json, as_text, put
     from tlt_tuner.replay.verdict import hindsight, judge
-    from tlt_tuner.replay.world import World
 
     base = PAPER if policy == Judge.PAPER else BanditConfig()
-    config = replace(base, epsilon=epsilon, window=window or base.window, hold_rounds=hold or base.hold_rounds)
-    world = World(read_trace(trace).rounds)
-    known = hindsight(world, repeats=repeats)
-    verdict = judge(world, config, known, repeats=repeats)
+    config = replace(
+        base,
+        epsilon=base.epsilon if epsilon is None else epsilon,
+        window=window or base.window,
+        hold_rounds=hold or base.hold_rounds,
+    )
+    known = hindsight(read_trace(trace).rounds, repeats=repeats)
+    verdict = judge(known, config, repeats=repeats)
     if json != "-":
-        typer.echo(as_text(world, known, verdict))
+        typer.echo(as_text(known, verdict))
     if json:
-        put(json, as_json(world, known, verdict))
+        put(json, as_json(known, verdict))
 
 
 if __name__ == "__main__":

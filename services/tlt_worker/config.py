@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
-from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
+from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.domain.drafter import DrafterModel
 from tlt_common.domain.strategy import NGRAM_BYTES, arms_named
@@ -60,7 +60,7 @@ class WorkerConfig(ServiceConfig):
     """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
     `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
     retrieved). None: those of the device, as `tlt engine plan` shows them. `[off]` never drafts."""
-    epsilon: float = Field(0.1, ge=0, le=1)
+    epsilon: float = Field(EPSILON, ge=0, le=1)
     """Share of choices that try another arm than the best."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
     """From this many running requests on the engine decodes plainly."""

@@ -7,10 +7,11 @@ how rounds are written down, for replaying them.
 """
 
 from tlt_common.bandit.bandit import Bandit
-from tlt_common.bandit.config import PAPER, SPECULATE_BELOW_REQUESTS, BanditConfig, Exploration, Judge
+from tlt_common.bandit.config import EPSILON, PAPER, SPECULATE_BELOW_REQUESTS, BanditConfig, Exploration, Judge
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward, weighted_median
 
 __all__ = [
+    "EPSILON",
     "PAPER",
     "SPECULATE_BELOW_REQUESTS",
     "TRIAL_ROUNDS",

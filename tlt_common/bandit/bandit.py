@@ -20,6 +20,9 @@ An arm that earned less than this share of the best at the next bucket (its squa
 at this one at once, but left to exploration: from one power of two to the next no arm gains more on another.
 """
 
+UNSEEN = 0.5
+"""Share of the best arm's worth that an arm is explored for at least, where it was never tried."""
+
 NEAR_GAP = 0.1
 """Exploring arms behind the best by much less than this share is as good as exploring the best."""
 
@@ -151,7 +154,7 @@ class Bandit:
             if guessed[track].hope >= 1.0 or not known:
                 return track, min(TRIAL_ROUNDS, self._config.hold_rounds)
             most = max(known.values())
-            known |= {track: guess.share * most for track, guess in guessed.items()}
+            known |= {track: max(guess.share, UNSEEN) * most for track, guess in guessed.items()}
         best = max(known, key=known.__getitem__)
         if self._random.random() < self._config.epsilon:
             return self._explored(candidates, known, best), self._config.hold_rounds

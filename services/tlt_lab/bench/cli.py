@@ -30,6 +30,19 @@ def rollout(
 
 
 @app.command()
+def tuner(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
+    trace: Annotated[Path | None, typer.Option(help="Recorded rounds; else those that come with the package.")] = None,
+) -> None:
+    """What a choice of the bandit costs, and its regret on recorded rounds, beside the paper's policy. A minute."""
+    from tlt_lab.bench.result import check_target
+    from tlt_lab.bench.tuner import measure
+
+    check_target(json)
+    measure(trace).write(json)
+
+
+@app.command()
 def curves(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Two small steps a run: shows that it works.")] = False,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from random import Random
 
 from tlt_common.bandit import Bandit, BanditConfig
-from tlt_common.domain.strategy import OFF, Arm
-from tlt_tuner.replay.world import Place, World, length_of
+from tlt_common.domain.strategy import Arm
+from tlt_tuner.replay.world import World, length_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,14 @@ class Played:
     """Rounds that ran another arm than the round before."""
 
 
-def play_bandit(world: World, config: BanditConfig, *, seed: int) -> Played:
-    """Let a bandit choose, told of drafters and weights when the trace says so."""
+def play_bandit(world: World, config: BanditConfig, *, seed: int, heard: World | None = None) -> Played:
+    """
+    Let a bandit choose, told of drafters and weights when the trace says so.
+
+    It hears of rounds drawn from `heard` (else from `world`), and rounds of `world` are what is counted: an arm whose
+    few recorded rounds were lucky is then chosen, but brings no luck.
+    """
+    heard = heard or world
     bandit, random = Bandit(world.arms, config, seed), Random(seed + 1)
     here, seen, walk = 0, world.rounds[0], _Walk(world)
     while here < len(world.rounds):
@@ -31,20 +37,23 @@ def play_bandit(world: World, config: BanditConfig, *, seed: int) -> Played:
         if now.policy != seen.policy:
             bandit.policy_changed()
         seen = now
-        arm = bandit.choose(now.batch, world.allowed(here))
-        played = world.draw(arm, here, switched=walk.would_switch(arm), random=random)
-        bandit.record(arm, played.batch, played.accepted, played.elapsed_s)
+        allowed = [arm for arm in world.allowed(here) if arm in heard.allowed(here)]
+        arm = bandit.choose(now.batch, allowed)
+        switched = walk.would_switch(arm)
+        told = heard.draw(arm, here, switched=switched, random=random)
+        bandit.record(arm, told.batch, told.accepted, told.elapsed_s)
+        played = world.draw(arm, here, switched=switched, random=random)
         here = walk.go(arm, length_of(played), played.elapsed_s)
     return walk.played()
 
 
-def play_map(world: World, choose: Callable[[Place], Arm], *, seed: int) -> Played:
-    """Run the same arm wherever rounds are alike; off where it cannot run."""
+def play_fixed(world: World, choose: Callable[[int], Arm], *, seed: int) -> Played:
+    """Run the same arm whenever batch sizes are of the same bucket; off, or the first that can, where it cannot run."""
     random, here, walk = Random(seed + 1), 0, _Walk(world)
     while here < len(world.rounds):
-        arm = choose(world.places[here])
-        if arm not in world.allowed(here):
-            arm = OFF
+        arm, allowed = choose(world.places[here].group), world.allowed(here)
+        if arm not in allowed:
+            arm = allowed[0]
         played = world.draw(arm, here, switched=walk.would_switch(arm), random=random)
         here = walk.go(arm, length_of(played), played.elapsed_s)
     return walk.played()

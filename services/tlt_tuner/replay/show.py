@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tlt_common.errors import ConfigError
 from tlt_tuner.replay.verdict import Hindsight, Verdict
-from tlt_tuner.replay.world import World
 
 
-def as_text(world: World, known: Hindsight, verdict: Verdict) -> str:
+def as_text(known: Hindsight, verdict: Verdict) -> str:
     """Tell it to a person."""
+    world = known.worlds[0]
     lines = [
         f"{len(world.rounds)} rounds, arms {', '.join(arm.name for arm in world.arms)}",
         "",
@@ -19,13 +19,13 @@ def as_text(world: World, known: Hindsight, verdict: Verdict) -> str:
     times = sorted(known.fixed_seconds.items(), key=lambda item: item[1])
     lines += [f"{seconds:9.2f}  {arm.name}" for arm, seconds in times]
     lines += [
-        f"{known.best_by_place_seconds:9.2f}  the best arm of each batch size",
+        f"{known.best_per_batch_seconds:9.2f}  the best arm of each batch size",
         f"{verdict.seconds:9.2f}  the bandit",
         "",
-        "batch      best",
+        "batch      best in one half of the rounds, and in the other",
     ]
-    for place, arm in sorted(known.best_by_place.items(), key=lambda item: (item[0].drafter, item[0].group)):
-        lines.append(f"{f'{place.group}-{2 * place.group - 1}':<9}  {arm.name}, drafter {place.drafter}")
+    for group, arms in _best(known).items():
+        lines.append(f"{f'{group}-{2 * group - 1}':<9}  {', '.join(arms)}")
     shares = ", ".join(f"{name} {share:.1%}" for name, share in verdict.share_of_rounds.items())
     lines += [
         "",
@@ -37,27 +37,30 @@ def as_text(world: World, known: Hindsight, verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def as_json(world: World, known: Hindsight, verdict: Verdict) -> str:
+def as_json(known: Hindsight, verdict: Verdict) -> str:
     """Tell it to a program, in one line."""
     return json.dumps(
         {
-            "rounds": len(world.rounds),
+            "rounds": len(known.worlds[0].rounds),
             "regret": verdict.regret,
             "regret_best_fixed": verdict.regret_best_fixed,
             "adaptive_vs_best_fixed": known.fixed_seconds[known.best_fixed] / verdict.seconds,
             "best_fixed": known.best_fixed.name,
             "seconds": verdict.seconds,
             "seconds_by_replay": list(verdict.seconds_by_replay),
-            "best_per_batch_seconds": known.best_by_place_seconds,
+            "best_per_batch_seconds": known.best_per_batch_seconds,
             "fixed_seconds": {arm.name: seconds for arm, seconds in known.fixed_seconds.items()},
-            "best_per_batch": [
-                {"batch": place.group, "drafter": place.drafter, "arm": arm.name}
-                for place, arm in sorted(known.best_by_place.items())
-            ],
+            "best_per_batch": _best(known),
             "share_of_rounds": dict(verdict.share_of_rounds),
             "switches_per_round": verdict.switches_per_round,
         }
     )
+
+
+def _best(known: Hindsight) -> dict[int, list[str]]:
+    """Names of the best arms by bucket, once where both halves agree."""
+    groups = sorted({group for best in known.best_per_batch for group in best})
+    return {group: sorted({best[group].name for best in known.best_per_batch if group in best}) for group in groups}
 
 
 def put(target: str, text: str) -> None:

@@ -14,7 +14,7 @@ meets smaller batches earlier. All policies have the same tokens to produce; the
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -29,6 +29,9 @@ from tlt_common.domain.strategy import OFF, Arm
 NEAREST = 16
 """Recorded rounds to draw from: enough that chance is not replayed, few enough that change is."""
 
+
+STRETCH = 8
+"""Rounds in a row that go to the same half."""
 
 STALL = 3.0
 """Times the median of its like that a round may have taken."""
@@ -51,9 +54,15 @@ class _Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A trace to be lived through again."""
+    """
+    A trace to be lived through again.
+
+    With `half` 0 or 1 rounds are drawn from every other stretch of the trace only: what is found out in one half can be
+    tried in the other.
+    """
 
     rounds: Sequence[Round]
+    half: int | None = None
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -78,9 +87,22 @@ class World:
         drawn = random.choice(found[first : first + NEAREST])
         return replace(self.rounds[drawn], elapsed_s=self.times_s[drawn])
 
-    def length_per_second(self, arm: Arm, place: Place) -> float:
-        """Return the tokens per request and second that an allowed arm brought in all its rounds at a place."""
-        moments = self._any[_cell(arm, place)]
+    def best_arms(self) -> Mapping[int, Arm]:
+        """Per bucket of batch sizes, the arm whose rounds brought most tokens per request and second."""
+        rates = {key: self._rate(moments) for key, moments in self._by_arm_and_group.items()}
+        groups = {group for _, group in rates}
+        return {
+            group: max((rate, arm) for (arm, other), rate in rates.items() if other == group)[1] for group in groups
+        }
+
+    @cached_property
+    def _by_arm_and_group(self) -> dict[tuple[Arm, int], list[int]]:
+        found: dict[tuple[Arm, int], list[int]] = defaultdict(list)
+        for moment in self._moments:
+            found[self.rounds[moment].arm, self.places[moment].group].append(moment)
+        return found
+
+    def _rate(self, moments: Sequence[int]) -> float:
         length = sum(length_of(self.rounds[moment]) for moment in moments)
         return length / sum(self.times_s[moment] for moment in moments)
 
@@ -98,9 +120,15 @@ class World:
     @cached_property
     def _any(self) -> dict[_Cell, list[int]]:
         cells: dict[_Cell, list[int]] = defaultdict(list)
-        for moment, place in enumerate(self.places):
-            cells[_cell(self.rounds[moment].arm, place)].append(moment)
+        for moment in self._moments:
+            cells[_cell(self.rounds[moment].arm, self.places[moment])].append(moment)
         return cells
+
+    @cached_property
+    def _moments(self) -> Sequence[int]:
+        """Rounds to draw from."""
+        moments = range(len(self.rounds))
+        return [moment for moment in moments if self.half is None or moment // STRETCH % 2 == self.half]
 
     @cached_property
     def _kinds(self) -> dict[bool, dict[_Cell, list[int]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tlt_common.bandit import SPECULATE_BELOW_REQUESTS
+from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS
 from tlt_common.domain.drafter import DrafterModel
 from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm
 from tlt_common.errors import ConfigError
@@ -49,7 +49,7 @@ class EngineOptions:
     threads: int = 1
     """Threads of torch in the engine. On a CPU more than one pays for large models only."""
     arms: tuple[Arm, ...] = DEFAULT_ARMS
-    epsilon: float = 0.1
+    epsilon: float = EPSILON
     speculate_below_requests: int = SPECULATE_BELOW_REQUESTS
     group_below_requests: Mapping[int, int] = field(default_factory=dict)
     """See `tlt_common.bandit.BanditConfig`."""

@@ -17,7 +17,7 @@ import msgpack
 import zmq
 
 from tlt_common import codec
-from tlt_common.bandit import SPECULATE_BELOW_REQUESTS, BanditConfig
+from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm, ArmWindow, DrafterKind
@@ -37,7 +37,7 @@ class LinkSettings:
 
     directory: str
     arms: tuple[Arm, ...] = DEFAULT_ARMS
-    epsilon: float = 0.1
+    epsilon: float = EPSILON
     speculate_below_requests: int = SPECULATE_BELOW_REQUESTS
     group_below_requests: Mapping[int, int] = field(default_factory=dict)
     trace: str = ""

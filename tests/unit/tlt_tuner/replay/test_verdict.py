@@ -1,11 +1,12 @@
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.unit.tlt_tuner.replay.worlds import LONG, SHORT, made_world
+from tests.unit.tlt_tuner.replay.worlds import EVEN, LONG, SHORT, made_world
 from tlt_common.bandit import PAPER, BanditConfig
 from tlt_common.domain.strategy import OFF
-from tlt_tuner.replay.play import play_bandit, play_map
+from tlt_tuner.replay.play import play_bandit, play_fixed
 from tlt_tuner.replay.verdict import hindsight, judge
 from tlt_tuner.replay.world import World, length_of
 
@@ -19,32 +20,54 @@ CROSSING = {
 """Off is best at large batches, long chains at small ones."""
 
 
-def test_the_best_arm_per_batch_size_is_found() -> None:
-    known = hindsight(made_world(time_of=CROSSING), repeats=2)
-    best = {place.group: arm for place, arm in known.best_by_place.items()}
-    assert best == {16: OFF, 8: SHORT, 4: SHORT, 2: LONG, 1: LONG}
-    assert known.best_by_place_seconds < min(known.fixed_seconds.values())
+def test_the_best_arm_per_batch_size_is_found_in_either_half() -> None:
+    known = hindsight(made_world(time_of=CROSSING, rounds_each=400).rounds, repeats=2)
+    best = {16: OFF, 8: SHORT, 4: SHORT, 2: LONG, 1: LONG}
+    assert known.best_per_batch == (best, best)
+    assert known.best_per_batch_seconds < min(known.fixed_seconds.values())
 
 
-def test_a_policy_that_is_told_the_best_has_no_regret() -> None:
-    world = made_world(time_of=CROSSING)
-    known = hindsight(world, repeats=3)
-    told = [play_map(world, known.best_by_place.__getitem__, seed=seed).seconds for seed in range(3, 6)]
-    assert sum(told) / 3 == pytest.approx(known.best_by_place_seconds, rel=0.05)
+def test_halves_share_no_round() -> None:
+    rounds = made_world().rounds
+    one, other = World(rounds, half=0), World(rounds, half=1)
+    random = Random(0)
+    drawn = [
+        {world.draw(OFF, moment, switched=False, random=random).at_s for moment in range(len(rounds))}
+        for world in (one, other)
+    ]
+    assert drawn[0]
+    assert not drawn[0] & drawn[1]
+
+
+def test_luck_in_the_rounds_that_were_looked_at_earns_nothing() -> None:
+    alike = dict.fromkeys((16, 8, 4, 2, 1), EVEN)
+    rounds = made_world(time_of=alike, rounds_each=30, kept=0.0001).rounds  # no draft is ever kept: all arms are equal
+    verdict = judge(hindsight(rounds, repeats=5), BanditConfig(), repeats=5)
+    assert verdict.regret == pytest.approx(0.0, abs=0.03)
+    assert verdict.regret_best_fixed == pytest.approx(0.0, abs=0.03)
 
 
 def test_a_bandit_beats_every_fixed_arm_where_the_best_one_changes() -> None:
-    world = made_world(time_of=CROSSING, rounds_each=400)
-    verdict = judge(world, BanditConfig(), hindsight(world, repeats=2), repeats=2)
+    rounds = made_world(time_of=CROSSING, rounds_each=400).rounds
+    verdict = judge(hindsight(rounds, repeats=2), BanditConfig(), repeats=2)
     assert verdict.regret_best_fixed < 0.0 < verdict.regret < 0.1
     assert sum(verdict.share_of_rounds.values()) == pytest.approx(1.0)
     assert 0.0 < verdict.switches_per_round < 0.5
 
 
 def test_judging_parts_loses_less_than_the_papers_policy() -> None:
-    world = made_world(time_of=CROSSING, rounds_each=200, drafters=(1, 2))
-    known = hindsight(world, repeats=3)
-    assert judge(world, BanditConfig(), known, repeats=3).regret < judge(world, PAPER, known, repeats=3).regret
+    known = hindsight(made_world(time_of=CROSSING, rounds_each=200, drafters=(1, 2)).rounds, repeats=3)
+    assert judge(known, BanditConfig(), repeats=3).regret < judge(known, PAPER, repeats=3).regret
+
+
+def test_a_pause_of_the_machine_is_not_the_arms() -> None:
+    world = made_world(rounds_each=60)
+    slow = [
+        replace(played, elapsed_s=played.elapsed_s * (100 if i % 20 == 0 else 1))
+        for i, played in enumerate(world.rounds)
+    ]
+    calm, paused = (play_fixed(each, lambda _: OFF, seed=0).seconds for each in (world, World(slow)))
+    assert paused < 1.2 * calm
 
 
 def test_an_arm_runs_only_where_it_was_recorded() -> None:
@@ -54,7 +77,7 @@ def test_an_arm_runs_only_where_it_was_recorded() -> None:
         1,
         2,
     }
-    fixed = play_map(world, lambda _: LONG, seed=0)
+    fixed = play_fixed(world, lambda _: LONG, seed=0)
     assert set(fixed.rounds) == {OFF, LONG}
     assert play_bandit(world, BanditConfig(), seed=0).seconds > 0
 
@@ -71,9 +94,9 @@ def test_all_policies_produce_the_tokens_of_the_trace() -> None:
     world = made_world(rounds_each=50)
     tokens = sum(length_of(played) for played in world.rounds)
     for arm in world.arms:
-        fixed = play_map(world, lambda _, arm=arm: arm, seed=0)  # type: ignore[misc]
+        fixed = play_fixed(world, lambda _, arm=arm: arm, seed=0)  # type: ignore[misc]
         assert fixed.rounds[arm] * (arm.steps + 1) >= tokens - 8
-    assert play_map(world, lambda _: OFF, seed=0).rounds[OFF] == pytest.approx(tokens, abs=1)
+    assert play_fixed(world, lambda _: OFF, seed=0).rounds[OFF] == pytest.approx(tokens, abs=1)
 
 
 def test_the_same_seed_replays_the_same() -> None:
