@@ -28,7 +28,7 @@ def first_screen(settings: DemoSettings) -> str:
         f" answered twice,\n     with everything on and with drafts and lending off"
         f"   ~{settings.minutes:g} min\n"
         "  3. write a report   a few seconds\n"
-        "  No drafter exists at first: the first steps decode plainly, until idle workers have trained one."
+        "  No drafter exists at first: drafts are looked up in sibling responses until idle workers have trained one."
     )
 
 

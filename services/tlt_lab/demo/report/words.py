@@ -117,9 +117,9 @@ def _cold_start(run: Run) -> str:
     ratios = ", ".join(f"{fact.step_speedup:.2f}&times;" for fact in cold)
     which = "the first step" if len(cold) == 1 else f"the first {len(cold)} steps"
     return (
-        f"<b>Cold start.</b> The run begins without a drafter, so {which} had little to gain ({ratios}). The headline "
-        f"counts the steps after that; over all steps the step figure is {times(found.get('step_speedup_all'))} and "
-        f"the tail's {times(found.get('tail_speedup_all'))}."
+        f"<b>Cold start.</b> The run begins without a drafter, so {which} had drafts from sibling responses "
+        f"only ({ratios}). The headline counts the steps after that; over all steps the step figure is "
+        f"{times(found.get('step_speedup_all'))} and the tail's {times(found.get('tail_speedup_all'))}."
     )
 
 
