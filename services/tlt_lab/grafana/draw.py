@@ -80,7 +80,8 @@ class _Drawing:
 
     def _asked(self, target: Any) -> list[tuple[str, Series]]:
         window_s = max(LEAST_WINDOW_S, int(4 * self._step_s))
-        expr = substituted(target.expr, range_s=int(self._end_s - self._begin_s), window_s=window_s)
+        range_s = max(1, int(self._end_s - self._begin_s))  # Prometheus refuses a range of nothing
+        expr = substituted(target.expr, range_s=range_s, window_s=window_s)
         if target.instant:
             answers = self._prometheus.at(expr, self._end_s)
         else:
