@@ -16,7 +16,7 @@ import torch
 from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation, TokenChunk
-from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, tree
+from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, ngram, tree
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
@@ -52,11 +52,11 @@ async def ranks(work: Path) -> dict[str, Any]:
     drafter = models.write_drafter(work / "drafter", target, noise=0.05)
     options = EngineOptions(
         model=target, drafter=drafter, dtype="float32", max_running=8, context_length=256, tensor_parallel=2,
-        arms=(*DEFAULT_ARMS, tree(3, 4, 8)),
+        arms=(*DEFAULT_ARMS, tree(3, 4, 8), ngram(4)),
     )  # fmt: skip
     turns = {
-        "off": ["off"], "chain-7": ["chain-7"], "tree-3x4-8": ["tree-3x4-8"], "bandit": [],
-        "turns": ["off", "chain-7", "tree-3x4-8", "chain-3"],
+        "off": ["off"], "chain-7": ["chain-7"], "tree-3x4-8": ["tree-3x4-8"], "ngram-4": ["ngram-4"], "bandit": [],
+        "turns": ["off", "chain-7", "ngram-4", "tree-3x4-8", "chain-3"],
     }  # fmt: skip
     outcome: dict[str, Any] = {}
     async with engine(options) as made:

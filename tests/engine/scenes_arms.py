@@ -67,16 +67,20 @@ async def _again(made: SglangEngine, target: Path, skipping: str) -> dict[str, A
     ids = tuple(range(30 - len(skipping), 60 - len(skipping)))  # another prompt each time: the cache knows the last
     first = scenes.prompt(f"first/{skipping}", ids, temperature=0.0, max_new_tokens=150)
     said = await scenes.answer(made, first)
+    meanwhile = await _reports(made)
+    await scenes.answer(made, scenes.prompt(f"short/{skipping}", (1, 2), temperature=0.0, max_new_tokens=3))
+    meanwhile += await _reports(made)  # a round that comes so late reports all before it
     longer = (*first.token_ids, *said.token_ids)
     made.force_arms("chain-7")
     found = await scenes.answer(made, scenes.prompt(f"found/{skipping}", longer, temperature=0.0, max_new_tokens=60))
-    reports = await _reports(made)
+    reports = [*meanwhile, *await _reports(made)]
     await made.load_weights(target, PolicyVersion(1))  # empties the cache
     afresh = await scenes.answer(made, scenes.prompt(f"afresh/{skipping}", longer, temperature=0.0, max_new_tokens=60))
     return {
         "found": found,
         "afresh": afresh,
         "accepted": said.stats.accepted_draft_tokens if said.stats else 0,
+        "kept_up_tokens": sum(report.caught_up_tokens for report in meanwhile),
         "recomputed_tokens": sum(report.recomputed_tokens for report in reports),
         "caught_up_tokens": sum(report.caught_up_tokens for report in reports),
     }

@@ -39,6 +39,11 @@ def test_a_drafter_completes_what_it_skipped_also_where_the_prefix_cache_was_hit
     assert (case["accepted"] > 0) == (skipped == "after_retrieval")
 
 
+def test_a_drafter_keeps_up_with_a_long_stretch_without_it(told: dict[str, Any]) -> None:
+    case = told["after_off"]
+    assert 128 <= case["kept_up_tokens"] < case["caught_up_tokens"], "twice 64 rounds, and what was left of before"
+
+
 def test_an_answer_may_fill_the_context_under_every_arm(told: dict[str, Any]) -> None:
     answers = told["to_the_end"]
     assert {len(chunk.token_ids) for chunk in answers.values()} == {512 - 440}

@@ -1,12 +1,12 @@
 """Whole rollouts with a long tail: the bandit against every fixed arm, and retrieval alone and under the bandit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from tlt_lab.bench.order import Ask
 from tlt_lab.bench.ratios import Figures, best, over, worst
-from tlt_lab.bench.sides import Side, say
+from tlt_lab.bench.sides import Side, say, turned
 from tlt_lab.bench.workload import long_tailed, mixed_prompts
 
 BANDIT = "bandit"
@@ -26,61 +26,61 @@ class RolloutPlan:
     group_longest: int
 
 
-FULL = RolloutPlan(prompts=32, longest=1024, repeats=2, groups=2, group_longest=256)
+FULL = RolloutPlan(prompts=32, longest=1024, repeats=3, groups=4, group_longest=256)
 QUICK = RolloutPlan(prompts=16, longest=192, repeats=1, groups=1, group_longest=96)
 
 
-async def measure_adaptive(fixed: Side, bandit: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:
+async def measure_adaptive(side: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:
     """
-    Seconds of the same rollouts under each arm and under the bandit.
+    Seconds of the same rollouts under each arm and under the bandit, all in one engine: no two are equally fast.
 
-    The bandit has an engine of its own, so that it learns from nothing but its own rounds.
+    Every rollout begins with a new drafter, as a step of training does: the bandit knows how long rounds take, from
+    rollouts before, and not yet what the drafter is worth. In the first one it knows nothing at all.
     """
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
-    await bandit.force()
     for repeat in range(plan.repeats):
         ask = Ask(
             prompts=mixed_prompts(plan.prompts, seed=100 + repeat),
             max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
         )
-        for name in _turned((BANDIT, *arms), repeat):
+        for name in turned((BANDIT, *arms), repeat):
             say(f"rollout {repeat + 1} of {plan.repeats}: {name}")
-            seconds[name].append(await _timed(fixed if name != BANDIT else bandit, name, ask))
+            await side.renew()
+            seconds[name].append(await _timed(side, name, ask))
     speeds = {name: [1 / each for each in spent] for name, spent in seconds.items()}
     sole = {arm: speeds[arm] for arm in arms}
-    note = ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
+    note = _note(seconds)
     found.add("adaptive_vs_best_fixed", over(speeds[BANDIT], sole[best(sole)]), f"{best(sole)} is the best; {note}")
     found.add("adaptive_vs_worst", over(speeds[BANDIT], sole[worst(sole)]), f"{worst(sole)} is the worst")
     found.add("adaptive_vs_off", over(speeds[BANDIT], sole["off"]))
     return found
 
 
-async def measure_retrieval(fixed: Side, bandit: Side, arm: str, plan: RolloutPlan) -> Figures:
+async def measure_retrieval(side: Side, arm: str, plan: RolloutPlan) -> Figures:
     """Retrieval alone, and the bandit over off and retrieval, against off; answers of one prompt are siblings."""
-    found, seconds = Figures(), {name: list[float]() for name in ("off", arm, BANDIT)}
-    await bandit.force()
+    found, seconds = Figures(), {name: list[float]() for name in (BANDIT, "off", arm)}
+    count = plan.groups * GROUP
     for repeat in range(plan.repeats):
-        prompts = mixed_prompts(plan.groups, seed=500 + repeat)
-        count = plan.groups * GROUP
-        for turn, name in enumerate(_turned(("off", arm, BANDIT), repeat)):
+        for turn, name in enumerate(turned((BANDIT, "off", arm), repeat)):
+            # Prompts of their own for each turn: what was said before to the same one would be found again.
+            prompts = mixed_prompts(plan.groups, seed=500 + repeat * len(seconds) + turn)
             ask = Ask(
                 prompts=tuple(prompt for prompt in prompts for _ in range(GROUP)),
                 names=tuple(f"{repeat}-{turn}-{place // GROUP}/{place % GROUP}" for place in range(count)),
                 max_new_tokens=long_tailed(count, seed=repeat, longest=plan.group_longest),
             )
             say(f"groups of {GROUP}, rollout {repeat + 1} of {plan.repeats}: {name}")
-            seconds[name].append(await _timed(fixed if name != BANDIT else bandit, name, ask))
-    note = ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
+            seconds[name].append(await _timed(side, name, ask))
+    note = _note(seconds)
     found.add("ngram_speedup", over(seconds["off"], seconds[arm]), f"{arm} alone: {note}")
     found.add("ngram_bandit_vs_off", over(seconds["off"], seconds[BANDIT]), f"bandit over off and {arm}, no drafter")
     return found
 
 
+def _note(seconds: Mapping[str, Sequence[float]]) -> str:
+    return ", ".join(f"{name} {median(spent):.1f} s" for name, spent in seconds.items())
+
+
 async def _timed(side: Side, name: str, ask: Ask) -> float:
-    if name != BANDIT:
-        await side.force(name)
+    await side.force(*() if name == BANDIT else (name,))
     return (await side.ask(ask)).seconds
-
-
-def _turned(names: Sequence[str], by: int) -> list[str]:
-    return [names[(place + by) % len(names)] for place in range(len(names))]

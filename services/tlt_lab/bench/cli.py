@@ -111,5 +111,35 @@ def switch(
     measure(Ground(device=device, model=model, drafter=drafter), quick=quick).write(json)
 
 
+@app.command()
+def trace(
+    to: Annotated[Path, typer.Argument(help="File for the rounds; one that is there is replaced.")],
+    arms: Annotated[str, typer.Option(help="Names with commas between; else those of the trace that is shipped.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="One small rollout: a minute or two.")] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+) -> None:
+    """
+    Record rounds of arms drawn at random, for `tlt tuner replay`: about 5 minutes.
+
+    An engine at work tries an arm only as far as its bandit explores, so that a replay of its own trace knows little of
+    the others.
+    """
+    from tlt_common.domain.strategy import arms_named
+    from tlt_common.errors import ConfigError
+    from tlt_lab.bench.prepare import Ground
+    from tlt_lab.bench.recording import record
+    from tlt_lab.bench.tuner import TEN_ARMS
+    from tlt_worker.engine.trace import require_writable
+
+    try:
+        chosen = arms_named(arms.split(",")) if arms else TEN_ARMS
+    except ValueError as error:
+        raise ConfigError(f"--arms: {error}", field="arms") from error
+    require_writable(to)
+    record(to, [arm.name for arm in chosen], Ground(device=device, model=model, drafter=drafter), quick=quick)
+
+
 if __name__ == "__main__":
     app()

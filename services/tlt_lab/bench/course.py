@@ -20,6 +20,8 @@ class Track:
     """One response."""
 
     prompt: Prompt
+    most_tokens: int
+    """As long as it will be."""
     at_s: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     """Of each chunk."""
@@ -39,9 +41,9 @@ class Course:
     _window: list[tuple[float, float]] = field(default_factory=list)
     """Time and processor time at its ends."""
 
-    def track(self, prompt: Prompt) -> Track:
-        """Expect a response."""
-        self._tracks.append(Track(prompt))
+    def track(self, prompt: Prompt, most_tokens: int) -> Track:
+        """Expect a response of so many tokens."""
+        self._tracks.append(Track(prompt, most_tokens))
         return self._tracks[-1]
 
     async def follow(self, track: Track, chunks: AsyncIterator[TokenChunk]) -> None:
@@ -51,8 +53,7 @@ class Course:
             track.tokens.append(len(chunk.token_ids))
             if chunk.stats is not None:
                 track.rounds = chunk.stats.rounds
-            if not self._window and all(each.at_s for each in self._tracks):
-                self._mark()
+            self._look(track)
             if track is self._tracks[0]:
                 self._turn(sum(track.tokens))
         if len(self._window) == 1:
@@ -79,6 +80,13 @@ class Course:
             chunk_tokens=tuple(self._tracks[0].tokens),
             turned_s=tuple(self._turned_s),
         )
+
+    def _look(self, track: Track) -> None:
+        """Begin or end the window, if a chunk of `track` is where it does."""
+        begins = not self._window and all(each.at_s for each in self._tracks)
+        ends = len(self._window) == 1 and sum(track.tokens) >= track.most_tokens - 1
+        if begins or ends:
+            self._mark()
 
     def _mark(self) -> None:
         self._window.append((time.perf_counter() - self._began_s, cpu_s(self.pids)))

@@ -11,7 +11,7 @@ from tlt_lab.bench.order import Start
 from tlt_lab.bench.prepare import Ground, Prepared, prepared
 from tlt_lab.bench.ratios import Figures
 from tlt_lab.bench.result import Result
-from tlt_lab.bench.sides import Side, say, started
+from tlt_lab.bench.sides import Side, started
 from tlt_lab.bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
 
 CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
@@ -43,26 +43,30 @@ def measure(ground: Ground, *, quick: bool, parts: tuple[str, ...] = PARTS) -> R
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         found, here = asyncio.run(_measure(plan, ground, Path(scratch), parts))
     notes = {"repeats": "of off_vs_plain and control; notes say more", "engine": here, **found.notes}
-    return Result(name="engine", figures=found.figures, spread=found.spread, repeats=plan.off.repeats, notes=notes)
+    return Result(
+        name="engine",
+        figures=found.figures,
+        spread=found.spread,
+        repeats=plan.off.starts * min(plan.off.repeats.values()),
+        notes=notes,
+    )
 
 
 async def _measure(plan: EnginePlan, ground: Ground, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
     sides = _Sides(await prepared(ground, scratch))
     found = Figures()
-    say("starting engines")
-    async with started(sides.ours, *((sides.plain, sides.control) if "off" in parts else ())):
-        if "off" in parts:
-            found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
-            await asyncio.gather(sides.plain.close(), sides.control.close())
-        if "speed" in parts:
+    if "off" in parts:
+        found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
+    if "speed" in parts:
+        async with started(sides.ours):
             found.merge(await speed.measure_speed(sides.ours, sides.arms, plan.speed))
-        later = {"adaptive": sides.bandit, "ngram": sides.retrieval}
-        async with started(*(side for part, side in later.items() if part in parts)):
-            if "adaptive" in parts:
-                found.merge(await adaptive.measure_adaptive(sides.ours, sides.bandit, DEFAULTS, plan.rollouts))
-            if "ngram" in parts:
-                found.merge(await adaptive.measure_retrieval(sides.ours, sides.retrieval, RETRIEVAL, plan.rollouts))
-    return found, sides.ours.detail
+    if "adaptive" in parts:
+        async with started(sides.adaptive):
+            found.merge(await adaptive.measure_adaptive(sides.adaptive, DEFAULTS, plan.rollouts))
+    if "ngram" in parts:
+        async with started(sides.retrieval):
+            found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, plan.rollouts))
+    return found, next(side.detail for side in (sides.ours, sides.adaptive, sides.retrieval) if side.detail)
 
 
 class _Sides:
@@ -80,6 +84,6 @@ class _Sides:
         stock = start.model_copy(update={"stock": True, "drafter": "", "simulated_accept_length": 0.0})
         self.ours = Side("ours", start, ready.variables)
         self.plain, self.control = (Side(name, stock, ready.variables) for name in ("plain", "control"))
-        self.bandit = Side("bandit", start.model_copy(update={"arms": DEFAULTS}), ready.variables)
+        self.adaptive = Side("adaptive", start.model_copy(update={"arms": DEFAULTS}), ready.variables)
         looks_up = start.model_copy(update={"arms": ("off", RETRIEVAL), "drafter": ""})
         self.retrieval = Side("retrieval", looks_up, ready.variables)

@@ -20,6 +20,8 @@ class Start(Frozen):
     context_length: int | None = None
     simulated_accept_length: float = 0.0
     """See `EngineOptions`."""
+    trace: str = ""
+    """File that rounds are written to; empty: none."""
 
 
 class Force(Frozen):
@@ -27,6 +29,12 @@ class Force(Frozen):
 
     op: Literal["force"] = "force"
     arms: tuple[str, ...]
+
+
+class Renew(Frozen):
+    """Load the drafter again, as if a trainer had published another: the bandit judges its arms anew."""
+
+    op: Literal["renew"] = "renew"
 
 
 class Turn(Frozen):
@@ -70,7 +78,9 @@ class Told(Frozen):
     """
     What came back for an `Ask`. Times are in seconds since the first request was sent.
 
-    The window is from the moment every request has its first token until the first one ends: one batch that decodes.
+    The window is from the moment every request has its first token until the first one has all but one: a batch that
+    decodes. Not to the end, since an engine that schedules while it computes tells each token a round later than it was
+    made, except the last, which it tells together with the one before.
     """
 
     seconds: float

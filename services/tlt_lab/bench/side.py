@@ -15,18 +15,18 @@ from typing import TextIO
 from pydantic import TypeAdapter
 
 from tlt_common.config.base import Frozen
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.domain.strategy import arm_named
 from tlt_common.errors import TltError
 from tlt_lab.bench.course import Course
-from tlt_lab.bench.order import Ask, Count, Counted, Done, Failed, Force, Start, Told
+from tlt_lab.bench.order import Ask, Count, Counted, Done, Failed, Force, Renew, Start, Told
 from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine.stock import StockEngine
 from tlt_worker.engine.switching import REPORT_S
 
-Order = Start | Force | Ask | Count
+Order = Start | Force | Renew | Ask | Count
 ORDERS: TypeAdapter[Order] = TypeAdapter(Order)
 
 
@@ -36,6 +36,7 @@ class Host:
     def __init__(self) -> None:
         self._engine: SglangEngine | None = None
         self._asked = 0
+        self._drafter = DrafterVersion(1)
         self._counted = Counted()
         self._is_started = asyncio.Event()
 
@@ -52,6 +53,8 @@ class Host:
             case Force():
                 self._need().force_arms(*order.arms)
                 return Done()
+            case Renew():
+                return await self._renew()
             case Ask():
                 return await self._ask(order)
             case Count():
@@ -80,11 +83,19 @@ class Host:
             context_length=order.context_length,
             arms=tuple(map(arm_named, order.arms)),
             simulated_accept_length=order.simulated_accept_length,
+            trace=Path(order.trace) if order.trace else None,
         )
         self._engine = StockEngine(options) if order.stock else SglangEngine(options)
         info = await self._engine.start()
         self._is_started.set()
         return Done(detail=info.device)
+
+    async def _renew(self) -> Done:
+        engine = self._need()
+        assert engine.options.drafter is not None, "only a drafter there is can be renewed"  # noqa: S101 - a bug
+        self._drafter = DrafterVersion(self._drafter + 1)
+        await engine.load_drafter(engine.options.drafter, self._drafter)
+        return Done()
 
     async def _ask(self, order: Ask) -> Told:
         self._asked += 1
@@ -99,7 +110,8 @@ class Host:
                     token_ids=ids,
                     sampling=SamplingParams(temperature=order.temperature, max_new_tokens=most, ignore_eos=True),
                     capture=False,
-                )
+                ),
+                most,
             )
             for name, ids, most in asked
         ]

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -12,12 +12,13 @@ import typer
 from tlt_common.config.base import Frozen
 from tlt_common.errors import EngineError
 from tlt_common.processes import end
-from tlt_lab.bench.order import Ask, Count, Counted, Done, Failed, Force, Start, Told
+from tlt_lab.bench.order import Ask, Count, Counted, Done, Failed, Force, Renew, Start, Told
 
 LINE_BYTES = 64 * 2**20
 STOP_S = 20.0
 
 Answer = TypeVar("Answer", bound=Frozen)
+Each = TypeVar("Each")
 
 
 def say(text: str) -> None:
@@ -25,9 +26,15 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def turned(all_: Sequence[Each], by: int) -> list[Each]:
+    """Begin with another one each time: what comes first or last must not be the same side always."""
+    return [all_[(place + by) % len(all_)] for place in range(len(all_))]
+
+
 @asynccontextmanager
 async def started(*sides: "Side") -> AsyncIterator[None]:
     """Engines at work side by side. Loading takes most of a minute each, so all load at once."""
+    say("starting " + ", ".join(side.name for side in sides))
     try:
         async with asyncio.TaskGroup() as loading:
             for side in sides:
@@ -83,6 +90,10 @@ class Side:
     async def force(self, *arms: str) -> None:
         """Run these arms in turn; none gives the choice to the bandit. Heard with the next round."""
         await self._order(Force(arms=arms), Done)
+
+    async def renew(self) -> None:
+        """Load the drafter again. Heard with the next round."""
+        await self._order(Renew(), Done)
 
     async def ask(self, order: Ask) -> Told:
         """Answer prompts, all at once."""

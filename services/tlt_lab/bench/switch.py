@@ -63,7 +63,6 @@ async def _measure(plan: SwitchPlan, ground: Ground, scratch: Path) -> Figures:
     )
     side = Side("ours", start, ready.variables)
     found = Figures()
-    say("starting the engine")
     async with started(side):
         await _warm(side)
         recomputed = 0

@@ -22,6 +22,7 @@ from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, NGRAM_BYTES, Arm, ArmWindow, DrafterKind
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.graphs.memory import BACKLOG_BYTES
 from tlt_worker.graphs.sharing import Sizes
 
 LINK_VARIABLE: Final = "TLT_ENGINE_LINK"
@@ -44,8 +45,7 @@ class LinkSettings:
     """File that rounds are written to; empty: none."""
     trace_bytes: int = 2**26
     seed: int = 0
-    backlog_bytes: int = 256 * 2**20
-    """Most hidden states kept of rounds and prompts the drafter did not see, to complete its cache from."""
+    backlog_bytes: int = BACKLOG_BYTES
     ngram_bytes: int = NGRAM_BYTES
     """Memory of the texts that drafts are retrieved from."""
     lossless: bool = True

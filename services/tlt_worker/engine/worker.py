@@ -77,6 +77,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.idle = True
         self._learns = any(arm.learned for arm in settings.arms)
         self._draft_worker.backlog_bytes = settings.backlog_bytes if self._learns else 0
+        self._draft_worker.keep_up_below = settings.speculate_below_requests
         self.retrieval: Retrieval | None = None
         if any(arm.kind is DrafterKind.NGRAM for arm in settings.arms):
             index = NgramIndex(settings.ngram_bytes)

@@ -14,7 +14,7 @@ from tlt_common.domain.strategy import (
 from tlt_common.errors import ConfigError
 from tlt_worker.graphs.batches import Allows
 
-GIB = 2**30
+MIB = 2**20
 
 CPU_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, ngram(5))
 """On the demo's task retrieval doubles the speed of a group of 8 before the first drafter is trained."""
@@ -75,8 +75,8 @@ def require_fit(arms: Sequence[Arm], most: Callable[[Arm], int], needs: Callable
     for arm in arms:
         if most(arm) < 1:
             raise _refused(
-                f"arms: {arm.name!r} needs {needs(arm) / GIB:.2f} GiB of work space for one request, and there are "
-                f"{free / GIB:.2f}; accepted: arms with fewer tokens to verify, a smaller gpu_memory, or more devices"
+                f"arms: {arm.name!r} needs {needs(arm) / MIB:.2f} MiB of work space for one request, and there are "
+                f"{free / MIB:.2f}; accepted: arms with fewer tokens to verify, a smaller gpu_memory, or more devices"
             )
 
 

@@ -59,7 +59,7 @@ class Costs:
             size += batch * model.vocab * FLOAT if runner.sampled else 0
         else:
             rows = batch * runner.draft_tokens
-            size += table + rows * model.hidden * model.states * model.element_bytes
+            size += table + rows * model.state_bytes
         if not self.shared_logits:
             size += self.logit_rows(runner, batch) * model.vocab * FLOAT
         return size

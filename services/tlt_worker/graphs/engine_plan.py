@@ -7,7 +7,7 @@ from tlt_common.bandit import BanditConfig
 from tlt_common.domain.strategy import OFF, Arm
 from tlt_worker.graphs.acceptance import require_allowed, require_arms, require_fit
 from tlt_worker.graphs.cost import Costs
-from tlt_worker.graphs.memory import Memory
+from tlt_worker.graphs.memory import Memory, backlog_of
 from tlt_worker.graphs.plan import Plan, Question, plan_graphs
 from tlt_worker.graphs.runner import runners_of
 from tlt_worker.graphs.shape import ModelShape
@@ -74,7 +74,8 @@ def plan_engine(
         budget=max(0, memory.graphs - backends),
     )
     plan = plan_graphs(question)
-    free = memory.work - max(0, backends - memory.graphs)
+    kept = backlog_of(slots=kv_tokens, state_bytes=shape.state_bytes) if any(arm.learned for arm in arms) else 0
+    free = max(0, memory.work - kept - max(0, backends - memory.graphs))
     workspace = Workspace(costs=costs, kv_tokens=kv_tokens, free=free)
     most = {arm: workspace.most(arm, plan) for arm in plan.arms}
     drafting = [arm for arm in plan.arms if arm != OFF]

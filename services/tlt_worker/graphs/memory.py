@@ -11,6 +11,11 @@ GRAPHS_SHARE, WORK_SHARE = 0.4, 0.2
 CPU_WORK_SHARE = 0.2
 """Of a machine's memory, where weights, cache and trainers lie in it as well."""
 
+BACKLOG_BYTES = 256 * 2**20
+"""Most hidden states kept of rounds and prompts the drafter did not see, to complete its cache from."""
+SLOT_BYTES = 8
+"""Where the state of each slot of the cache is kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
@@ -19,6 +24,11 @@ class Memory:
     graphs: int
     work: int
     """For what rounds allocate."""
+
+
+def backlog_of(*, slots: int, state_bytes: int) -> int:
+    """Bytes an engine with a drafter may keep between rounds, on each rank."""
+    return min(BACKLOG_BYTES, slots * state_bytes) + slots * SLOT_BYTES
 
 
 def gpu_memory_of(gpu_bytes: Sequence[int], *, share: float, graphs: int | None) -> Memory:

@@ -25,6 +25,11 @@ class ModelShape:
     states: int = 1
     """Hidden states of the target the drafter reads per token: 1 for EAGLE, 3 for EAGLE-3."""
 
+    @property
+    def state_bytes(self) -> int:
+        """What the drafter reads of one token."""
+        return self.hidden * self.states * self.element_bytes
+
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, dtype: str, states: int = 1) -> "ModelShape":
         """

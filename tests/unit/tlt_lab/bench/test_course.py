@@ -36,7 +36,7 @@ def played(counts: Sequence[Sequence[int]], turns: Sequence[Turn] = ()) -> tuple
         ready = [asyncio.Event() for _ in range(max(map(len, counts)))]
         async with asyncio.TaskGroup() as parts:
             for place, each in enumerate(counts):
-                track = course.track(Prompt(request_id=RequestId(str(place)), token_ids=(1,)))
+                track = course.track(Prompt(request_id=RequestId(str(place)), token_ids=(1,)), sum(each))
                 parts.create_task(course.follow(track, chunks(each, ready)))
             for event in ready:
                 event.set()
@@ -48,13 +48,19 @@ def played(counts: Sequence[Sequence[int]], turns: Sequence[Turn] = ()) -> tuple
 
 
 def test_the_window_is_where_all_requests_decode() -> None:
-    told, _ = played([[1, 2, 2], [1, 3, 3, 3, 3]])
-    assert told.tokens == (5, 13)
-    assert told.rounds == (3, 5)
-    assert told.window_rounds == 2, "of the one that ends first, after its first token"
-    assert told.window_tokens in (7, 10), "two rounds of both; the last chunk of the second may be a moment late"
-    assert told.accept_length == (18 - 2) / (8 - 2)
+    told, _ = played([[1, 2, 2, 2], [1, 3, 3, 3, 3]])
+    assert told.tokens == (7, 13)
+    assert told.rounds == (4, 5)
+    assert told.window_rounds == 3, "of the one that ends first, after its first token"
+    assert told.window_tokens in (12, 15), "three rounds of both; the last chunk of the second may be a moment late"
+    assert told.accept_length == (20 - 2) / (9 - 2)
     assert 0 < told.window_s <= told.seconds
+
+
+def test_the_window_leaves_out_a_last_token_that_is_told_with_the_one_before() -> None:
+    told, _ = played([[1, 1, 1, 1], [1, 1, 1, 1, 1]])
+    assert told.window_rounds == 2
+    assert told.at_s[2] <= told.window_began_s + told.window_s <= told.at_s[3]
 
 
 def test_an_arm_is_changed_at_the_token_that_was_named() -> None:

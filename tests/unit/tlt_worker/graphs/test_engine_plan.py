@@ -12,12 +12,14 @@ from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, DrafterKind, arms
 from tlt_common.errors import ConfigError
 from tlt_worker.graphs.acceptance import CUDA_ARMS, default_arms
 from tlt_worker.graphs.engine_plan import EnginePlan, plan_engine
-from tlt_worker.graphs.memory import GIB, Memory, cpu_memory_of, gpu_memory_of, machine_memory
+from tlt_worker.graphs.memory import GIB, Memory, backlog_of, cpu_memory_of, gpu_memory_of, machine_memory
 from tlt_worker.graphs.plan import Question, plan_graphs
 from tlt_worker.graphs.shape import ModelShape
 from tlt_worker.graphs.workspace import Workspace
 
 AMPLE = Memory(graphs=GIB, work=GIB)
+KEPT = backlog_of(slots=16 * 512, state_bytes=SMALL.state_bytes)
+"""Bytes of what the drafter of `planned` may have missed."""
 
 
 def planned(*arms: Arm, memory: Memory = AMPLE, context_length: int = 512, tokens: int | None = None) -> EnginePlan:
@@ -44,6 +46,13 @@ def test_an_engine_that_never_drafts_is_accepted() -> None:
 def test_an_arm_named_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="'chain-3' twice; accepted: each arm once"):
         planned(chain(3), OFF, chain(3))
+
+
+def test_what_the_drafter_missed_takes_work_space_from_rounds() -> None:
+    needs = Memory(graphs=GIB, work=KEPT)
+    with pytest.raises(ConfigError, match=r"'chain-3' needs 0.09 MiB .* and there are 0\.00"):
+        planned(chain(3), memory=needs)
+    assert planned(ngram(3), memory=needs).most[ngram(3)] >= 1, "retrieval keeps no states"
 
 
 def test_an_arm_that_contradicts_the_thresholds_is_refused() -> None:
@@ -89,12 +98,12 @@ def test_an_arm_beyond_what_engines_support_is_refused(arm: Arm, words: str) -> 
 
 
 def test_an_arm_whose_work_space_fits_at_no_batch_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'tree-8x8-64' needs 0.00 GiB of work space for one request"):
-        planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=200_000))
+    with pytest.raises(ConfigError, match=r"'tree-8x8-64' needs 1.26 MiB of work space for one request"):
+        planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=KEPT + 200_000))
 
 
 def test_an_arm_runs_only_at_batches_at_which_it_fits() -> None:
-    most = planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=4_000_000)).most
+    most = planned(chain(3), tree(8, 8, 64), memory=Memory(graphs=0, work=KEPT + 4_000_000)).most
     assert most[OFF] == most[chain(3)] == 16
     assert 1 <= most[tree(8, 8, 64)] < 16
 
