@@ -32,18 +32,20 @@ QUICK = RolloutPlan(prompts=16, longest=192, repeats=1, groups=1, group_longest=
 
 async def measure_adaptive(side: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:
     """
-    Seconds of the same rollouts under each arm and under the bandit, all in one engine: no two are equally fast.
+    Seconds of rollouts of the same lengths under each arm and under the bandit, all in one engine: no two are equally
+    fast.
 
     Every rollout begins with a new drafter, as a step of training does: the bandit knows how long rounds take, from
     rollouts before, and not yet what the drafter is worth. In the first one it knows nothing at all.
     """
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
     for repeat in range(plan.repeats):
-        ask = Ask(
-            prompts=mixed_prompts(plan.prompts, seed=100 + repeat),
-            max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
-        )
-        for name in turned((BANDIT, *arms), repeat):
+        for turn, name in enumerate(turned((BANDIT, *arms), repeat)):
+            # Prompts of their own for each turn: what was said before to the same one would be retrieved.
+            ask = Ask(
+                prompts=mixed_prompts(plan.prompts, seed=100 + repeat * len(seconds) + turn),
+                max_new_tokens=long_tailed(plan.prompts, seed=repeat, longest=plan.longest),
+            )
             say(f"rollout {repeat + 1} of {plan.repeats}: {name}")
             await side.renew()
             seconds[name].append(await _timed(side, name, ask))
@@ -62,7 +64,6 @@ async def measure_retrieval(side: Side, arm: str, plan: RolloutPlan) -> Figures:
     count = plan.groups * GROUP
     for repeat in range(plan.repeats):
         for turn, name in enumerate(turned((BANDIT, "off", arm), repeat)):
-            # Prompts of their own for each turn: what was said before to the same one would be found again.
             prompts = mixed_prompts(plan.groups, seed=500 + repeat * len(seconds) + turn)
             ask = Ask(
                 prompts=tuple(prompt for prompt in prompts for _ in range(GROUP)),

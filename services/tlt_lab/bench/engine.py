@@ -2,10 +2,11 @@
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tlt_common.domain.strategy import DEFAULT_ARMS
+from tlt_common.domain.strategy import Arm
 from tlt_lab.bench import adaptive, off, speed
 from tlt_lab.bench.order import Start
 from tlt_lab.bench.prepare import Ground, Prepared, prepared
@@ -13,13 +14,13 @@ from tlt_lab.bench.ratios import Figures
 from tlt_lab.bench.result import Result
 from tlt_lab.bench.sides import Side, started
 from tlt_lab.bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
+from tlt_worker.graphs.acceptance import default_arms
 
 CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
 TREES = ("tree-3x4-12",)
 LOOKED_UP = tuple(f"ngram-{steps}" for steps in speed.LENGTHS)
 """Also what verification alone costs: as many tokens as a chain's, without the drafter."""
 RETRIEVAL = "ngram-7"
-DEFAULTS = tuple(arm.name for arm in DEFAULT_ARMS)
 
 PARTS = ("off", "speed", "adaptive", "ngram")
 
@@ -53,7 +54,7 @@ def measure(ground: Ground, *, quick: bool, parts: tuple[str, ...] = PARTS) -> R
 
 
 async def _measure(plan: EnginePlan, ground: Ground, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
-    sides = _Sides(await prepared(ground, scratch))
+    sides = _Sides(await prepared(ground, scratch), default_arms(ground.kind))
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
@@ -62,7 +63,7 @@ async def _measure(plan: EnginePlan, ground: Ground, scratch: Path, parts: tuple
             found.merge(await speed.measure_speed(sides.ours, sides.arms, plan.speed))
     if "adaptive" in parts:
         async with started(sides.adaptive):
-            found.merge(await adaptive.measure_adaptive(sides.adaptive, DEFAULTS, plan.rollouts))
+            found.merge(await adaptive.measure_adaptive(sides.adaptive, sides.defaults, plan.rollouts))
     if "ngram" in parts:
         async with started(sides.retrieval):
             found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, plan.rollouts))
@@ -72,7 +73,9 @@ async def _measure(plan: EnginePlan, ground: Ground, scratch: Path, parts: tuple
 class _Sides:
     """Engines of the bench, not yet started."""
 
-    def __init__(self, ready: Prepared) -> None:
+    def __init__(self, ready: Prepared, defaults: Sequence[Arm]) -> None:
+        self.defaults = tuple(arm.name for arm in defaults)
+        """What the bandit chooses from where a worker is told nothing."""
         self.arms = ("off", *CHAINS, *TREES, *LOOKED_UP)
         start = Start(
             model=ready.model,
@@ -84,6 +87,6 @@ class _Sides:
         stock = start.model_copy(update={"stock": True, "drafter": "", "simulated_accept_length": 0.0})
         self.ours = Side("ours", start, ready.variables)
         self.plain, self.control = (Side(name, stock, ready.variables) for name in ("plain", "control"))
-        self.adaptive = Side("adaptive", start.model_copy(update={"arms": DEFAULTS}), ready.variables)
+        self.adaptive = Side("adaptive", start.model_copy(update={"arms": self.defaults}), ready.variables)
         looks_up = start.model_copy(update={"arms": ("off", RETRIEVAL), "drafter": ""})
         self.retrieval = Side("retrieval", looks_up, ready.variables)

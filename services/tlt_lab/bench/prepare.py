@@ -44,6 +44,11 @@ class Ground:
         if self.device == "cuda" and detect().kind != "cuda":
             raise ConfigError("--device: no CUDA device is here; accepted: auto, cpu", field="device")
 
+    @property
+    def kind(self) -> str:
+        """Where engines run: cpu or cuda."""
+        return "cpu" if self.device == "cpu" else detect().kind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
