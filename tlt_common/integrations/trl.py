@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from math import gcd
 from os import PathLike
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -131,7 +132,9 @@ class TltRollouts:
         version = self._publish(trainer)
         published_s = time.perf_counter()
         prompt_ids = tokenized(prompts, trainer)
-        responses = self._responses(prompt_ids, sampling_of(trainer))
+        asked, samples = grouped(prompt_ids, trainer.num_generations)
+        answers = self._answer(self.client, asked, samples, sampling_of(trainer))
+        responses = [response for of_prompt in answers for response in of_prompt]
         _require_usable(responses, version)
         if self._on_rollout:
             rollout = Rollout(
@@ -158,15 +161,6 @@ class TltRollouts:
         trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only where it starts vLLM itself
         trainer.use_vllm = True
 
-    def _responses(self, prompt_ids: Sequence[Sequence[int]], sampling: SamplingParams) -> list[TokenChunk]:
-        groups = [(ids, len(list(same))) for ids, same in groupby(prompt_ids)]
-        sizes = {size for _, size in groups}
-        # A group is one prompt with n samples, so that the suite knows them for siblings. Processes may share a group.
-        samples = sizes.pop() if len(sizes) == 1 else 1
-        asked = prompt_ids if samples == 1 else [ids for ids, _ in groups]
-        answers = self._answer(self.client, asked, samples, sampling)
-        return [response for of_prompt in answers for response in of_prompt]
-
     def _publish(self, trainer: Any) -> int:
         """Publish if the step has moved; return the version to ask for. All processes come here together."""
         step: int = trainer.state.global_step
@@ -181,6 +175,20 @@ class TltRollouts:
                 self._offset = self.client.info().policy_version - step
             self._published_step = step
         return step + self._offset
+
+
+def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
+    """
+    Take TRL's prompts apart into groups of one prompt and n samples, so that the suite knows them for siblings.
+
+    `generations` is n, of which processes may have a part each, and a step may hold a prompt twice in a row: groups are
+    the largest of one size that all of these are made of.
+
+    Returns:
+        Prompts, each for as many responses as the number beside them.
+    """
+    samples = gcd(generations, *(len(list(same)) for _, same in groupby(prompt_ids)))
+    return list(prompt_ids[::samples]), samples
 
 
 def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:

@@ -5,7 +5,6 @@ Every seed is trained on both sides, from the same policy on the same prompts. R
 runs differ by chance even on one side; that is what seeds show.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,6 +15,7 @@ import typer
 
 from tlt_common.errors import TltError
 from tlt_lab.bench.result import Result
+from tlt_lab.bench.scratch import scratch
 from tlt_lab.demo.record import Side, Step
 from tlt_lab.demo.run import Watcher, suite, train
 from tlt_lab.demo.settings import DemoSettings
@@ -47,11 +47,11 @@ def measure(*, quick: bool, seeds: int, watcher: Watcher) -> Result:
         TltError: A part failed, or a run has fewer steps than it should.
     """
     settings = SHORT if quick else LONG
-    with tempfile.TemporaryDirectory(prefix="tlt-bench-", ignore_cleanup_errors=True) as scratch:
+    with scratch() as directory:
         found: list[Curve] = []
 
         async def body() -> None:
-            found.extend(await _run(settings, seeds, Path(scratch), watcher))
+            found.extend(await _run(settings, seeds, directory, watcher))
 
         signal_number = run_until_signalled(body)
         if signal_number:

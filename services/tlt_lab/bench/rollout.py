@@ -1,11 +1,11 @@
 """`tlt bench rollout`: the demo's run, whose every step answers its prompts on both sides."""
 
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
 from tlt_lab.bench.result import Result
+from tlt_lab.bench.scratch import scratch
 from tlt_lab.demo.figures import figures
 from tlt_lab.demo.main import recorded
 from tlt_lab.demo.screen import Screen
@@ -17,8 +17,8 @@ def measure(*, quick: bool, keep: Path | None) -> Result:
     from tlt_lab.demo.report import write_report
 
     settings = QUICK if quick else DemoSettings()
-    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        directory = keep or Path(scratch)
+    with scratch() as passing:
+        directory = keep or passing
         with Screen(Console(stderr=True, highlight=False, soft_wrap=True), settings) as screen:
             run = recorded(settings, directory, screen)
         if keep:

@@ -6,7 +6,8 @@ Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not 
 
 import os
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,11 +87,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
-        with (
-            draft_tp_context(self._draft_worker.parallel_layout),
-            speculative_moe_backend_context(),
-            speculative_moe_a2a_backend_context(),
-        ):
+        with self._drafting():
             self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
             self.arms.build()
 
@@ -141,7 +138,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         if arm != OFF or not plain.can_decode(self.target_worker):
             return super().forward_batch_generation(batch, *args, **kw)
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
-        self._draft_worker.skip(batch, result)
+        self._skip(batch, result)
         return result
 
     def _choose(self, batch: Any) -> tuple[Arm, Found]:
@@ -166,7 +163,21 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return verify
 
     def _stub_skipped_draft_extend(self, batch: Any, batch_output: Any) -> None:
-        self._draft_worker.skip(batch, batch_output)
+        self._skip(batch, batch_output)
+
+    def _skip(self, batch: Any, result: Any) -> None:
+        with self._drafting():
+            self._draft_worker.skip(batch, result)
+
+    @contextmanager
+    def _drafting(self) -> Iterator[None]:
+        """What SGLang sets around passes of the draft model."""
+        with (
+            draft_tp_context(self._draft_worker.parallel_layout),
+            speculative_moe_backend_context(),
+            speculative_moe_a2a_backend_context(),
+        ):
+            yield
 
     def capture(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
         """Take the states of a processed round, and end the trails of requests that finished in it."""
