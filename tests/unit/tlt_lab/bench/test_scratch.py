@@ -8,7 +8,6 @@ import pytest
 from tlt_common.errors import TltError
 from tlt_lab.bench.scratch import scratch
 
-
 places: list[Path] = []
 
 
