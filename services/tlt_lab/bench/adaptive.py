@@ -10,6 +10,7 @@ from tlt_lab.bench.sides import Side, say, turned
 from tlt_lab.bench.workload import long_tailed, mixed_prompts
 
 BANDIT = "bandit"
+WARM, WARM_TOKENS = 4, 32
 GROUP = 8
 """Samples of a prompt, as in GRPO."""
 
@@ -27,7 +28,7 @@ class RolloutPlan:
 
 
 FULL = RolloutPlan(prompts=32, longest=1024, repeats=3, groups=4, group_longest=256)
-QUICK = RolloutPlan(prompts=16, longest=192, repeats=1, groups=1, group_longest=96)
+QUICK = RolloutPlan(prompts=16, longest=512, repeats=1, groups=1, group_longest=96)
 
 
 async def measure_adaptive(side: Side, arms: Sequence[str], plan: RolloutPlan) -> Figures:
@@ -36,9 +37,12 @@ async def measure_adaptive(side: Side, arms: Sequence[str], plan: RolloutPlan) -
     fast.
 
     Every rollout begins with a new drafter, as a step of training does: the bandit knows how long rounds take, from
-    rollouts before, and not yet what the drafter is worth. In the first one it knows nothing at all.
+    rollouts before, and not yet what the drafter is worth. In the first one it knows times at one batch size only.
     """
     found, seconds = Figures(), {name: list[float]() for name in (BANDIT, *arms)}
+    for arm in arms:  # the first rounds of a process are slow
+        await side.force(arm)
+        await side.ask(Ask(prompts=mixed_prompts(WARM, seed=99), max_new_tokens=(WARM_TOKENS,) * WARM))
     for repeat in range(plan.repeats):
         for turn, name in enumerate(turned((BANDIT, *arms), repeat)):
             # Prompts of their own for each turn: what was said before to the same one would be retrieved.

@@ -46,7 +46,7 @@ def tuner(
 def curves(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Two small steps a run: shows that it works.")] = False,
-    seeds: Annotated[int, typer.Option(min=2, help="Runs on each side; three take half an hour on 2 cores.")] = 3,
+    seeds: Annotated[int, typer.Option(min=2, help="Runs on each side; three take 42 minutes on 2 cores.")] = 3,
 ) -> None:
     """Reward of an RL run with drafts and lending, and without, against the spread between seeds."""
     from tlt_lab.bench.curves import measure
@@ -73,14 +73,14 @@ DrafterOf = Annotated[Path | None, typer.Option(help="An EAGLE drafter of that m
 @app.command()
 def engine(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Where the JSON object goes.")] = "-",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats: under 3 minutes on 2 quiet cores.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats: about 8 minutes on 2 cores.")] = False,
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,
     part: Annotated[list[str] | None, typer.Option(help="off, speed, adaptive or ngram; may be repeated.")] = None,
 ) -> None:
     """
-    What arms cost and bring, in about 10 minutes on 2 quiet cores.
+    What arms cost and bring, in about 25 minutes on 2 quiet cores.
 
     Off against an engine without speculation, every arm against off, sampled drafts against the drafter's best, the
     bandit against fixed arms over rollouts with a tail, retrieval in groups of 8.

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tlt_common.bandit import TRIAL_ROUNDS, Bandit, BanditConfig, Exploration, Judge, bucket, reward
+from tlt_common.bandit import (
+    SPECULATE_BELOW_REQUESTS,
+    TRIAL_ROUNDS,
+    Bandit,
+    BanditConfig,
+    Exploration,
+    Judge,
+    bucket,
+    reward,
+)
 from tlt_common.bandit.window import MedianWindow
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.strategy import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram, tree
@@ -82,7 +91,7 @@ def test_a_choice_is_always_allowed_at_its_batch_size(sizes: list[int], seed: in
     bandit = Bandit(DEFAULT_ARMS, config, seed)
     for batch in sizes:
         arm = bandit.choose(batch)
-        assert arm == OFF or batch < 32
+        assert arm == OFF or batch < SPECULATE_BELOW_REQUESTS
         assert arm != LONG or batch < 4
         bandit.record(arm, batch, [0] * batch, 1.0)
 
@@ -178,7 +187,7 @@ def test_an_arm_the_caller_does_not_allow_never_comes_out(turns: list[tuple[int,
         bandit.record(arm, batch, [arm.steps] * batch, 1.0)
 
 
-@given(st.integers(32, 500), seeds)
+@given(st.integers(SPECULATE_BELOW_REQUESTS, 500), seeds)
 def test_many_requests_run_without_drafts(batch: int, seed: int) -> None:
     assert Bandit(DEFAULT_ARMS, BanditConfig(epsilon=1.0), seed).choose(batch) == OFF
 
@@ -256,7 +265,7 @@ def test_a_held_arm_gives_way_when_the_batch_outgrows_it() -> None:
     bandit = Bandit(DEFAULT_ARMS, BanditConfig(epsilon=0.0, hold_rounds=100), seed=0)
     bandit.merge(posterior({OFF: 1.0, SHORT: 2.0, LONG: 3.0}, group=16))
     assert bandit.choose(31) == LONG
-    assert bandit.choose(32) == OFF
+    assert bandit.choose(SPECULATE_BELOW_REQUESTS) == OFF
 
 
 def test_a_noisy_first_round_does_not_condemn_an_arm() -> None:
