@@ -115,7 +115,7 @@ def switch(
 def trace(
     to: Annotated[Path, typer.Argument(help="File for the rounds; one that is there is replaced.")],
     arms: Annotated[str, typer.Option(help="Names with commas between; else those of the trace that is shipped.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="One small rollout: a minute or two.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two small rollouts: about 2 minutes.")] = False,
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.tlt_tuner.replay.worlds import EVEN, LONG, SHORT, made_world
 from tlt_common.bandit import PAPER, BanditConfig
 from tlt_common.domain.strategy import OFF
+from tlt_common.errors import ConfigError
 from tlt_tuner.replay.play import play_bandit, play_fixed
 from tlt_tuner.replay.verdict import hindsight, judge
 from tlt_tuner.replay.world import World, length_of
@@ -102,3 +103,10 @@ def test_all_policies_produce_the_tokens_of_the_trace() -> None:
 def test_the_same_seed_replays_the_same() -> None:
     world = made_world(rounds_each=30)
     assert play_bandit(world, BanditConfig(), seed=5) == play_bandit(world, BanditConfig(), seed=5)
+
+
+def test_a_trace_with_nothing_to_draw_from_is_refused() -> None:
+    rounds = made_world(time_of=CROSSING, rounds_each=400).rounds
+    with pytest.raises(ConfigError, match="too few rounds at a batch of") as refused:
+        hindsight(rounds[:1], repeats=2)
+    assert refused.value.field == "trace"
