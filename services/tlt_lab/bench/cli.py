@@ -115,7 +115,9 @@ def switch(
 def trace(
     to: Annotated[Path, typer.Argument(help="File for the rounds; one that is there is replaced.")],
     arms: Annotated[str, typer.Option(help="Names with commas between; else those of the trace that is shipped.")] = "",
-    quick: Annotated[bool, typer.Option("--quick", help="Two small rollouts: about 2 minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two small rollouts, 2 minutes: too little for most replays.")
+    ] = False,
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,

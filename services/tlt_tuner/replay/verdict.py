@@ -7,7 +7,7 @@ from statistics import fmean
 
 from tlt_common.bandit import BanditConfig
 from tlt_common.bandit.trace import Round
-from tlt_common.domain.strategy import Arm
+from tlt_common.domain.strategy import OFF, Arm
 from tlt_common.errors import ConfigError
 from tlt_tuner.replay.play import Played, play_bandit, play_fixed
 from tlt_tuner.replay.world import World
@@ -59,14 +59,14 @@ def hindsight(rounds: Sequence[Round], *, repeats: int = REPEATS) -> Hindsight:
     Find out what was best.
 
     Raises:
-        ConfigError: The trace is too short: one half of it has no round to draw from at some batch size.
+        ConfigError: The trace is too short: one half of it has no round without drafts at some batch size.
     """
     worlds = World(rounds, half=0), World(rounds, half=1)
     for world in worlds:
         for moment, played in enumerate(world.rounds):
-            if not world.allowed(moment):
+            if OFF not in world.allowed(moment):  # a policy may always choose it
                 raise ConfigError(
-                    f"the trace has too few rounds at a batch of {played.batch} (drafter {played.drafter}); accepted: "
+                    f"the trace has too few rounds without drafts at a batch of {played.batch} (drafter {played.drafter}); accepted: "
                     "several of every arm at every batch size, as `tlt bench trace` records them",
                     field="trace",
                 )

@@ -107,6 +107,6 @@ def test_the_same_seed_replays_the_same() -> None:
 
 def test_a_trace_with_nothing_to_draw_from_is_refused() -> None:
     rounds = made_world(time_of=CROSSING, rounds_each=400).rounds
-    with pytest.raises(ConfigError, match="too few rounds at a batch of") as refused:
+    with pytest.raises(ConfigError, match="too few rounds without drafts at a batch of") as refused:
         hindsight(rounds[:1], repeats=2)
     assert refused.value.field == "trace"
