@@ -66,8 +66,8 @@ def hindsight(rounds: Sequence[Round], *, repeats: int = REPEATS) -> Hindsight:
         for moment, played in enumerate(world.rounds):
             if OFF not in world.allowed(moment):  # a policy may always choose it
                 raise ConfigError(
-                    f"the trace has too few rounds without drafts at a batch of {played.batch} (drafter {played.drafter}); accepted: "
-                    "several of every arm at every batch size, as `tlt bench trace` records them",
+                    f"the trace has too few rounds without drafts at a batch of {played.batch} (drafter "
+                    f"{played.drafter}); accepted: several of every arm at every batch size, as `tlt bench trace` has",
                     field="trace",
                 )
     best = worlds[0].best_arms(), worlds[1].best_arms()
