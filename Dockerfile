@@ -1,12 +1,12 @@
 # Two images: `slim` for gateway, cache, tuner and coordinator; `engine` for workers and spot trainers on CUDA.
-# Secrets a builder may have: `index` (shell assignments such as UV_DEFAULT_INDEX=...) and `ca` (a PEM bundle).
+# Optional build secrets: `index` (shell assignments such as UV_DEFAULT_INDEX=...) and `ca` (a PEM bundle).
 
-# An air-gapped build names a mirror here; a release names a digest (name@sha256:...). Python 3.11 or 3.12 on Debian.
+# Python 3.11 or 3.12 on Debian. Air-gapped builds set a mirror; releases set a digest (name@sha256:...).
 ARG BASE=docker.io/library/python:3.12.12-slim-bookworm
 
 FROM ${BASE} AS builder
 ARG UV_VERSION=0.13.8
-# Files never change in an image: Python need not look at a source's time before it trusts the byte code.
+# Files in an image never change, so Python need not check byte code against the source's modification time.
 ENV UV_LINK_MODE=copy \
     PYC_INVALIDATION_MODE=UNCHECKED_HASH
 ENV UV_CACHE_DIR=/var/cache/uv
@@ -17,8 +17,8 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca \
  && ln -s /opt/uv/bin/uv /usr/local/bin/uv
 COPY pyproject.toml deploy/constraints.txt ./
 
-# Dependencies before sources: a change of ours reuses the layer that takes long. Wheels only: an archive's build script
-# is code that nobody here has read, and no stage has a compiler for it.
+# Dependencies before sources: a source change reuses the slow layer. Wheels only: a source distribution would run an
+# unreviewed build script, and no stage has a compiler for it.
 FROM builder AS slim-packages
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
@@ -32,34 +32,34 @@ COPY services services
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     with-index uv build --wheel --build-constraints constraints.txt --out-dir /dist
 
-# The lock that uv leaves may be written by everybody.
+# Remove uv's lock file, which is world-writable.
 FROM slim-packages AS slim-environment
 COPY --from=wheel /dist /dist
 RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \
  && rm /opt/tlt/.lock
 
-# What both images share, without the means to install or to gain rights.
+# The common base of both images, without pip and without setuid or setgid files.
 FROM ${BASE} AS runtime
-# Ray and getpass look the user up by number, so it needs a line in passwd.
+# Ray and getpass look up the user by uid, so it needs an entry in passwd.
 RUN echo 'tlt:x:65532:65532:tlt:/tmp:/usr/sbin/nologin' >> /etc/passwd \
  && echo 'tlt:x:65532:' >> /etc/group \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/lib/python3*/ensurepip \
            /usr/local/lib/python3*/ensurepip /usr/share/python-wheels
-# The root file system may be read-only: home and every cache are in /tmp, and byte code is there already.
+# The root file system may be read-only: home and all caches are in /tmp, and byte code is compiled in advance.
 ENV PATH=/opt/tlt/bin:$PATH \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    # What the health check asks: the gateway's port; `-e TLT_HEALTH="127.0.0.1:7703"` for the cache, options as well.
+    # Arguments of the health check: by default the gateway's port; `-e TLT_HEALTH="127.0.0.1:7703"` for the cache.
     TLT_HEALTH=127.0.0.1:7700
 WORKDIR /tmp
 STOPSIGNAL SIGTERM
-# Docker's and Podman's; a kubelet has the chart's probes. `sh` splits TLT_HEALTH into arguments.
+# For Docker and Podman; on Kubernetes the chart sets probes. `sh` splits TLT_HEALTH into arguments.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["sh", "-c", "exec tlt health ${TLT_HEALTH}"]
 ENTRYPOINT ["tlt"]
 LABEL org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.description="RL rollouts whose idle devices make their own long tail fast"
+      org.opencontainers.image.description="RL rollouts whose idle GPUs train a drafter, which makes the long tail fast, losslessly"
 
 FROM runtime AS slim
 COPY --from=slim-environment /opt/tlt /opt/tlt
@@ -72,10 +72,10 @@ LABEL org.opencontainers.image.title="tlt-slim" \
       org.opencontainers.image.source="${SOURCE}"
 USER 65532:65532
 
-# Engines compile kernels for the device they find: Triton calls gcc, SGLang and FlashInfer call nvcc, ninja and g++. nvcc,
-# ninja and the CUDA libraries are wheels and the driver is the node's, so that no CUDA base image is needed.
+# Engines compile kernels for their device at run time: Triton with gcc, SGLang and FlashInfer with nvcc, ninja and g++.
+# nvcc, ninja and the CUDA libraries come as wheels and the driver from the node, so no CUDA base image is needed.
 FROM runtime AS toolchain
-# Security updates replace Debian's versions, and a pin would break with the first. wget: KubeRay's probes of Ray Serve.
+# No pinned versions: Debian's security updates remove the old ones. wget is for KubeRay's probes of Ray Serve.
 # hadolint ignore=DL3008
 RUN set -- g++ libnuma1 wget \
  && headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))') \
@@ -83,7 +83,7 @@ RUN set -- g++ libnuma1 wget \
  && apt-get update && apt-get install --yes --no-install-recommends "$@" \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && rm -rf /var/lib/apt/lists/*
-# Where GKE's driver is; others put it where the loader looks anyway.
+# Path of the driver on GKE; elsewhere it is on the default search path.
 ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     CUDA_HOME=/usr/local/cuda

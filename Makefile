@@ -1,4 +1,4 @@
-# Two commands do all on a fresh machine: `make demo` and `make test`.
+# `make demo` and `make test` work on a fresh machine; they install everything else.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -8,21 +8,21 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
-install: $(STAMP)  ## everything, into .venv
+install: $(STAMP)  ## install everything into .venv
 
-$(STAMP): pyproject.toml deploy/constraints.txt
+$(STAMP): pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml deploy/constraints.txt
 	@command -v uv >/dev/null || $(PYTHON) -m pip install -q uv
 	test -x $(BIN)/python || uv venv -q --python $(PYTHON) $(VENV)
-	uv pip install -q --python $(BIN)/python -c deploy/constraints.txt -e '.[dev]'
+	uv pip install -q --python $(BIN)/python -c deploy/constraints.txt -e '.[dev]' -e benchmarks -e examples/03_countdown
 	@touch $@
 
-demo: install  ## the main job, with a report (12 to 13 minutes)
+demo: install  ## run the demo and write its report (12 to 13 minutes)
 	$(BIN)/tlt demo
 
-demo-quick: install  ## a smoke run of under 4 minutes
+demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
 	$(BIN)/tlt demo --quick
 
-test: check unit integration engine lossless  ## all tests but those that start the whole suite
+test: check unit package integration engine lossless  ## run all tests except those that start the whole suite
 
 unit: install
 	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image"
@@ -30,57 +30,85 @@ unit: install
 integration: install
 	$(BIN)/pytest tests/integration -m "not stack"
 
-engine: install  ## the real SGLang engine
+engine: install  ## run the tests with the real SGLang engine
 	$(BIN)/pytest tests/engine
 
+.PHONY: package
+package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
+	$(BIN)/pytest tests/packaging
+
 .PHONY: lossless test-lossless
-lossless: install  ## that speculation changes nothing, in short
+lossless: install  ## test that speculation is lossless, short version
 	$(BIN)/pytest tests/lossless
 
-SIZE ?= long
-test-lossless: install  ## the same at full size, or SIZE=middle, with a table of all cases
-	$(BIN)/pytest tests/lossless --size $(SIZE)
+test-lossless: install  ## the same at full size (or SIZE=middle), with a table of all cases
+	$(BIN)/pytest tests/lossless --size $(or $(SIZE),long)
 
-stack: install  ## the whole suite, started, killed and restarted
+stack: install  ## run the tests that start, kill and restart the whole suite
 	$(BIN)/pytest tests/integration -m stack
 
-cluster: install cluster-build  ## a real Kubernetes cluster (built from source once: 13 minutes on 2 cores)
-	$(BIN)/pytest tests/cluster
+cluster: install cluster-build  ## run the tests on a real Kubernetes cluster (first builds it from source: 13 minutes on 2 cores)
+	$(BIN)/pytest tests/cluster -m "not disturbance"
+
+.PHONY: cluster-disturbances
+cluster-disturbances: install cluster-build  ## delete pods, drain the node and upgrade the chart under load on that cluster
+	$(BIN)/pytest tests/cluster/suite -m disturbance
 
 cluster-build:
 	tests/cluster/kube/build.sh
 
 .PHONY: cluster-kuberay
-cluster-kuberay: install cluster-build  ## the same with a real operator: KUBERAY_OPERATOR=binary KUBERAY_CRDS=folder
+cluster-kuberay: install cluster-build  ## the same with a real KubeRay operator: KUBERAY_OPERATOR=BINARY KUBERAY_CRDS=DIRECTORY
 	@test -x "$$KUBERAY_OPERATOR" && test -d "$$KUBERAY_CRDS" || { echo "set KUBERAY_OPERATOR and KUBERAY_CRDS"; exit 2; }
 	$(BIN)/pytest tests/cluster
 
-image: install  ## the image of all services but workers, looked at and run (root, buildah, mmdebstrap, runc)
+image: install  ## build and test the image of all services except workers (needs root, buildah, mmdebstrap, runc)
 	deploy/image/build slim
 	$(BIN)/pytest tests/image -m image
 
-image-engine:  ## the image of workers, 10 GB
+image-engine:  ## build the image of workers (10 GB)
 	deploy/image/build engine
 
+.PHONY: campaign
+campaign: install  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long), and compare all responses
+	$(BIN)/tlt bench campaign --size $(or $(SIZE),middle) --json -
+
 .PHONY: dashboards dashboards-check
-dashboards: install  ## Grafana dashboards from services/tlt_lab/grafana into the chart
-	$(BIN)/python -m tlt_lab.grafana.write deploy/helm/tlt/dashboards
+dashboards: install  ## generate the chart's Grafana dashboards from deploy/grafana
+	PYTHONPATH=deploy $(BIN)/python -m grafana.write deploy/helm/tlt/dashboards
 
 dashboards-check: install
-	$(BIN)/python -m tlt_lab.grafana.write deploy/helm/tlt/dashboards --check
+	PYTHONPATH=deploy $(BIN)/python -m grafana.write deploy/helm/tlt/dashboards --check
 
 .PHONY: alerts observability dashboard-pictures
-alerts: install  ## all alert rules in dist/alerts.yaml, checked and tested by promtool
+alerts: install  ## write all alert rules to dist/alerts.yaml; check and test them with promtool
 	$(BIN)/pytest tests/chart/test_alerts.py
 	$(BIN)/python -m tests.chart.rules deploy/helm/tlt/alerts dist
 
-observability: install  ## every panel's query, asked of a Prometheus that scrapes the running suite (4 minutes)
+observability: install  ## run every dashboard query against a Prometheus that scrapes the running suite (4 minutes)
 	$(BIN)/pytest tests/integration/observability -m stack
 
-dashboard-pictures: install  ## the same with pictures of the dashboards in reports/dashboards (7 minutes)
+dashboard-pictures: install  ## the same, with screenshots of the dashboards in reports/dashboards (7 minutes)
 	TLT_PICTURES=reports/dashboards $(BIN)/pytest -p no:randomly tests/integration/observability -m stack
 
-check: lint types imports proto-check
+.PHONY: docs docs-generate docs-check generate
+docs: install  ## build the documentation site in dist/site; it can be read offline
+	$(BIN)/mkdocs build -q --strict
+
+docs-generate: install  ## generate the pages on configuration, client API and metrics from the code
+	PYTHONPATH=docs $(BIN)/python -m reference.write docs
+
+docs-check: install
+	PYTHONPATH=docs $(BIN)/python -m reference.write docs --check
+	$(BIN)/pytest tests/docs
+
+generate: proto schema dashboards docs-generate  ## update all committed files that are generated from code
+
+check: lint types imports proto-check generated-check
+
+.PHONY: generated-check
+generated-check: dashboards-check docs-check
+	$(BIN)/python deploy/helm/generate.py --check
 
 fmt: install
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -94,17 +122,17 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
-proto: install  ## stubs from proto/, in an environment of their own
+proto: install  ## generate the stubs from proto/, in a separate environment
 	uv run -q --no-project --python $(PYTHON) --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
 
 proto-check: proto
 	git diff --exit-code --stat -- tlt_common/_generated
 
-chart: install  ## the Helm chart; needs the binaries of tests/cluster/kube/build.sh
+chart: install  ## test the Helm chart; needs the binaries from tests/cluster/kube/build.sh
 	$(BIN)/python deploy/helm/generate.py --check
 	$(BIN)/pytest tests/chart
 
-schema: install  ## values.yaml, values.schema.json and the README's table, from deploy/helm/chartvalues
+schema: install  ## generate values.yaml, values.schema.json and the README's table from deploy/helm/chartvalues
 	$(BIN)/python deploy/helm/generate.py
 
 bench: install

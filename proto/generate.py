@@ -1,7 +1,7 @@
-"""Makes tlt_common/_generated from proto/. Run by `make proto`, in an environment of its own.
+"""Generates tlt_common/_generated from proto/. `make proto` runs it in a separate environment.
 
-grpcio-tools is pinned to 1.81.1: its output runs on protobuf 6.33 and newer, the floor SGLang sets, while newer
-releases demand a newer runtime of every trainer that installs our client.
+grpcio-tools is pinned to 1.81.1: its output runs on protobuf 6.33, the minimum set by SGLang, and newer. Newer releases
+would require a newer runtime from every trainer that installs our client.
 """
 
 import re
@@ -14,12 +14,12 @@ from grpc_tools import protoc
 
 PROTO = Path(__file__).parent
 OUT = PROTO.parent / "tlt_common" / "_generated"
-# Python imports only: descriptor names stay tlt/..., so reflection and other languages see clean paths.
+# Rewrites Python imports only: descriptor names stay tlt/..., so reflection and other languages see clean paths.
 IMPORT = re.compile(r"^(from|import) tlt\.", re.MULTILINE)
 
 
 def main() -> int:
-    """Write stubs afresh; returns protoc's exit status."""
+    """Regenerate the stubs; return protoc's exit status."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("tlt/**/*.proto"))

@@ -4,12 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median, quantiles
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("tlt_common", "services", "tests", "proto")
-LONGEST_FILE = 400
+SOURCES = ("tlt_common", "services", "examples", "benchmarks", "deploy", "docs", "proto", "tests")
+MAX_LINES = 300
+MAX_MEDIAN_LINES = 100
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "manager.py", "misc.py"}
 
 
@@ -22,8 +24,26 @@ def files() -> Iterator[Path]:
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_short_and_named_for_what_it_holds(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+    assert len(path.read_text().splitlines()) <= MAX_LINES
     assert path.name not in FORBIDDEN_NAMES
+
+
+def test_files_are_small_and_figures_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    lines: list[int] = []
+    functions: list[int] = []
+    for path in files():
+        text = path.read_text()
+        lines.append(len(text.splitlines()))
+        functions.extend(
+            (node.end_lineno or node.lineno) - node.lineno + 1
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+    with capsys.disabled():
+        for name, sizes in (("files", lines), ("functions", functions)):
+            p90 = quantiles(sizes, n=10)[-1]
+            print(f"\n{len(sizes)} {name}: lines median {median(sizes):.0f}, p90 {p90:.0f}, max {max(sizes)}")
+    assert median(lines) <= MAX_MEDIAN_LINES
 
 
 def test_every_metric_is_declared_once_and_all_names_carry_the_prefix() -> None:
@@ -50,7 +70,16 @@ def test_services_use_only_metrics_that_exist() -> None:
 
 
 def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None:
-    allowed = {"interceptor.py", "changes.py", "source.py"}
+    allowed = {
+        "search.py",
+        "interceptor.py",
+        "changes.py",
+        "weights_source.py",
+        "storage.py",
+        "served_drafter.py",
+        "policy_load.py",
+    }
+    allowed |= {"containment.py", "intake.py", "plugin.py"}  # of SGLang's scheduler
     for path in files():
         if path.name in allowed or "engine" in path.parts or "tests" in path.parts:
             continue

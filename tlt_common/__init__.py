@@ -1,3 +1,3 @@
-"""What the services and their users share: domain types, wire formats, RPC, configuration, the client."""
+"""Shared by services and their clients: domain types, wire formats, RPC, configuration, the client."""
 
 __version__ = "0.1.0"

@@ -1,16 +1,16 @@
-"""Small asyncio parts that every service needs."""
+"""Small asyncio helpers."""
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Never
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 FIRST_DELAY_S = 0.1
-LONGEST_DELAY_S = 2.0
+MAX_DELAY_S = 2.0
 
 
 class Signal:
-    """Something changed: any number of waiters, each at its own pace, and none misses the last change."""
+    """Wakes any number of waiters when something changed. None misses the latest change."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -22,28 +22,49 @@ class Signal:
         return self._count
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waiters."""
         self._count += 1
         event, self._event = self._event, asyncio.Event()
         event.set()
 
     async def beyond(self, seen: int) -> int:
-        """Wait until it was set more often than `seen`; return how often."""
+        """Wait until it was set more often than `seen`; return the count."""
         while self._count == seen:
             await self._event.wait()
         return self._count
 
 
-async def periodic(interval_s: float, fn: Callable[[], Awaitable[None]]) -> Never:
-    """Call `fn`, wait, and again, until cancelled or until it raises."""
-    while True:
-        await fn()
-        await asyncio.sleep(interval_s)
+class Blocks:
+    """Blocks of code that any task may end early."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Timeout] = set()
+
+    @asynccontextmanager
+    async def until_ended(self) -> AsyncIterator[None]:
+        """
+        Run a block; `async with`.
+
+        Raises:
+            TimeoutError: `end` was called.
+        """
+        scope = asyncio.timeout(None)
+        async with scope:
+            self._running.add(scope)
+            try:
+                yield
+            finally:
+                self._running.discard(scope)
+
+    def end(self) -> None:
+        """Cancel the blocks that are running."""
+        for scope in self._running:
+            scope.reschedule(asyncio.get_running_loop().time())
 
 
 def backoff() -> Iterator[float]:
-    """Delays in seconds between attempts to reach a peer: doubling, and spread so that a fleet is not in step."""
+    """Yield delays in seconds between connection attempts: doubling, with jitter."""
     delay_s = FIRST_DELAY_S
     while True:
         yield delay_s * random.uniform(0.75, 1.25)
-        delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+        delay_s = min(delay_s * 2, MAX_DELAY_S)

@@ -1,4 +1,4 @@
-"""Changes of what is served, such as weights: one after the other, and each to its end."""
+"""Changes of what is served, such as weights: applied one after the other, each to completion."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,23 +13,23 @@ Result = TypeVar("Result")
 
 class Changes:
     """
-    Runs changes in one task of its own.
+    Applies changes in a single task.
 
-    A caller that hangs up stops waiting, but the change goes on: half of one would leave weights whose version nobody
-    knows.
+    A caller that hangs up stops waiting, but its change completes: aborting one halfway would leave weights of an
+    unknown version.
     """
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = asyncio.Queue()
 
     async def do(self, change: Callable[[], Awaitable[Result]]) -> Result:
-        """Run `change` after those before it; return its result, or raise what it raised."""
+        """Apply `change` after earlier ones; return its result or raise its exception."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait((change, done))
         return await done
 
     async def run(self) -> Never:
-        """Live until cancelled; who still waits then is cancelled too."""
+        """Apply changes until cancelled; pending callers are cancelled too."""
         try:
             while True:
                 await _perform(*await self._waiting.get())
@@ -44,7 +44,7 @@ async def _perform(change: Callable[[], Awaitable[Any]], done: asyncio.Future[An
     except asyncio.CancelledError:
         done.cancel()
         raise
-    except Exception as error:  # noqa: BLE001 - it belongs to the caller, and the next change must still run
+    except Exception as error:  # noqa: BLE001 - the caller gets it, and the next change must still run
         if done.cancelled():
             log.warning("change_failed_unheard", error=str(error))
         else:

@@ -1,108 +1,146 @@
 """
-Hidden frames <-> one blob of bytes, for stores and files.
+Hidden-state frames as bytes: encoded once in the scheduler, decoded once in the trainer.
 
-Layout, little-endian: a fixed header (`_HEADER`), the request id in UTF-8, the token ids as int32, the states as they
-are. The header says how long each part is, so a blob that was cut or grew is refused, never half read.
+Layout, little-endian: a fixed header (`_HEADER`), the request id in UTF-8, zeros up to a multiple of 4, the token ids
+as int32, and the states in the engine's element type. The header contains the length of every part, so that links,
+queues and stores can check and describe a frame without reading token ids or states.
 """
 
 import struct
-import sys
 from array import array
+from collections.abc import Iterable, Sequence
 
-from tlt_common.domain.hidden import ELEMENT_BYTES, HiddenFrame
+from tlt_common.domain.hidden import ELEMENT_BYTES, EncodedFrame, FrameHeader, HiddenFrame
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
 MAGIC = b"TLTH"
-VERSION = 1
+VERSION = 3
 
-_HEADER = struct.Struct("<4sHBBqiiiiII")
-"""Magic, version, element type, finished, policy version, start, prompt tokens, response tokens, hidden size,
-bytes of the request id, number of token ids."""
+_HEADER = struct.Struct("<4sHBBqQiiiiII")
+"""Magic, version, element type, finished, policy version, prompt hash, start, prompt tokens, response tokens, hidden
+size, bytes of the request id, number of states."""
+
+_ALIGNMENT = 4
+"""Alignment of token ids and states in bytes, so that both can be used in place."""
 
 _DTYPES = tuple(sorted(ELEMENT_BYTES))
-_ID_BYTES = 4
 
 
-def encode(frame: HiddenFrame) -> bytes:
-    """Write a frame as one blob. Two equal frames give equal bytes."""
-    request_id = frame.request_id.encode()
-    header = _HEADER.pack(
-        MAGIC,
-        VERSION,
-        _DTYPES.index(frame.dtype),
-        frame.finished,
-        frame.policy_version,
-        frame.start,
-        frame.prompt_tokens,
-        frame.response_tokens,
-        frame.hidden_size,
-        len(request_id),
-        len(frame.token_ids),
-    )
-    return b"".join((header, request_id, _ids_to_bytes(frame.token_ids), frame.hidden))
-
-
-def decode(blob: bytes | memoryview) -> HiddenFrame:
+def encode(
+    header: FrameHeader, token_ids: Sequence[int], states: Iterable[bytes | bytearray | memoryview]
+) -> EncodedFrame:
     """
-    Read a frame written by `encode`.
+    Encode a frame. Equal frames give equal bytes.
+
+    Args:
+        header: Describes token ids and states.
+        token_ids: n + 1 ids for n states.
+        states: The states, in any number of pieces; copied once.
 
     Raises:
-        InvalidRequestError: These are not the bytes of one frame; says what is wrong with them.
+        InvalidRequestError: The number of token ids or states does not match the header.
     """
-    view = memoryview(blob)
-    if len(view) < _HEADER.size:
-        raise _corrupt(f"has {len(view)} bytes; accepted: at least the {_HEADER.size} of the header")
-    magic, version, dtype, finished, policy, start, prompt, response, size, name_bytes, id_count = _HEADER.unpack_from(
-        view
+    if len(token_ids) != header.token_count + 1:
+        raise InvalidRequestError(
+            f"frame.token_ids has {len(token_ids)} ids; accepted: {header.token_count + 1}", field="frame.token_ids"
+        )
+    name = header.request_id.encode()
+    fixed = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        _DTYPES.index(header.dtype),
+        header.finished,
+        header.policy_version,
+        header.prompt_hash,
+        header.start,
+        header.prompt_tokens,
+        header.response_tokens,
+        header.hidden_size,
+        len(name),
+        header.token_count,
     )
+    blob = b"".join((fixed, name, bytes(_padding(len(name))), array("i", token_ids).tobytes(), *states))
+    payload_at = _payload_at(len(name))
+    if len(blob) != payload_at + header.payload_bytes:
+        raise InvalidRequestError(
+            f"frame.hidden has {len(blob) - payload_at - header.token_id_bytes} bytes; accepted: "
+            f"{header.hidden_bytes} for {header.token_count} states of {header.hidden_size} {header.dtype}",
+            field="frame.hidden",
+        )
+    return EncodedFrame(header=header, blob=blob)
+
+
+def read(blob: bytes) -> EncodedFrame:
+    """
+    Read the header of a frame and check all sizes, without reading token ids or states.
+
+    Raises:
+        InvalidRequestError: The bytes are not one frame; names the defect.
+    """
+    if len(blob) < _HEADER.size:
+        raise _corrupt(f"has {len(blob)} bytes; accepted: at least the {_HEADER.size} of the header")
+    magic, version, dtype, finished, policy, prompt_hash, *sizes = _HEADER.unpack_from(blob)
+    start, prompt, response, size, name_bytes, count = sizes
     if magic != MAGIC:
         raise _corrupt(f"begins with {magic!r}; accepted: {MAGIC!r}")
     if version != VERSION:
         raise _corrupt(f"has version {version}; accepted: {VERSION}")
-    if dtype >= len(_DTYPES) or finished > 1:
-        raise _corrupt(f"has element type {dtype} and finished {finished}; accepted: 0-{len(_DTYPES) - 1} and 0-1")
-    ids_at = _HEADER.size + name_bytes
-    hidden_at = ids_at + id_count * _ID_BYTES
-    # Checked before anything is allocated: a broken header may announce gigabytes.
-    expected = hidden_at + (id_count - 1) * size * ELEMENT_BYTES[_DTYPES[dtype]]
-    if id_count < 1 or size < 1 or len(view) != expected:
-        raise _corrupt(f"has {len(view)} bytes for {id_count} ids of states of {size}; accepted: {expected}")
-    return HiddenFrame(
-        request_id=RequestId(_text(view[_HEADER.size : ids_at])),
+    if dtype >= len(_DTYPES):
+        raise _corrupt(f"has element type {dtype}; accepted: 0-{len(_DTYPES) - 1}", "dtype")
+    if finished > 1:
+        raise _corrupt(f"has finished {finished}; accepted: 0-1", "finished")
+    if (payload_at := _payload_at(name_bytes)) > len(blob):
+        raise _corrupt(f"has {len(blob)} bytes for a request id of {name_bytes}", "request_id")
+    header = FrameHeader(
+        request_id=RequestId(_text(blob[_HEADER.size : _HEADER.size + name_bytes])),
         policy_version=PolicyVersion(policy),
+        prompt_hash=prompt_hash,
         start=start,
-        token_ids=_ids_from_bytes(view[ids_at:hidden_at]),
+        token_count=count,
         hidden_size=size,
         dtype=_DTYPES[dtype],
-        hidden=bytes(view[hidden_at:]),
         prompt_tokens=prompt,
         response_tokens=response,
         finished=bool(finished),
     )
+    if len(blob) != (expected := payload_at + header.payload_bytes):
+        raise _corrupt(f"has {len(blob)} bytes for {count} states of {size}; accepted: {expected}", "hidden")
+    return EncodedFrame(header=header, blob=blob)
 
 
-def _ids_to_bytes(token_ids: tuple[int, ...]) -> bytes:
-    ids = array("i", token_ids)
-    if sys.byteorder == "big":
-        ids.byteswap()
-    return ids.tobytes()
+def decode(header: FrameHeader, blob: bytes | bytearray) -> HiddenFrame:
+    """
+    Return token ids and states as views of a blob that `read` accepted.
+
+    Raises:
+        InvalidRequestError: A token id is negative.
+    """
+    ids_at = len(blob) - header.payload_bytes
+    hidden_at = ids_at + header.token_id_bytes
+    view = memoryview(blob)
+    token_ids = view[ids_at:hidden_at].cast("i")
+    if (smallest := min(token_ids)) < 0:
+        raise InvalidRequestError(
+            f"frame.token_ids contains {smallest}; accepted: 0 and above", field="frame.token_ids"
+        )
+    return HiddenFrame(header=header, token_ids=token_ids, hidden=view[hidden_at:])
 
 
-def _ids_from_bytes(view: memoryview) -> tuple[int, ...]:
-    ids = array("i")
-    ids.frombytes(view)
-    if sys.byteorder == "big":
-        ids.byteswap()
-    return tuple(ids)
+def _padding(name_bytes: int) -> int:
+    return -name_bytes % _ALIGNMENT
 
 
-def _text(view: memoryview) -> str:
+def _payload_at(name_bytes: int) -> int:
+    return _HEADER.size + name_bytes + _padding(name_bytes)
+
+
+def _text(name: bytes) -> str:
     try:
-        return bytes(view).decode()
+        return name.decode()
     except UnicodeDecodeError as error:
-        raise _corrupt("has a request id that is not UTF-8") from error
+        raise _corrupt("has a request id that is not UTF-8", "request_id") from error
 
 
-def _corrupt(what: str) -> InvalidRequestError:
-    return InvalidRequestError(f"frame blob {what}", field="frame")
+def _corrupt(what: str, part: str = "") -> InvalidRequestError:
+    return InvalidRequestError(f"frame blob {what}", field=f"frame.{part}" if part else "frame")

@@ -1,57 +1,63 @@
 """The error tree. Split by what the caller can do about it.
 
 TltError
-├── InvalidRequestError      fix the request: `field` says what, the message says what is accepted
+├── InvalidRequestError      fix the request: `field` names the field, the message what is accepted
 │   └── ConfigError          fix the configuration
-├── NotFoundError            the thing asked for is not there
-├── StaleEpochError          the lease moved on: drop the work, ask for a new lease
-├── StaleVersionError        somebody published in between: merge and try again
+├── NotFoundError            the named object does not exist
+├── StaleEpochError          the lease was superseded: drop the work, request a new lease
+├── StaleVersionError        a newer version was published: merge and try again
 ├── WeightsError             the weights do not fit the model; nothing was changed
-├── UnauthenticatedError     who asks is not known: present a valid token
-├── PermissionDeniedError    who asks is known, and may not: use another token or certificate
-├── OverloadedError          too much waits: come back after `retry_after_s`
-├── AbortedError             somebody ended the request
-├── UnavailableError         a peer is not there: trying again is safe
-│   ├── CacheUnavailableError  Redis is not there; rollouts go on
-│   └── DrainingError          the peer is about to end and began nothing: ask another one
-└── EngineError              the engine failed or was not installed as it must be
+│   └── WeightsUnreadableError  a peer could not read or store them; they may be in order elsewhere
+├── UnauthenticatedError     the caller is unknown: present a valid token
+├── PermissionDeniedError    the caller may not do this: use another token or certificate
+├── OverloadedError          the queue is full: retry after `retry_after_s`
+├── AbortedError             the request was aborted
+├── UnavailableError         a peer is unreachable: retrying is safe
+│   ├── CacheUnavailableError  Redis is unreachable; rollouts continue
+│   ├── HungUpError          the peer ended the call in good order, as it does when it shuts down
+│   └── DrainingError          the peer is shutting down and started nothing: use another one
+├── RequestFailedError       the engine failed on this request alone; others continue
+└── EngineError              the engine failed or was not set up correctly
 """
 
 from typing import ClassVar
 
+from tlt_common.redaction import redacted
+
 
 class TltError(Exception):
-    """Base of all errors of the suite. `reason` is stable: on the wire, in metrics, in alerts."""
+    """Base class of all errors. `reason` is stable: it appears on the wire, in metrics and in alerts."""
 
     reason: ClassVar[str] = "INTERNAL"
 
     def __init__(self, message: str, *, field: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        # Messages travel to callers and logs, and quote URLs of stores that may contain a password.
+        self.message = redacted(message)
+        super().__init__(self.message)
         self.field = field
         """Name of the request field or configuration key at fault; empty if none is."""
 
 
 class InvalidRequestError(TltError):
-    """The request cannot be answered as it is. Do not repeat it."""
+    """The request is invalid. Do not repeat it."""
 
     reason = "INVALID_REQUEST"
 
 
 class ConfigError(InvalidRequestError):
-    """The configuration is wrong. The service does not start."""
+    """The configuration is invalid. The service does not start."""
 
     reason = "INVALID_CONFIG"
 
 
 class NotFoundError(TltError):
-    """What was named is not there."""
+    """The named object does not exist."""
 
     reason = "NOT_FOUND"
 
 
 class StaleEpochError(TltError):
-    """The lease moved on while the caller worked. Drop the work and ask for a new lease."""
+    """The lease was superseded while the caller worked. Drop the work and request a new lease."""
 
     reason = "STALE_EPOCH"
 
@@ -63,25 +69,33 @@ class StaleVersionError(TltError):
 
 
 class WeightsError(TltError):
-    """Weights are unreadable or of another shape. What was served before is still served."""
+    """Weights are unreadable or have another shape. The previous weights stay in use."""
 
     reason = "BAD_WEIGHTS"
 
 
+class WeightsUnreadableError(WeightsError):
+    """One peer could not read, fetch or store weights, for a reason of its own: a full disk, a missing mount, a lost
+    connection. The same weights may be in order on other peers.
+    """
+
+    reason = "WEIGHTS_UNREADABLE"
+
+
 class UnauthenticatedError(TltError):
-    """No credential came, or none that is known and valid. Ask for one."""
+    """The call had no valid credential."""
 
     reason = "UNAUTHENTICATED"
 
 
 class PermissionDeniedError(TltError):
-    """The credential is valid and does not allow this. Use one that does."""
+    """The credential is valid but does not permit this call."""
 
     reason = "PERMISSION_DENIED"
 
 
 class OverloadedError(TltError):
-    """Too much waits already."""
+    """The queue is full."""
 
     reason = "OVERLOADED"
 
@@ -91,30 +105,42 @@ class OverloadedError(TltError):
 
 
 class AbortedError(TltError):
-    """Somebody ended the request."""
+    """The request was aborted."""
 
     reason = "ABORTED"
 
 
 class UnavailableError(TltError):
-    """A peer is not there. The call had no effect, or repeating it is harmless."""
+    """A peer is unreachable. The call had no effect, or repeating it is harmless."""
 
     reason = "UNAVAILABLE"
 
 
 class CacheUnavailableError(UnavailableError):
-    """The hidden-state store is not reachable. Rollouts go on without capture."""
+    """The hidden-state store is unreachable. Rollouts continue without capture."""
 
     reason = "CACHE_UNAVAILABLE"
 
 
+class HungUpError(UnavailableError):
+    """The peer ended the call in good order, as it does when it shuts down; continue on another one."""
+
+    reason = "HUNG_UP"
+
+
 class DrainingError(UnavailableError):
-    """The peer is about to end and takes nothing new. Nothing was begun; ask another one."""
+    """The peer is shutting down and did not start the work; use another one."""
 
     reason = "DRAINING"
 
 
+class RequestFailedError(TltError):
+    """The engine failed on this request, or died of it. Other requests continue; repeating it would fail again."""
+
+    reason = "REQUEST_FAILED"
+
+
 class EngineError(TltError):
-    """The engine failed, or runs without our hooks."""
+    """The engine failed, or runs without the plug-in's hooks."""
 
     reason = "ENGINE"

@@ -1,4 +1,4 @@
-"""Ending child processes."""
+"""Stops child processes."""
 
 import asyncio
 import os
@@ -8,9 +8,9 @@ from contextlib import suppress
 
 def send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     """
-    Send a signal to a process that has not ended.
+    Send a signal to a process unless it has ended.
 
-    Not by `process.kill()`: that looks for the exit status first, and takes it away from asyncio's own watcher.
+    `process.kill()` is not used: it polls the exit status and thereby takes it from asyncio's own watcher.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):
@@ -18,7 +18,7 @@ def send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
 
 
 async def end(process: asyncio.subprocess.Process, within_s: float) -> bool:
-    """Ask a process to end and wait for it; kill it after `within_s`. Return whether it ended by itself."""
+    """Send SIGTERM and wait for the process; send SIGKILL after `within_s`. Return whether it ended without SIGKILL."""
     send(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(within_s):

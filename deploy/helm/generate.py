@@ -1,7 +1,7 @@
 """
-Write values.yaml, values.schema.json and the README's table from the models: `python deploy/helm/generate.py`.
+Generates values.yaml, values.schema.json and the README's table from the models: `python deploy/helm/generate.py`.
 
-With --check nothing is written: what differs is named, and the exit code is 1.
+With --check nothing is written; files that differ are named and the exit code is 1.
 """
 
 import json
@@ -16,7 +16,7 @@ CHART = Path(__file__).parent / "tlt"
 
 
 def main() -> int:
-    """Compare or write; the exit code says whether anything differed."""
+    """Write the files, or compare them and return 1 if any differs."""
     made = {
         CHART / "values.yaml": values_yaml(Chart()),
         CHART / "values.schema.json": json.dumps(chart_schema(), indent=1) + "\n",
@@ -28,7 +28,7 @@ def main() -> int:
             path.write_text(made[path])
         return 0
     for path in stale:
-        print(f"{path} is not what the models say; run: make schema", file=sys.stderr)
+        print(f"{path} does not match the models; run: make schema", file=sys.stderr)
     return 1 if stale else 0
 
 

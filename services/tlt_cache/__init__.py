@@ -1,1 +1,1 @@
-"""The hidden-state cache: takes frames in, keeps them under a byte budget, hands out training batches."""
+"""The hidden-state cache: stores frames within a byte budget and serves training batches."""

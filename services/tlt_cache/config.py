@@ -1,41 +1,54 @@
-"""What the cache is told."""
+"""Configuration of the hidden-state cache."""
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.config.entry import ServiceEntry
+from tlt_common.config.redis_url import checked_redis_url
 
 MIB = 2**20
 
 
 class CaptureSettings(Frozen):
-    """What engines keep of their hidden states."""
+    """Which hidden states engines capture."""
 
     sample_ratio: float = Field(1.0, ge=0, le=1)
-    """Share of requests captured; 0 turns capture off."""
+    """Share of requests to capture; 0 disables capture."""
     frame_tokens: int = Field(256, ge=8)
-    """Most states of one frame. The drafter trains on windows of this length."""
+    """Maximum number of states per frame. The drafter is trained on windows of this length."""
 
 
 class CacheConfig(ServiceConfig):
-    """Keeps recent hidden states for drafter training."""
+    """The cache keeps recent hidden states for drafter training."""
 
-    redis: str = Field("embedded", pattern="^(embedded|memory|(redis|rediss|unix)://.+)$")
-    """"embedded" starts a private Redis; "memory" keeps frames in this process; else the URL of a Redis, which replicas
-    of this service may share."""
+    component = "cache"
+
+    redis: SecretStr = SecretStr("embedded")
+    """`embedded` starts a private Redis, `memory` keeps frames in this process; otherwise the URL of a Redis, which
+    replicas of the cache may share: redis[s]://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH. A URL with a password is
+    refused on the command line; set it in the file or in TLT_CACHE_REDIS."""
+    redis_ca: Path | None = None
+    """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
     fleet: str = Field("default", min_length=1)
-    """Fleets that share a Redis do not see each other's frames."""
+    """Name of the fleet; fleets that share a Redis do not see each other's frames."""
     budget_bytes: int = Field(512 * MIB, gt=0)
-    """Of frames. Above it the oldest policy's go first, then short responses."""
+    """Byte budget for frames. Frames of the oldest policy are evicted first, then those of short responses."""
     capture: CaptureSettings = CaptureSettings()
-    """What engines keep of their hidden states."""
+    """Which hidden states engines capture."""
     probe_every_s: float = Field(1.0, gt=0)
-    """How often the store is asked whether it is there. While it is not, engines copy nothing."""
+    """Seconds between health checks of the store. While it is unreachable, engines capture nothing."""
     run_dir: Path | None = None
-    """Where the embedded Redis has its files; None: the system's temporary directory."""
+    """Directory for the embedded Redis; null uses the system's temporary directory."""
     redis_socket: Path | None = None
-    """Socket of the embedded Redis, for other services of the machine; None: one in its own directory."""
+    """Unix socket of the embedded Redis, for other services on the machine; null puts it into its own directory."""
+
+    @field_validator("redis")
+    @classmethod
+    def _is_redis(cls, redis: SecretStr) -> SecretStr:
+        return checked_redis_url(redis, words=("embedded", "memory"))
 
 
-CONFIG = CacheConfig
+SERVICE = ServiceEntry(model=CacheConfig, run="tlt_cache.main:run", extra="cache")
+"""`tlt serve cache`."""

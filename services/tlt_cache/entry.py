@@ -1,51 +1,61 @@
-"""What is known of a kept frame without its bytes. Small: choosing reads all of them."""
+"""Metadata of a stored frame. Small, since selection and eviction read thousands of entries."""
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tlt_common.domain.hidden import HiddenFrame
+from tlt_common.domain.hidden import EncodedFrame
 
 _PACKED = struct.Struct("<qiiiB")
-"""Policy version, states, bytes, response tokens, finished; the request id follows."""
+"""Policy version, states, bytes, response tokens, finished; followed by the request id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of the index."""
+    """One entry of the index."""
 
     sequence: int
-    """Order of arrival, over all replicas."""
+    """Order of arrival, across all replicas."""
     request_id: str
     policy_version: int
     tokens: int
     size_bytes: int
     response_tokens: int
-    """Of the response when the frame was made."""
+    """Length of the response when the frame was captured."""
     finished: bool
 
     def packed(self) -> bytes:
-        """Write everything but the sequence, which is the key it is kept under."""
+        """Encode all fields except the sequence, which is the entry's key."""
         return (
             _PACKED.pack(self.policy_version, self.tokens, self.size_bytes, self.response_tokens, self.finished)
             + self.request_id.encode()
         )
 
 
-def entry_of(frame: HiddenFrame, sequence: int = 0) -> Entry:
-    """Describe a frame."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFrame:
+    """A stored frame: its index entry and its bytes as received."""
+
+    entry: Entry
+    blob: bytes
+
+
+def entry_of(frame: EncodedFrame, sequence: int = 0) -> Entry:
+    """Build the index entry of a frame from its header."""
+    header = frame.header
     return Entry(
         sequence=sequence,
-        request_id=frame.request_id,
-        policy_version=frame.policy_version,
-        tokens=frame.token_count,
+        request_id=header.request_id,
+        policy_version=header.policy_version,
+        tokens=header.token_count,
         size_bytes=frame.size_bytes,
-        response_tokens=frame.response_tokens,
-        finished=frame.finished,
+        response_tokens=header.response_tokens,
+        finished=header.finished,
     )
 
 
 def unpacked(sequence: int, line: bytes) -> Entry:
-    """Read what `Entry.packed` wrote."""
+    """Decode the output of `Entry.packed`."""
     policy_version, tokens, size_bytes, response_tokens, finished = _PACKED.unpack_from(line)
     return Entry(
         sequence=sequence,
@@ -58,11 +68,11 @@ def unpacked(sequence: int, line: bytes) -> Entry:
     )
 
 
-def response_lengths(entries: tuple[Entry, ...]) -> dict[str, int]:
+def response_lengths(entries: Iterable[Entry]) -> dict[str, int]:
     """
-    Return the length of each response, as far as it is known.
+    Return the length of each response as far as known, in tokens.
 
-    A frame says how long its response was when the frame was made; later frames of the same response know better.
+    A frame holds the length of its response at capture; the longest over all frames of a response is the latest.
     """
     lengths: dict[str, int] = {}
     for entry in entries:

@@ -1,21 +1,26 @@
-"""What goes when room is needed. Pure."""
+"""Which frames to evict. Pure."""
+
+from collections.abc import Sequence
 
 from tlt_cache.entry import Entry, response_lengths
 
 LOW_WATER = 0.9
-"""Eviction makes room down to this share of the budget, so that it is rare: it reads the whole index."""
+"""Evict down to this share of the budget, so that evictions are rare."""
 
 
-def victims(entries: tuple[Entry, ...], *, needed_bytes: int, budget_bytes: int) -> tuple[Entry, ...]:
+def spare_bytes(*, used_bytes: int, needed_bytes: int, budget_bytes: int) -> int:
+    """Return how many bytes to evict so that `needed_bytes` fit."""
+    if used_bytes + needed_bytes <= budget_bytes:
+        return 0
+    return used_bytes - max(0, int(LOW_WATER * budget_bytes) - needed_bytes)
+
+
+def victims(entries: Sequence[Entry], spare: int) -> tuple[Entry, ...]:
     """
-    Choose what to evict so that `needed_bytes` fit: oldest policy first, then short responses, then oldest frame.
+    Choose frames of at least `spare` bytes to evict: oldest policy first, then short responses, then oldest frames.
 
-    Long responses are what drafting is for, and what the engine has least of; they stay longest.
+    Long responses are kept longest: they benefit most from drafting and are the scarcest.
     """
-    used = sum(entry.size_bytes for entry in entries)
-    if used + needed_bytes <= budget_bytes:
-        return ()
-    spare = used - max(0, int(LOW_WATER * budget_bytes) - needed_bytes)
     lengths = response_lengths(entries)
     chosen: list[Entry] = []
     for entry in sorted(entries, key=lambda e: (e.policy_version, lengths[e.request_id], e.sequence)):

@@ -1,11 +1,11 @@
-"""Whether engines should capture: not while there is nowhere to put what they would copy."""
+"""Capture gate: engines do not capture while the store is unreachable."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Never
 
-from tlt_cache.base import FrameStore
+from tlt_cache.frame_store import FrameStore
 from tlt_common.aio import Signal
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.errors import CacheUnavailableError
@@ -16,7 +16,7 @@ log = get_logger(__name__)
 
 
 class CaptureGate:
-    """The capture policy as it holds now. Closed until the store was seen."""
+    """The current capture policy. Capture is disabled until the store was reached once."""
 
     def __init__(self, policy: CapturePolicy) -> None:
         self._policy = policy
@@ -25,19 +25,19 @@ class CaptureGate:
 
     @property
     def policy(self) -> CapturePolicy:
-        """What to capture now."""
+        """The current policy."""
         return replace(self._policy, enabled=self._policy.enabled and bool(self._reachable))
 
     async def watch(self) -> AsyncIterator[CapturePolicy]:
-        """Yield the policy, and again whenever it changed. A slow reader misses what was overtaken."""
+        """Yield the policy at once and after each change. A slow reader skips intermediate changes."""
         while True:
-            seen, told = self._changed.count, self.policy
-            yield told
-            while self.policy == told:
+            seen, sent = self._changed.count, self.policy
+            yield sent
+            while self.policy == sent:
                 seen = await self._changed.beyond(seen)
 
     def note(self, *, reachable: bool, reason: str = "") -> None:
-        """Open or close. Logged once per change."""
+        """Record whether the store is reachable. Logs once per change."""
         if reachable == self._reachable:
             return
         self._reachable = reachable
@@ -45,11 +45,11 @@ class CaptureGate:
         if reachable:
             log.info("store_reachable")
         else:
-            log.warning("store_unreachable", reason=reason, effect="nothing is captured until it is back")
+            log.warning("store_unreachable", reason=reason, effect="capture is disabled until the store is reachable")
         self._changed.set()
 
     async def probe(self, store: FrameStore, every_s: float) -> Never:
-        """Ask the store whether it is there, until cancelled."""
+        """Check periodically whether the store is reachable, until cancelled."""
         while True:
             try:
                 await store.ping()

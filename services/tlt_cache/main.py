@@ -1,17 +1,17 @@
-"""Start-up of the cache: a store, the service in front of it, and a watch over both."""
+"""Startup of the cache: the store, its gRPC service, and health checks."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
-from tlt_cache.base import FrameStore
 from tlt_cache.config import CacheConfig
 from tlt_cache.embedded import embedded_redis
+from tlt_cache.frame_store import FrameStore
 from tlt_cache.gate import CaptureGate
-from tlt_cache.memory import MemoryStore
+from tlt_cache.memory_frame_store import MemoryFrameStore
+from tlt_cache.redis_frame_store import RedisFrameStore
 from tlt_cache.servicer import HiddenStateServicer
-from tlt_cache.store import RedisStore
+from tlt_common.config.redis_url import connection_options, shown_redis_url
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
@@ -24,11 +24,11 @@ log = get_logger(__name__)
 MIB = 2**20
 
 CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
-"""Spot trainers are part of their workers."""
+"""Only workers may call. Spot trainers run as part of their workers."""
 
 
 def run(config: CacheConfig) -> None:
-    """Serve until the process is told to end."""
+    """Serve until SIGTERM."""
     run_app(config, lambda: serve(config))
 
 
@@ -41,10 +41,10 @@ async def serve(config: CacheConfig) -> None:
 @asynccontextmanager
 async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
     """
-    The service with its store, watched; the value is its port.
+    Run the service with its store and health checks; yield its port.
 
     Raises:
-        ConfigError: The embedded Redis cannot be had.
+        ConfigError: The embedded Redis cannot be used.
     """
     async with opened_store(config) as store, asyncio.TaskGroup() as parts:
         gate = CaptureGate(
@@ -56,8 +56,8 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
         )
         servicer = HiddenStateServicer(store, gate)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
-        async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
-            log.info("cache_serving", port=server.port, redis=_without_password(config.redis))
+        async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
+            log.info("cache_serving", port=server.port, redis=shown_redis_url(config.redis))
             probe = parts.create_task(gate.probe(store, config.probe_every_s), name="probe")
             try:
                 yield server.port
@@ -68,18 +68,21 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
 @asynccontextmanager
 async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
     """
-    Open the store the configuration names. A Redis that is not there yet is no error: it is waited for.
+    Open the configured store. A Redis that is not reachable yet is no error: the store recovers once it is.
 
     Raises:
-        ConfigError: The embedded Redis cannot be had.
+        ConfigError: The embedded Redis cannot be used.
     """
-    if config.redis == "memory":
-        yield MemoryStore(budget_bytes=config.budget_bytes)
-    elif config.redis == "embedded":
-        # Twice the budget: Redis counts its own bookkeeping, and keeps buffers for what is being read.
+    url = config.redis.get_secret_value()
+    if url == "memory":
+        yield MemoryFrameStore(budget_bytes=config.budget_bytes)
+    elif url == "embedded":
+        # Twice the budget: Redis' limit includes its overhead per key and its output buffers.
         limit = 2 * config.budget_bytes + 64 * MIB
-        redis_of_ours = embedded_redis(config.run_dir, max_bytes=limit, socket=config.redis_socket)
-        async with redis_of_ours as redis, asyncio.TaskGroup() as parts:
+        private_redis = embedded_redis(
+            config.run_dir, max_bytes=limit, socket=config.redis_socket, liveness_s=config.liveness_s
+        )
+        async with private_redis as redis, asyncio.TaskGroup() as parts:
             guard = parts.create_task(redis.run(), name="redis")
             try:
                 async with _redis_store(config, redis.url) as store:
@@ -87,20 +90,16 @@ async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
             finally:
                 guard.cancel()
     else:
-        async with _redis_store(config, config.redis) as store:
+        async with _redis_store(config, url) as store:
             yield store
 
 
 @asynccontextmanager
 async def _redis_store(config: CacheConfig, url: str) -> AsyncIterator[FrameStore]:
-    store = RedisStore(url, fleet=config.fleet, budget_bytes=config.budget_bytes)
+    store = RedisFrameStore(
+        url, fleet=config.fleet, budget_bytes=config.budget_bytes, tls=connection_options(url, config.redis_ca)
+    )
     try:
         yield store
     finally:
         await store.aclose()
-
-
-def _without_password(url: str) -> str:
-    """A URL of Redis as it may be written to a log."""
-    parts = urlsplit(url)
-    return url if parts.password is None else url.replace(f":{parts.password}@", ":***@")

@@ -1,4 +1,4 @@
-"""Which frames a training batch is made of. Pure and seeded."""
+"""Selection of frames for a training batch. Pure and seeded."""
 
 import random
 from collections.abc import Iterable
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from tlt_cache.entry import Entry, response_lengths
 
 LAST_STEP_SHARE = 0.25
-"""Of a batch: long responses of the policy before the newest. While a step runs, its long responses exist only in
-part, and their ends are what the tail consists of; the last step's are whole (TLT: one-step offset)."""
+"""Share of a batch for long responses of the previous policy. While a step runs, its long responses are
+incomplete, and the tail consists of their ends; those of the last step are complete (TLT: one-step offset)."""
 
 
 def choose(entries: Iterable[Entry], *, max_tokens: int, seed: int, min_policy_version: int = 0) -> tuple[Entry, ...]:
     """
-    Choose frames with at most `max_tokens` states in all; at least one if there is one that small.
+    Choose frames with at most `max_tokens` states in total; at least one if any frame is that small.
 
-    Newest policy first, the last step's long responses mixed in, older policies where there is still room. Within a
-    policy long responses are likelier: by length, without replacement.
+    Frames of the newest policy come first, mixed with long responses of the last step, then older policies fill the
+    remaining room. Within a policy frames are drawn without replacement, weighted by response length.
     """
     eligible = tuple(entry for entry in entries if entry.policy_version >= min_policy_version)
     lengths, rng = response_lengths(eligible), random.Random(seed)
@@ -48,12 +48,12 @@ class _Batch:
 
 
 def _ranked(entries: list[Entry], lengths: dict[str, int], rng: random.Random) -> list[Entry]:
-    """Weighted order without replacement: the largest u ** (1 / weight) first (Efraimidis and Spirakis, 2006)."""
+    """Draw a weighted order without replacement: largest u ** (1 / weight) first (Efraimidis and Spirakis, 2006)."""
     keyed = [(rng.random() ** (1 / max(1, lengths[entry.request_id])), entry) for entry in entries]
     return [entry for _, entry in sorted(keyed, key=lambda pair: pair[0], reverse=True)]
 
 
 def _long(entries: list[Entry], lengths: dict[str, int]) -> list[Entry]:
-    """Keep the frames of responses that are at least as long as the median frame's."""
+    """Return the frames of responses at least as long as that of the median frame."""
     median = sorted(lengths[entry.request_id] for entry in entries)[len(entries) // 2]
     return [entry for entry in entries if lengths[entry.request_id] >= median]

@@ -1,11 +1,11 @@
-"""tlt.hidden.v1, for engines and trainers."""
+"""gRPC servicer of tlt.hidden.v1, for engines and trainers."""
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_cache.base import FrameStore
+from tlt_cache.frame_store import FrameStore
 from tlt_cache.gate import CaptureGate
 from tlt_common.errors import CacheUnavailableError, InvalidRequestError
 from tlt_common.telemetry import metrics
@@ -15,7 +15,7 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class HiddenStateServicer(wire.Servicer):
-    """Decodes, delegates, encodes."""
+    """Reads headers and passes blobs on; never decodes token ids or states."""
 
     def __init__(self, store: FrameStore, gate: CaptureGate) -> None:
         self._store = store
@@ -28,14 +28,13 @@ class HiddenStateServicer(wire.Servicer):
     ) -> wire.pb.PutResponse:
         kept = dropped = 0
         async for request in request_iterator:
-            frame = wire.frame_from_pb(request.frame)
+            frame = wire.frame_from_pb(request)
             try:
                 was_kept = await self._store.put(frame)
             except CacheUnavailableError as error:
-                metrics.CACHE_FRAMES.labels(outcome="dropped").inc()
                 self._gate.note(reachable=False, reason=error.message)
                 raise
-            metrics.CACHE_FRAMES.labels(outcome="kept" if was_kept else "dropped").inc()
+            metrics.CACHE_FRAMES.inc(was_kept)
             kept, dropped = kept + was_kept, dropped + (not was_kept)
         return wire.pb.PutResponse(kept_count=kept, dropped_count=dropped)
 
@@ -47,11 +46,14 @@ class HiddenStateServicer(wire.Servicer):
         if request.max_tokens < 1:
             raise InvalidRequestError(f"max_tokens is {request.max_tokens}; accepted: 1 and above", field="max_tokens")
         frames = self._store.take(
-            max_tokens=request.max_tokens, seed=request.seed, min_policy_version=request.min_policy_version
+            max_tokens=request.max_tokens,
+            seed=request.seed,
+            min_policy_version=request.min_policy_version,
+            newer_than=request.newer_than,
         )
         async for frame in frames:
-            metrics.CACHE_TAKEN_TOKENS.inc(frame.token_count)
-            yield wire.pb.TakeResponse(frame=wire.frame_to_pb(frame))
+            metrics.CACHE_TAKEN_TOKENS.inc(frame.entry.tokens)
+            yield wire.pb.TakeResponse(frame=frame.blob, cursor=frame.entry.sequence)
 
     async def WatchPolicy(
         self,

@@ -1,1 +1,1 @@
-"""Who does what: detects the tail, lends idle workers to drafter training, takes them back, keeps the ledger."""
+"""The coordinator: lends idle workers to drafter training, revokes the leases, and accounts for every worker-second."""

@@ -1,16 +1,16 @@
-"""One axis of time for the whole service."""
+"""The time base of the whole service."""
 
 import asyncio
 import time
 
 
 class Clock:
-    """Unix time as it was at start, carried on by the event loop: it agrees with calendars and never goes back."""
+    """Unix time at start, advanced by the event loop's clock: it matches the calendar and never goes back."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._offset_s = time.time() - self._loop.time()
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the Unix time, in seconds."""
         return self._offset_s + self._loop.time()

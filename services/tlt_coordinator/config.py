@@ -1,4 +1,4 @@
-"""What the coordinator can be told."""
+"""Configuration of the coordinator."""
 
 from pathlib import Path
 from typing import Self
@@ -6,81 +6,86 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.config.entry import ServiceEntry
 
 
 class SpotConfig(Frozen):
     """When idle workers train."""
 
     settle_s: float = Field(0.3, ge=0)
-    """A worker is lent after so many seconds without a request."""
+    """Lend a worker after this many seconds without a request."""
     lease_ttl_s: float = Field(5.0, gt=0)
-    """A lease that is not renewed for so long ends by itself. It is renewed every third of that."""
+    """Lifetime of a training lease without renewal, in seconds. Leases are renewed every third of it."""
     keep_warm: int = Field(0, ge=0)
-    """Idle workers that are not lent, so that a new request finds one at once."""
+    """Number of idle workers to hold in reserve for new requests; they are not lent."""
 
 
 class KubernetesSettings(Frozen):
-    """Replicas in a cluster: one leads by a Lease, which also keeps what must outlive it; the others stand by."""
+    """Leader election among replicas. The Lease also stores the state that must outlive a leader."""
 
     namespace: str = Field(min_length=1)
-    """Namespace of the replicas and of the workers' pods."""
+    """Namespace of the replicas and of the worker pods."""
     pod: str = Field(min_length=1)
-    """Name of this replica's own pod."""
+    """Name of this replica's pod."""
     lease: str = Field("tlt-coordinator", min_length=1)
-    """Name of the Lease; made when it is not there. The same for all replicas of one fleet."""
+    """Name of the Lease, created if missing; the same for all replicas of a fleet."""
     lease_duration_s: int = Field(15, ge=1)
-    """Another replica may lead when the leader was not heard of for so long."""
+    """Seconds without renewal after which another replica may take over."""
     renew_deadline_s: float = Field(10.0, gt=0)
-    """A leader that could not renew for so long stops leading. Below lease_duration_s."""
+    """Seconds without a successful renewal after which the leader steps down; less than lease_duration_s."""
     retry_period_s: float = Field(2.0, gt=0)
-    """The leader renews, and others look, so often. Below renew_deadline_s."""
+    """Seconds between renewals by the leader, and between checks by the others; less than renew_deadline_s."""
     kubeconfig: Path | None = None
-    """File that says how to reach the API server from outside the cluster; null: the pod's service account."""
+    """Kubeconfig for access from outside the cluster; null uses the pod's service account."""
 
     @model_validator(mode="after")
     def _leaves_time_to_stop(self) -> Self:
         if not self.retry_period_s < self.renew_deadline_s < self.lease_duration_s:
             raise ValueError(
-                f"retry_period_s {self.retry_period_s:g}, renew_deadline_s {self.renew_deadline_s:g} and "
-                f"lease_duration_s {self.lease_duration_s} must be each below the next"
+                f"kubernetes.retry_period_s {self.retry_period_s:g}, kubernetes.renew_deadline_s "
+                f"{self.renew_deadline_s:g} and kubernetes.lease_duration_s {self.lease_duration_s} must increase in "
+                "this order"
             )
         return self
 
 
 class CoordinatorConfig(ServiceConfig):
-    """Who trains when, and where that is written down."""
+    """The coordinator lends idle workers to drafter training and keeps the ledger of device-seconds."""
+
+    component = "coordinator"
 
     http_listen: str | None = "127.0.0.1:0"
-    """host:port of the status page's JSON; port 0 takes any, null turns it off."""
+    """host:port of the status page (JSON); port 0 picks a free port, null disables the page."""
     tokens: Path | None = None
-    """YAML file of bearer tokens, as that of the gateway: the status page wants one of scope admin. Null: everybody may
-    read it."""
+    """YAML file with bearer tokens, in the gateway's format; the status page requires the scope admin. Null disables
+    authentication."""
     state_dir: Path | None = None
-    """
-    Directory for what must outlive a restart: the newest drafter and the last epoch. Null keeps them in memory: after
-    a restart workers have no drafter to load until the next one is published.
-    """
+    """Directory for state that must survive a restart: the newest drafter and the last epoch. Null keeps it in memory;
+    after a restart, workers then get no drafter until the next one is published."""
     kubernetes: KubernetesSettings | None = None
-    """
-    Choose a leader among replicas, keep the state in its Lease, and label the workers' pods with their roles. Null: one
-    coordinator, outside Kubernetes. Excludes `state_dir`.
-    """
+    """Elect a leader among replicas, keep the state in the Lease, and label worker pods with their roles. Null runs a
+    single coordinator outside Kubernetes. Cannot be combined with `state_dir`."""
     lending: bool = True
-    """Lend idle workers from the start; `SetLending` changes it."""
+    """Lend idle workers from the start; `SetLending` changes it at run time."""
     spot: SpotConfig = SpotConfig()
     """When idle workers train."""
     silence_s: float = Field(5.0, gt=0)
-    """A worker that sends nothing for so long is down. Workers send at least once a second."""
+    """Seconds without a message after which a worker counts as down. Workers report at least once per second."""
+    max_score_drop: float = Field(0.05, ge=0, le=1)
+    """Refuse a drafter whose share of correctly predicted held-out tokens is lower than the newest drafter's by more
+    than this. If the trainer could not score the newest on the same tokens, the allowed drop grows by this much with
+    every update of the policy. 1 accepts every drafter."""
     queue_stale_s: float = Field(5.0, gt=0)
-    """A gateway's queue no longer counts when it was not reported for so long."""
+    """Seconds without a report after which a gateway's queue is ignored."""
 
     @model_validator(mode="after")
     def _one_home_of_the_state(self) -> Self:
         if self.kubernetes and self.state_dir:
             raise ValueError(
-                "state_dir is for a coordinator outside Kubernetes; with kubernetes the Lease keeps the state"
+                "state_dir is for a coordinator outside Kubernetes; with kubernetes the Lease stores the state"
             )
         return self
 
 
-CONFIG = CoordinatorConfig
+SERVICE = ServiceEntry(model=CoordinatorConfig, run="tlt_coordinator.main:run", extra="coordinator")
+"""`tlt serve coordinator`."""

@@ -1,54 +1,66 @@
-"""The coordinator: what the workers and gateways say, put together, and what follows from it."""
+"""The coordinator: combines the reports of workers and gateways, and decides what follows from them."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Never
 
 from tlt_common.aio import Signal
-from tlt_common.domain.fleet import DrafterWish, Fleet, Member, WorkerAccount, WorkerHello, WorkerStatus
+from tlt_common.domain.fleet import (
+    DrafterWish,
+    Fleet,
+    Member,
+    MembershipChange,
+    Publication,
+    WorkerAccount,
+    WorkerHello,
+    WorkerStatus,
+)
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
-from tlt_coordinator.drafters import Drafters, Publication
+from tlt_coordinator.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.ledger import Ledger
+from tlt_coordinator.lending_plan import FleetView, Grant, plan
+from tlt_coordinator.published_drafters import PublishedDrafters
 from tlt_coordinator.queues import Queues
-from tlt_coordinator.registry import Registry, Seat
-from tlt_coordinator.roles import FleetView, Grant, plan
-from tlt_coordinator.state import Epochs, Store
+from tlt_coordinator.registry import Registry, WorkerSession
+from tlt_coordinator.state import Epochs, StateStore
+from tlt_coordinator.worklist import STEP_WORKERS
 
 log = get_logger(__name__)
 
 TICK_S = 0.1
-"""How late a plan may notice that time alone changed something: a worker settled, a lease is due, one is silent."""
+"""Maximum delay, in seconds, before the plan notices a change caused by time alone: a worker settled, a lease is due
+for renewal, a worker is silent."""
 
 COALESCE_S = 0.05
-"""Gateways get one picture of the fleet per this time, however much changes."""
+"""Minimum time between two updates to a gateway, in seconds, however often the fleet changes."""
 
 
 class Coordinator:
     """
-    One fleet.
+    State and decisions for one fleet.
 
-    Everything but `run`, `watch` and `publish` is immediate and belongs to one event loop, so what a method sees is
-    consistent.
+    All methods except `run`, `watch` and `publish` are synchronous and must be called in one event loop, so each sees a
+    consistent state.
     """
 
-    def __init__(self, config: CoordinatorConfig, store: Store, clock: Clock) -> None:
+    def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self._ledger = Ledger()
-        self._registry = Registry(self._ledger)
+        self._registry = Registry(self._ledger, clock.now())
         self._queues = Queues(config.queue_stale_s)
-        self._drafters = Drafters(store)
+        self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
         self._lending = config.lending
         self._changed = Signal()
         self._over: TltError | None = None
 
     async def run(self) -> Never:
-        """Plan whenever something changed, and every TICK_S, until cancelled."""
+        """Plan after every change, and at least every TICK_S, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._epochs.run(), name="epochs")
             await self._plan()
@@ -57,43 +69,45 @@ class Coordinator:
     async def _plan(self) -> Never:
         while True:
             seen = self._changed.count
-            self._step(self._clock.now())
+            if self._step(self._clock.now()):
+                await asyncio.sleep(0)  # reports and calls first: no wave of leases holds the loop
+                continue
             try:
                 async with asyncio.timeout(TICK_S):
                     await self._changed.beyond(seen)
             except TimeoutError:
                 continue
 
-    def join(self, hello: WorkerHello) -> Seat:
+    def join(self, hello: WorkerHello) -> WorkerSession:
         """
-        Seat a worker; it finds the newest drafter in its outbox.
+        Open a session for a worker; its outbox holds the newest drafter.
 
         Raises:
-            InvalidRequestError: The hello is not complete.
+            InvalidRequestError: The hello is incomplete.
         """
-        seat = self._registry.join(hello, self._clock.now())
+        session = self._registry.join(hello, self._clock.now())
         if self._drafters.newest is not None:
-            seat.outbox.put(self._drafters.newest)
+            session.outbox.put(self._drafters.newest)
         self._changed.set()
-        return seat
+        return session
 
-    def report(self, seat: Seat, status: WorkerStatus) -> None:
-        """Take how a worker is."""
-        self._registry.report(seat, status, self._clock.now())
+    def report(self, session: WorkerSession, status: WorkerStatus) -> None:
+        """Record the status of a worker."""
+        self._registry.report(session, status, self._clock.now())
         self._epochs.seen(status.epoch)
         self._changed.set()
 
-    def leave(self, seat: Seat) -> None:
-        """A worker's stream ended."""
-        self._registry.leave(seat, self._clock.now())
+    def leave(self, session: WorkerSession) -> None:
+        """Close the session of a worker whose stream ended."""
+        self._registry.leave(session, self._clock.now())
         self._changed.set()
 
     def report_queue(self, gateway_id: str, queued: int) -> None:
         """
-        Take how many requests wait at a gateway.
+        Record how many requests wait at a gateway.
 
         Raises:
-            InvalidRequestError: The gateway has no name, or less than nothing waits.
+            InvalidRequestError: The gateway id is empty, or the count is negative.
         """
         if not gateway_id:
             raise InvalidRequestError("gateway_id is empty; accepted: a name", field="gateway_id")
@@ -104,22 +118,26 @@ class Coordinator:
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """
-        Make a drafter the fleet's and ask all workers to load it.
+        Make a drafter the fleet's newest and tell all workers to load it.
 
         Raises:
-            InvalidRequestError: The publication is not complete.
+            InvalidRequestError: The publication is incomplete, or scores clearly below the newest.
             StaleVersionError: Another drafter was published since its base.
-            UnavailableError: It could not be kept.
+            UnavailableError: The state could not be stored.
         """
-        loaded = max((member.status.drafter_version for member in self._registry.members()), default=DrafterVersion(0))
-        wish = await self._drafters.publish(publication, self._clock.now(), loaded=loaded)
+        wish = await self._drafters.publish(publication, self._clock.now(), loaded=self._registry.loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
         self._registry.wish(wish)
         self._changed.set()
         return wish
 
+    @property
+    def drafter(self) -> DrafterWish | None:
+        """The newest drafter; None before the first."""
+        return self._drafters.newest
+
     def set_lending(self, *, enabled: bool) -> bool:
-        """Turn lending on or off; return what it was."""
+        """Enable or disable lending; return the previous setting."""
         before, self._lending = self._lending, enabled
         if before is not enabled:
             log.info("lending_set", enabled=enabled)
@@ -127,31 +145,31 @@ class Coordinator:
         return before
 
     def end(self, error: TltError) -> None:
-        """End all streams of workers and gateways, telling them why. Nothing may be asked afterwards."""
+        """End all streams of workers and gateways with this error. No method may be called afterwards."""
         self._over = error
         self._registry.close(error)
         self._changed.set()
 
-    def known(self) -> tuple[Member, ...]:
-        """All workers ever seen, as last heard; state `down` when they are gone."""
-        return self._registry.known()
+    def changed(self, seen: int) -> tuple[int, list[Member]]:
+        """
+        Return workers whose state, lease or drafter changed, with their last status (`down` if disconnected).
 
-    def fleet(self) -> Fleet:
-        """How the fleet is, seconds up to now."""
+        Args:
+            seen: The number returned by the last call; 0 at first, for all workers ever seen.
+        """
+        count, worker_ids = self._registry.changes.since(seen)
+        return count, [self._registry.last_known(worker_id) for worker_id in worker_ids]
+
+    def fleet(self, *, max_changes: int | None = None) -> Fleet:
+        """
+        Return the state of the fleet, with seconds accounted up to now. Looks at all workers: for operators.
+
+        Args:
+            max_changes: Latest state changes to return per worker; None: all that are kept.
+        """
         now_s = self._clock.now()
-        workers = []
-        for member in self._registry.known():
-            account = self._ledger.account(member.hello.worker_id)
-            workers.append(
-                WorkerAccount(
-                    hello=member.hello,
-                    status=member.status,
-                    seconds=account.seconds(now_s),
-                    timeline=account.timeline,
-                )
-            )
         return Fleet(
-            workers=tuple(workers),
+            workers=tuple(self._account(member, now_s, max_changes) for member in self._registry.known()),
             queued=self._queues.queued(now_s),
             drafter=self._drafters.newest,
             drafters=self._drafters.records,
@@ -159,41 +177,82 @@ class Coordinator:
             bubble_utilisation=self._ledger.bubble_utilisation(now_s),
         )
 
-    async def watch(self) -> AsyncIterator[tuple[Member, ...]]:
+    def figures(self) -> FleetFigures:
+        """Return the figures of the whole fleet, without looking at its workers."""
+        now_s = self._clock.now()
+        return FleetFigures(
+            queued=self._queues.queued(now_s),
+            drafter=self._drafters.newest.version if self._drafters.newest else DrafterVersion(0),
+            published_at_unix_s=self._drafters.records[-1].at_unix_s if self._drafters.records else 0.0,
+            policy=self._registry.policy,
+            lending=self._lending,
+            bubble_utilisation=self._ledger.bubble_utilisation(now_s),
+        )
+
+    def standings(self, after: int, count: int) -> tuple[int, list[WorkerStanding]]:
         """
-        The workers that can take requests: at once, and again when state, versions or load of one changed.
+        Return the state and seconds of the next `count` workers in turn, and where to continue.
+
+        Args:
+            after: The number returned by the last call; 0 at first.
+            count: Maximum number of workers.
+        """
+        now_s = self._clock.now()
+        accounts, following = self._ledger.next_accounts(after, count)
+        return following, [
+            WorkerStanding(worker_id=worker_id, state=account.state, seconds=account.settled(now_s))
+            for worker_id, account in accounts
+        ]
+
+    async def watch(self) -> AsyncIterator[MembershipChange]:
+        """
+        Yield the workers that can accept requests, all at once; then those that joined and left.
 
         Raises:
-            TltError: What the coordinator was ended with.
+            TltError: The error passed to `end`.
         """
-        shown: list[object] | None = None
+        journal, seen, is_change = self._registry.membership, 0, False
         while self._over is None:
-            seen = self._changed.count
-            members = self._registry.members()
-            if (routed := [_what_routing_needs(member) for member in members]) != shown:
-                shown = routed
-                yield members
+            signalled = self._changed.count
+            seen, changed = journal.since(seen)
+            if changed or not is_change:
+                members = {worker_id: self._registry.member(worker_id) for worker_id in reversed(changed)}
+                yield MembershipChange(
+                    is_change=is_change,
+                    joined=tuple(member for member in members.values() if member is not None),
+                    left=tuple(worker_id for worker_id, member in members.items() if member is None and is_change),
+                )
+                is_change = True
             await asyncio.sleep(COALESCE_S)
-            await self._changed.beyond(seen)
+            await self._changed.beyond(signalled)
         raise self._over
 
-    def _step(self, now_s: float) -> None:
-        self._registry.drop_silent(self._config.silence_s, now_s)
-        workers = self._registry.views()
+    def _account(self, member: Member, now_s: float, max_changes: int | None) -> WorkerAccount:
+        account = self._ledger.account(member.hello.worker_id)
+        return WorkerAccount(
+            hello=member.hello,
+            status=member.status,
+            seconds=account.seconds(now_s),
+            timeline=account.timeline(max_changes),
+            unsettled=account.unsettled(now_s),
+        )
+
+    def _step(self, now_s: float) -> bool:
+        """Decide about a bounded number of workers; return whether there may be more to decide now."""
+        dropped = self._registry.drop_silent(self._config.silence_s, now_s)
+        queued, policy = self._queues.queued(now_s), self._config.spot
+        lends = self._lending and queued == 0
         fleet = FleetView(
-            workers=workers,
-            queued=self._queues.queued(now_s),
+            workers=self._registry.to_decide(now_s, policy, ends=not lends),
+            settled=self._registry.settled(now_s, policy) if lends else (),
+            queued=queued,
             lending=self._lending,
             last_epoch=self._epochs.last,
             reserved_epoch=self._epochs.reserved,
         )
-        changes = plan(fleet, now_s, self._config.spot)
+        changes = plan(fleet, now_s, policy)
         self._registry.carry_out(changes, now_s)
         for change in changes:
             if isinstance(change, Grant):
                 self._epochs.seen(change.lease.epoch)
-
-
-def _what_routing_needs(member: Member) -> object:
-    status = member.status
-    return (member.hello, status.state, status.running, status.policy_version, status.drafter_version)
+        return self._registry.undecided or max(dropped, len(changes)) >= STEP_WORKERS

@@ -1,4 +1,4 @@
-"""Orders on their way down one worker's stream."""
+"""Pending orders on one worker's stream."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,10 +12,10 @@ Order: TypeAlias = Lease | Revocation | DrafterWish
 
 class Outbox:
     """
-    At most one order of each kind, the latest: a worker that reads slowly finds what still holds, not a backlog.
+    At most one order of each kind, the latest: a worker that reads slowly receives what is still valid, not a backlog.
 
-    Revocations leave first, then leases. With epochs that order is safe: the end of an old lease does not touch a new
-    one, and a lease that was revoked before it left never does.
+    Revocations are sent first, then leases. Epochs make that order safe: revoking an old lease does not affect a new
+    one, and a lease that was revoked before it was sent is never sent.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Outbox:
         self._ready = asyncio.Event()
 
     def put(self, order: Order) -> None:
-        """Send an order when the stream is free."""
+        """Queue an order; it replaces a pending one of its kind."""
         match order:
             case Revocation(epoch=epoch):
                 self._revocation = order
@@ -40,17 +40,17 @@ class Outbox:
         self._ready.set()
 
     def close(self, error: TltError | None = None) -> None:
-        """End the stream, telling the worker why if there is a reason. What waits is dropped; only one close counts."""
+        """End the stream, with an error if one is given. Pending orders are dropped; later calls have no effect."""
         if not self._closed:
             self._closed, self._error = True, error
             self._ready.set()
 
     async def orders(self) -> AsyncIterator[Order]:
         """
-        Yield orders until closed. Has one reader.
+        Yield orders until closed. Supports one reader.
 
         Raises:
-            TltError: What the outbox was closed with.
+            TltError: The error passed to `close`.
         """
         while not self._closed:
             order = self.take()
@@ -63,7 +63,7 @@ class Outbox:
             raise self._error
 
     def take(self) -> Order | None:
-        """Next order to leave, without waiting; None: there is none."""
+        """Return the next order without waiting; None: none is pending."""
         order: Order | None
         if self._revocation is not None:
             order, self._revocation = self._revocation, None

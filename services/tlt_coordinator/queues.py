@@ -1,4 +1,4 @@
-"""How many requests wait in front of the fleet. Pure: times come from the caller."""
+"""Number of requests queued at the gateways. Pure: times come from the caller."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,18 @@ class _Report(NamedTuple):
 
 
 class Queues:
-    """The last report of each gateway; one that fell silent for `stale_s` no longer counts."""
+    """The last report of each gateway; one that has not reported for `stale_s` no longer counts."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
         self._reports: dict[str, _Report] = {}
 
     def report(self, gateway_id: str, queued: int, now_s: float) -> None:
-        """Take the depth of a gateway's queue."""
+        """Record the queue depth of a gateway."""
         self._reports[gateway_id] = _Report(queued, now_s)
 
     def queued(self, now_s: float) -> int:
-        """Requests waiting at all gateways that still report; 0 when none ever did."""
+        """Return the number of requests queued at all gateways that still report; 0 if none does."""
         self._reports = {
             gateway_id: report for gateway_id, report in self._reports.items() if now_s - report.at_s < self._stale_s
         }

@@ -1,28 +1,31 @@
-"""The workers: who is there, how each is, and what it holds."""
+"""The workers: which are connected, their status, and the leases they hold."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tlt_common.domain.fleet import DrafterWish, Lease, Member, Revocation, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.ids import Epoch, WorkerId
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_coordinator.by_age import ByAge, Journal
+from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.ledger import Ledger
+from tlt_coordinator.lending_plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
 from tlt_coordinator.outbox import Outbox
-from tlt_coordinator.roles import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
+from tlt_coordinator.worklist import STEP_WORKERS, Worklist
 
 log = get_logger(__name__)
 
+MAX_GAP_S = 0.5
+"""Longest time between two checks for silence, in seconds, that counts in full."""
+
 
 @dataclass(slots=True, kw_only=True)
-class Seat:
-    """A worker on one stream. One that comes back gets a new seat."""
+class WorkerSession:
+    """One stream of a worker. A worker that reconnects gets a new session."""
 
     hello: WorkerHello
-    heard_at_s: float
-    since_s: float
-    """When it entered the state it reports."""
     status: WorkerStatus | None = None
     """None until the first one arrives."""
     loan: Loan | None = None
@@ -30,123 +33,208 @@ class Seat:
     """Highest epoch revoked on this stream."""
     outbox: Outbox = field(default_factory=Outbox)
 
+    @property
+    def view(self) -> WorkerView | None:
+        """The worker as plans see it; None: it has not reported yet."""
+        if self.status is None:
+            return None
+        return WorkerView(worker_id=self.hello.worker_id, status=self.status, loan=self.loan, revoked=self.revoked)
+
 
 class Registry:
     """
-    Workers by id. Every method is immediate; times come from the caller.
+    Workers by id. Every method is synchronous; times come from the caller, and never go back.
+
+    No method but `known` and `wish` looks at all workers.
 
     Args:
-        ledger: Told of every state.
+        ledger: Receives every state.
+        now_s: Current time.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, now_s: float) -> None:
         self._ledger = ledger
-        self._seats: dict[WorkerId, Seat] = {}
+        self._sessions: dict[WorkerId, WorkerSession] = {}
         self._known: dict[WorkerId, Member] = {}
+        self._heard = ByAge()
+        self._ran_s, self._ran_at_s = 0.0, now_s
+        """Seconds in which this process ran on schedule, up to `_ran_at_s`; silence is measured in them."""
+        self._worklist = Worklist()
+        self.membership = Journal()
+        """Workers that began or ceased to accept requests."""
+        self.changes = Journal()
+        """Workers whose state, lease or drafter changed."""
+        self.loaded = DrafterVersion(0)
+        """Newest drafter version that a worker ever reported."""
+        self.policy = PolicyVersion(0)
+        """Newest policy version that a worker ever reported."""
 
-    def join(self, hello: WorkerHello, now_s: float) -> Seat:
+    def join(self, hello: WorkerHello, now_s: float) -> WorkerSession:
         """
-        Seat a worker. An older stream of the same id is closed.
+        Open a session for a worker. An older stream of the same id is closed.
 
         Raises:
-            InvalidRequestError: The hello names no worker or no address.
+            InvalidRequestError: The hello has no worker id or no address.
         """
         for name, value in (("worker_id", hello.worker_id), ("address", hello.address)):
             if not value:
-                raise InvalidRequestError(f"hello.{name} is empty; accepted: a name", field=f"hello.{name}")
-        former = self._seats.get(hello.worker_id)
+                raise InvalidRequestError(f"hello.{name} is empty; accepted: a non-empty string", field=f"hello.{name}")
+        former = self._sessions.get(hello.worker_id)
         if former is not None:
-            self.leave(former, now_s, AbortedError(f"{hello.worker_id} opened a newer stream; this one is over"))
-        seat = self._seats[hello.worker_id] = Seat(hello=hello, heard_at_s=now_s, since_s=now_s)
-        self._set_down(seat, now_s)
+            self.leave(former, now_s, AbortedError(f"{hello.worker_id} opened a newer stream; this one has ended"))
+        session = self._sessions[hello.worker_id] = WorkerSession(hello=hello)
+        self._heard.mark(hello.worker_id, self._ran(now_s))
+        self._set_down(session, now_s)
         log.info("worker_joined", worker_id=hello.worker_id, address=hello.address, device=hello.device)
-        return seat
+        return session
 
-    def report(self, seat: Seat, status: WorkerStatus, now_s: float) -> None:
-        """Take a worker's status. Nobody listens to a seat that was left."""
-        if not self._is_taken(seat):
+    def report(self, session: WorkerSession, status: WorkerStatus, now_s: float) -> None:
+        """Record a worker's status. Ignored if the session has ended."""
+        if not self._is_current(session):
             return
-        if seat.status is None or status.state is not seat.status.state:
-            seat.since_s = now_s
-        if seat.loan is not None and status.epoch == seat.loan.epoch:
-            seat.loan = replace(seat.loan, taken_up=True)
-        seat.heard_at_s, seat.status = now_s, status
-        self._known[seat.hello.worker_id] = Member(hello=seat.hello, status=status)
-        self._ledger.enter(seat.hello.worker_id, status.state, now_s)
+        worker_id, former = session.hello.worker_id, session.status
+        if session.loan is not None and status.epoch == session.loan.epoch:
+            session.loan = replace(session.loan, taken_up=True)
+        session.status = status
+        self._known[worker_id] = Member(hello=session.hello, status=status)
+        self._heard.mark(worker_id, self._ran(now_s))
+        self._ledger.report(worker_id, status, now_s)
+        self.loaded = max(self.loaded, status.drafter_version)
+        self.policy = max(self.policy, status.policy_version)
+        self._note(session, now_s)
+        if former is None:
+            self.membership.mark(worker_id)
+        if former is None or _shown(former) != _shown(status):
+            self.changes.mark(worker_id)
 
-    def leave(self, seat: Seat, now_s: float, error: TltError | None = None) -> None:
-        """End a worker's stream, telling it why if there is a reason. Repeating it is harmless."""
-        if self._is_taken(seat):
-            del self._seats[seat.hello.worker_id]
-            self._set_down(seat, now_s)
-            seat.outbox.close(error)
-            log.info("worker_left", worker_id=seat.hello.worker_id, reason=error.message if error else "hung up")
-
-    def drop_silent(self, silence_s: float, now_s: float) -> None:
-        """Give up workers that sent nothing for so long."""
-        for seat in tuple(self._seats.values()):
-            if now_s - seat.heard_at_s >= silence_s:
-                self.leave(seat, now_s, UnavailableError(f"nothing was heard for {silence_s:g} s"))
-
-    def views(self) -> tuple[WorkerView, ...]:
-        """Workers that are there and have said how they are."""
-        return tuple(
-            WorkerView(
-                worker_id=worker_id, status=seat.status, since_s=seat.since_s, loan=seat.loan, revoked=seat.revoked
+    def leave(self, session: WorkerSession, now_s: float, error: TltError | None = None) -> None:
+        """End a worker's stream, with an error if one is given. Idempotent."""
+        if self._is_current(session):
+            worker_id = session.hello.worker_id
+            del self._sessions[worker_id]
+            self._heard.drop(worker_id)
+            self._worklist.forget(worker_id)
+            self._set_down(session, now_s)
+            self.membership.mark(worker_id)
+            session.outbox.close(error)
+            log.info(
+                "worker_left", worker_id=session.hello.worker_id, reason=error.message if error else "stream closed"
             )
-            for worker_id, seat in self._seats.items()
-            if seat.status is not None
-        )
 
-    def members(self) -> tuple[Member, ...]:
-        """Workers that can take requests."""
-        return tuple(self._known[view.worker_id] for view in self.views())
+    def drop_silent(self, silence_s: float, now_s: float) -> int:
+        """
+        End the streams of workers that have sent no status for this many seconds; return how many.
+
+        At most STEP_WORKERS are ended per call.
+
+        Call it at least every MAX_GAP_S. A longer gap means that this process was stopped or starved: what workers sent
+        meanwhile has not been read yet, so that the rest of the gap does not count as silence.
+        """
+        self._ran_s, self._ran_at_s = self._ran(now_s), now_s
+        silent = self._heard.at_least(silence_s, self._ran_s, STEP_WORKERS)
+        for worker_id in silent:
+            error = UnavailableError(f"no status was received for {silence_s:g} s")
+            self.leave(self._sessions[worker_id], now_s, error)
+        return len(silent)
+
+    def to_decide(self, now_s: float, policy: SpotConfig, *, ends: bool) -> tuple[WorkerView, ...]:
+        """
+        Return workers that may hold a lease to renew or to revoke. Those that changed are returned once.
+
+        Args:
+            now_s: Current time.
+            policy: When leases are renewed and expire.
+            ends: Whether all loans end now.
+        """
+        return self._views(self._worklist.take(now_s, policy, ends=ends))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether `to_decide` has not returned all workers that changed."""
+        return self._worklist.has_changes
+
+    def settled(self, now_s: float, policy: SpotConfig) -> tuple[WorkerView, ...]:
+        """Return free workers to lend, idle longest first."""
+        return self._views(self._worklist.settled(now_s, policy))
+
+    def member(self, worker_id: WorkerId) -> Member | None:
+        """Return a worker if it can accept requests."""
+        session = self._sessions.get(worker_id)
+        return self._known[worker_id] if session is not None and session.status is not None else None
 
     def known(self) -> tuple[Member, ...]:
-        """All workers ever seen, as last heard; state `down` when they are gone."""
+        """Return all workers ever seen, with their last status; state `down` if disconnected."""
         return tuple(self._known.values())
 
+    def last_known(self, worker_id: WorkerId) -> Member:
+        """
+        Return a worker with its last status.
+
+        Raises:
+            KeyError: The worker was never seen.
+        """
+        return self._known[worker_id]
+
     def carry_out(self, changes: Iterable[RoleChange], now_s: float) -> None:
-        """Send orders down the streams and keep book of the loans."""
+        """Send the orders to the workers and record the loans."""
         for change in changes:
-            seat = self._seats[change.worker_id]
+            session = self._sessions[change.worker_id]
             match change:
                 case Grant(lease=lease):
-                    self._grant(seat, lease, now_s)
+                    self._grant(session, lease, now_s)
                 case Revoke(revocation=revocation, reason=reason):
-                    self._revoke(seat, revocation, reason)
+                    self._revoke(session, revocation, reason)
+            self._note(session, now_s)
 
     def close(self, error: TltError) -> None:
-        """End all streams, telling the workers why."""
-        for seat in self._seats.values():
-            seat.outbox.close(error)
+        """End all streams with this error."""
+        for session in self._sessions.values():
+            session.outbox.close(error)
 
     def wish(self, wish: DrafterWish) -> None:
-        """Ask all workers that are there to load a drafter."""
-        for seat in self._seats.values():
-            seat.outbox.put(wish)
+        """Tell all connected workers to load a drafter."""
+        for session in self._sessions.values():
+            session.outbox.put(wish)
 
-    def _grant(self, seat: Seat, lease: Lease, now_s: float) -> None:
-        if seat.loan is not None and seat.loan.epoch == lease.epoch:
-            seat.loan = replace(seat.loan, renewed_at_s=now_s)
+    def _grant(self, session: WorkerSession, lease: Lease, now_s: float) -> None:
+        if session.loan is not None and session.loan.epoch == lease.epoch:
+            session.loan = replace(session.loan, renewed_at_s=now_s)
         else:
-            seat.loan = Loan(epoch=lease.epoch, granted_at_s=now_s, renewed_at_s=now_s)
+            session.loan = Loan(epoch=lease.epoch, granted_at_s=now_s, renewed_at_s=now_s)
             metrics.LEASES_GRANTED.inc()
-            log.info("lease_granted", worker_id=seat.hello.worker_id, epoch=lease.epoch)
-        seat.outbox.put(lease)
+            log.info("lease_granted", worker_id=session.hello.worker_id, epoch=lease.epoch)
+        session.outbox.put(lease)
 
-    def _revoke(self, seat: Seat, revocation: Revocation, reason: Reason) -> None:
-        seat.loan, seat.revoked = None, max(seat.revoked, revocation.epoch)
-        seat.outbox.put(revocation)
+    def _revoke(self, session: WorkerSession, revocation: Revocation, reason: Reason) -> None:
+        session.loan, session.revoked = None, max(session.revoked, revocation.epoch)
+        session.outbox.put(revocation)
         metrics.LEASES_REVOKED.labels(reason=reason).inc()
-        log.info("lease_revoked", worker_id=seat.hello.worker_id, epoch=revocation.epoch, reason=reason)
+        log.info("lease_revoked", worker_id=session.hello.worker_id, epoch=revocation.epoch, reason=reason)
 
-    def _is_taken(self, seat: Seat) -> bool:
-        return self._seats.get(seat.hello.worker_id) is seat
+    def _ran(self, now_s: float) -> float:
+        return self._ran_s + min(now_s - self._ran_at_s, MAX_GAP_S)
 
-    def _set_down(self, seat: Seat, now_s: float) -> None:
-        worker_id = seat.hello.worker_id
+    def _views(self, worker_ids: Iterable[WorkerId]) -> tuple[WorkerView, ...]:
+        views = (self._sessions[worker_id].view for worker_id in worker_ids)
+        return tuple(view for view in views if view is not None)
+
+    def _note(self, session: WorkerSession, now_s: float) -> None:
+        if (view := session.view) is not None:
+            self._worklist.note(view, now_s)
+
+    def _is_current(self, session: WorkerSession) -> bool:
+        return self._sessions.get(session.hello.worker_id) is session
+
+    def _set_down(self, session: WorkerSession, now_s: float) -> None:
+        worker_id = session.hello.worker_id
         last = self._known[worker_id].status if worker_id in self._known else WorkerStatus()
-        down = replace(last, state=WorkerState.DOWN, running=0, epoch=Epoch(0), trainer_ready=False)
-        self._known[worker_id] = Member(hello=seat.hello, status=down)
-        self._ledger.enter(worker_id, WorkerState.DOWN, now_s)
+        down = replace(
+            last, state=WorkerState.DOWN, running=0, epoch=Epoch(0), trainer_ready=False, lent=False, training_age_s=0.0
+        )
+        self._known[worker_id] = Member(hello=session.hello, status=down)
+        self._ledger.lose(worker_id, now_s)
+        self.changes.mark(worker_id)
+
+
+def _shown(status: WorkerStatus) -> object:
+    return status.state, status.epoch, status.drafter_version

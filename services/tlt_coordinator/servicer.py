@@ -1,4 +1,4 @@
-"""tlt.coordinator.v1 on the wire: decode, delegate, encode."""
+"""tlt.coordinator.v1: decodes, delegates, encodes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,30 +6,32 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.fleet import WorkerHello, WorkerStatus
-from tlt_common.domain.ids import DrafterVersion, WorkerId
+from tlt_common.domain.fleet import Member, MembershipChange, WorkerHello, WorkerStatus
+from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import coordinator as wire
+from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.drafters import Publication
-from tlt_coordinator.post import Post
-from tlt_coordinator.registry import Seat
+from tlt_coordinator.registry import WorkerSession
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
+MEMBERS_AT_ONCE = 64
+"""Workers encoded before other calls run."""
+
 HELLO_S = 5.0
-"""A stream that says nothing for so long is not a worker's."""
+"""Time limit, in seconds, for the first message of a worker's stream."""
 
 
 class CoordinatorServicer(wire.Servicer):
     """
     Args:
-        post: Who answers, if anybody does.
-        tasks: Owns the listening half of each worker's stream; the other half is the call itself.
+        active: Holds the coordinator that serves calls, if this process leads.
+        tasks: Owns the receiving half of each worker's stream; the call itself sends.
     """
 
-    def __init__(self, post: Post, tasks: asyncio.TaskGroup) -> None:
-        self._post = post
+    def __init__(self, active: ActiveCoordinator, tasks: asyncio.TaskGroup) -> None:
+        self._active = active
         self._tasks = tasks
 
     async def HoldLease(
@@ -37,54 +39,76 @@ class CoordinatorServicer(wire.Servicer):
     ) -> AsyncIterator[wire.pb.HoldLeaseResponse]:
         reports = (wire.report_from_pb(message) async for message in request_iterator)
         hello = await _hello(reports)
-        coordinator = self._post.coordinator
-        seat = coordinator.join(hello)
-        listening = self._tasks.create_task(_listen(coordinator, reports, seat), name=f"listen-{seat.hello.worker_id}")
+        coordinator = self._active.coordinator
+        session = coordinator.join(hello)
+        listening = self._tasks.create_task(
+            _listen(coordinator, reports, session), name=f"listen-{session.hello.worker_id}"
+        )
         try:
-            async for order in seat.outbox.orders():
+            async for order in session.outbox.orders():
                 yield wire.order_to_pb(order)
         finally:
             listening.cancel()
-            coordinator.leave(seat)
+            coordinator.leave(session)
 
     async def WatchFleet(
         self, request: wire.pb.WatchFleetRequest, context: Context
     ) -> AsyncIterator[wire.pb.WatchFleetResponse]:
-        async for members in self._post.coordinator.watch():
-            yield wire.pb.WatchFleetResponse(members=map(wire.member_to_pb, members))
+        members: dict[WorkerId, Member] = {}
+        async for change in self._active.coordinator.watch():
+            if request.accepts_changes:
+                yield await _encoded(change)
+                continue
+            members |= {member.hello.worker_id: member for member in change.joined}
+            for worker_id in change.left:
+                members.pop(worker_id, None)
+            yield await _encoded(MembershipChange(joined=tuple(members.values())))
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
-        self._post.coordinator.report_queue(request.gateway_id, request.queued_count)
+        self._active.coordinator.report_queue(*wire.queue_from_pb(request))
         return wire.pb.ReportQueueResponse()
 
     async def PublishDrafter(
         self, request: wire.pb.PublishDrafterRequest, context: Context
     ) -> wire.pb.PublishDrafterResponse:
-        publication = Publication(
-            base=DrafterVersion(request.base_version),
-            uri=request.uri,
-            worker_id=WorkerId(request.worker_id),
-            held_out_top1=request.held_out_top1,
-        )
-        wish = await self._post.coordinator.publish(publication)
+        wish = await self._active.coordinator.publish(wire.publication_from_pb(request))
         return wire.pb.PublishDrafterResponse(drafter_version=wish.version)
 
+    async def GetDrafter(self, request: wire.pb.GetDrafterRequest, context: Context) -> wire.pb.GetDrafterResponse:
+        return wire.newest_to_pb(self._active.coordinator.drafter)
+
     async def SetLending(self, request: wire.pb.SetLendingRequest, context: Context) -> wire.pb.SetLendingResponse:
-        return wire.pb.SetLendingResponse(was_enabled=self._post.coordinator.set_lending(enabled=request.enabled))
+        return wire.pb.SetLendingResponse(was_enabled=self._active.coordinator.set_lending(enabled=request.enabled))
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
-        return wire.fleet_to_pb(self._post.coordinator.fleet())
+        if request.HasField("max_changes") and request.max_changes < 0:
+            raise InvalidRequestError(
+                f"max_changes is {request.max_changes}; accepted: 0 and above", field="max_changes"
+            )
+        max_changes = request.max_changes if request.HasField("max_changes") else None
+        return wire.fleet_to_pb(self._active.coordinator.fleet(max_changes=max_changes))
 
 
-async def _listen(coordinator: Coordinator, reports: AsyncIterator[WorkerHello | WorkerStatus], seat: Seat) -> None:
-    """Take what a worker reports until it hangs up. Its mistakes end the call, nothing else."""
+async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:
+    """Encode a change, letting other calls run in between: a whole fleet can have thousands of workers."""
+    message = wire.pb.WatchFleetResponse(removed_worker_ids=change.left, is_change=change.is_change)
+    for first in range(0, len(change.joined), MEMBERS_AT_ONCE):
+        message.members.extend(map(wire.member_to_pb, change.joined[first : first + MEMBERS_AT_ONCE]))
+        await asyncio.sleep(0)
+    return message
+
+
+async def _listen(
+    coordinator: Coordinator, reports: AsyncIterator[WorkerHello | WorkerStatus], session: WorkerSession
+) -> None:
+    """Record a worker's reports until it closes the stream. An invalid report ends this call only."""
     try:
         async for report in reports:
-            coordinator.report(seat, _status(report))
+            coordinator.report(session, _status(report))
     except InvalidRequestError as error:
-        seat.outbox.close(error)
+        session.outbox.close(error)
     else:
-        seat.outbox.close()
+        session.outbox.close()
 
 
 async def _hello(reports: AsyncIterator[WorkerHello | WorkerStatus]) -> WorkerHello:
@@ -94,11 +118,11 @@ async def _hello(reports: AsyncIterator[WorkerHello | WorkerStatus]) -> WorkerHe
     except TimeoutError as error:
         raise InvalidRequestError(f"no hello within {HELLO_S:g} s", field="hello") from error
     if not isinstance(hello, WorkerHello):
-        raise InvalidRequestError("the first message is no hello; accepted: hello, then statuses", field="hello")
+        raise InvalidRequestError("the first message is not a hello; accepted: a hello, then statuses", field="hello")
     return hello
 
 
 def _status(report: WorkerHello | WorkerStatus) -> WorkerStatus:
     if isinstance(report, WorkerHello):
-        raise InvalidRequestError("a second hello; accepted: one, first", field="hello")
+        raise InvalidRequestError("received a second hello; accepted: one, as the first message", field="hello")
     return report

@@ -1,7 +1,6 @@
-"""What outlives the coordinator: the newest drafter, the records of all, and an epoch that was never granted."""
+"""State that outlives the coordinator: the newest drafter, the drafter records, and a bound on the epochs granted."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import Epoch
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.telemetry.log import get_logger
+from tlt_common.whole_file import write_whole
 
 log = get_logger(__name__)
 
@@ -21,17 +21,17 @@ STATE_FILE = "coordinator.json"
 
 EPOCH_BLOCK = 1024
 """
-Epochs reserved at once, and again when half of them are granted, so that no plan waits for what keeps the state. A
-restart skips what is left of the block.
+Epochs reserved at once, and again when half of them are granted, so that no plan waits for storage. A restart skips
+the rest of the block.
 """
 
 RETRY_S = 1.0
-"""Pause after epochs could not be reserved."""
+"""Seconds to wait after epochs could not be reserved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """One consistent picture; it is written as a whole."""
+    """One consistent state, written as a whole."""
 
     drafter: DrafterWish | None = None
     drafters: tuple[DrafterRecord, ...] = ()
@@ -40,55 +40,49 @@ class State:
 
 
 STATE_CODEC = TypeAdapter(State)
-"""JSON of the state; unknown keys of a later version are passed over."""
+"""JSON of the state; unknown keys of a later version are ignored."""
 
 
-class Backing(Protocol):
-    """What keeps the state."""
+class StateBackend(Protocol):
+    """Stores the state."""
 
     async def write(self, state: State) -> None:
         """
-        Keep a state in place of the one before.
+        Replace the stored state.
 
         Raises:
-            UnavailableError: It may not have been kept. Writing again is harmless.
-            InvalidRequestError: It can never be kept.
+            UnavailableError: The state may not have been stored. Writing it again is harmless.
+            InvalidRequestError: The state can never be stored.
         """
 
 
 class StateFile:
     """
-    Keeps the state in a file.
+    Stores the state in a file.
 
-    Writing is not handed to a thread: it is some kilobytes per published drafter or thousand leases, and so a caller
-    that is cancelled cannot leave the file and the memory apart.
+    Writes block the event loop: they are a few kilobytes per published drafter or thousand leases, and without a thread
+    a cancelled caller cannot leave file and memory inconsistent.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     async def write(self, state: State) -> None:
-        # A crash leaves the old file or the new one, never half of it.
-        temporary = self._path.with_suffix(".tmp")
         try:
-            with temporary.open("wb") as file:
-                file.write(STATE_CODEC.dump_json(state, indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            write_whole(self._path, STATE_CODEC.dump_json(state, indent=1), durable=True)
         except OSError as error:
             raise UnavailableError(f"{self._path} could not be written: {error.strerror}") from error
 
 
-class Store:
+class StateStore:
     """
-    The state, and what keeps it. A change is kept before it counts, one after the other.
+    The state in memory, and its backend. Changes are applied one at a time, and only after they are stored.
 
-    A caller that is cancelled while its change is on the way leaves open whether it was kept. It never counts, nobody
-    was told of it, and the next change replaces it; a publication that is repeated after a crash gets the same version.
+    If a caller is cancelled during its change, the change may or may not have been stored. It is not applied or
+    announced, and the next change overwrites it; a publication that is repeated after a crash gets the same version.
     """
 
-    def __init__(self, state: State, backing: Backing | None) -> None:
+    def __init__(self, state: State, backing: StateBackend | None) -> None:
         self._state = state
         self._backing = backing
         self._turn = asyncio.Lock()
@@ -96,13 +90,13 @@ class Store:
     @classmethod
     def open(cls, directory: Path | None, *, now_s: float) -> Self:
         """
-        Read what an earlier run left.
+        Read the state left by an earlier run.
 
-        Without a directory nothing is kept. Epochs then begin at the time in milliseconds: a restart goes on upward
-        unless more than a thousand leases were granted per second.
+        Without a directory nothing is stored. Epochs then start at the current time in milliseconds: they keep
+        increasing over restarts unless more than a thousand leases were granted per second.
 
         Raises:
-            ConfigError: The directory cannot be used, or the file in it is not ours.
+            ConfigError: The directory cannot be used, or its file is not a coordinator's state.
         """
         if directory is None:
             return cls(State(reserved_epoch=Epoch(int(now_s * 1000))), None)
@@ -114,7 +108,7 @@ class Store:
             raise ConfigError(f"state_dir {directory} cannot be used: {error.strerror}", field="state_dir") from error
         except ValidationError as error:
             raise ConfigError(
-                f"{path} is not a coordinator's state; remove it to start afresh, with drafters counted from 1",
+                f"{path} is not a coordinator's state; remove it to start over, with drafter versions from 1",
                 field="state_dir",
             ) from error
 
@@ -124,11 +118,11 @@ class Store:
 
     async def update(self, change: Callable[[State], State]) -> State:
         """
-        Replace the state by what `change` makes of it. An error of `change` travels and leaves everything as it was.
+        Replace the state by `change(state)`. If `change` raises, the error propagates and nothing changes.
 
         Raises:
-            UnavailableError: It could not be kept; nothing changed.
-            InvalidRequestError: It can never be kept; nothing changed.
+            UnavailableError: The state could not be stored; nothing changed.
+            InvalidRequestError: The state can never be stored; nothing changed.
         """
         async with self._turn:
             state = change(self._state)
@@ -139,9 +133,9 @@ class Store:
 
 
 class Epochs:
-    """Numbers for leases, each used once, over restarts too. `run` reserves them ahead."""
+    """Lease epochs, each used once, also over restarts. `run` reserves them in advance."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._store = store
         self._last = store.state.reserved_epoch
         self._moved = Signal()
@@ -157,13 +151,13 @@ class Epochs:
         return self._store.state.reserved_epoch
 
     def seen(self, epoch: Epoch) -> None:
-        """An epoch was granted, or a worker says that it once was; it is not given out again."""
+        """Note that an epoch was granted, or reported by a worker; it is not granted again."""
         if epoch > self._last:
             self._last = epoch
             self._moved.set()
 
     async def run(self) -> Never:
-        """Keep between half a block and a block in reserve, until cancelled."""
+        """Keep between half a block and a block of epochs reserved, until cancelled."""
         while True:
             seen = self._moved.count
             if self.reserved - self._last > EPOCH_BLOCK // 2:

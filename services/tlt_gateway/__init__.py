@@ -1,1 +1,1 @@
-"""The public rollout endpoint: queue, routing, resume and weight updates in front of the workers."""
+"""The public rollout endpoint: queue requests, route them to workers, resume them elsewhere, and update weights."""

@@ -1,7 +1,6 @@
-"""The queue in front of the workers: first come, first served, bounded."""
+"""Bounded queue in front of the workers, fair between callers."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,161 +8,191 @@ from typing import Generic, Protocol, TypeVar
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.errors import AbortedError, OverloadedError, TltError, UnavailableError
+from tlt_common.errors import AbortedError, InvalidRequestError, OverloadedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
+from tlt_gateway.fair_queue import FairQueue
 
-Seat = TypeVar("Seat")
+Slot = TypeVar("Slot")
 
 
-class Seats(Protocol[Seat]):
-    """Where requests run."""
+class Slots(Protocol[Slot]):
+    """Slots on workers, each of which runs one request."""
 
     @property
     def absent_since_s(self) -> float | None:
-        """Loop time since when no worker has been there; None while one is."""
+        """Loop time since which no worker has been available; None while one is."""
         ...
 
-    def take(self, prompt: Prompt) -> Seat | None:
+    @property
+    def free(self) -> int:
+        """Number of free slots."""
+        ...
+
+    def acquire(self, prompt: Prompt) -> Slot | None:
         """
-        Reserve a seat; None while all are taken.
+        Reserve a slot; return None while all are in use.
 
         Raises:
-            NotFoundError: None will ever fit, since another policy version is served.
+            NotFoundError: No slot can ever match, since another policy version is served.
         """
         ...
 
-    def leave(self, seat: Seat) -> None:
-        """Give a seat back."""
+    def release(self, slot: Slot) -> None:
+        """Release a slot."""
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class _Waiter(Generic[Seat]):
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiter(Generic[Slot]):
     prompt: Prompt
-    seat: asyncio.Future[Seat]
+    slot: asyncio.Future[Slot]
 
 
-class Admission(Generic[Seat]):
+class Admission(Generic[Slot]):
     """
-    Gives seats to requests in the order they came.
+    Assign slots to requests: between callers by weight, and in order of arrival for each caller.
 
-    Waiting for a busy worker is bounded by the caller's own deadline; waiting for any worker at all to be there, by
-    `worker_wait_s`.
+    The caller's deadline bounds the wait for a busy worker; `worker_wait_s` bounds the wait while no worker is
+    available.
     """
 
     def __init__(
         self,
-        seats: Seats[Seat],
+        slots: Slots[Slot],
         *,
         max_queued: int,
         worker_wait_s: float,
         retry_after_s: float,
         on_change: Callable[[int], None] = lambda _: None,
+        weight_of: Callable[[str], float] = lambda _: 1.0,
     ) -> None:
-        self._seats = seats
+        self._slots = slots
         self._max_queued = max_queued
         self._worker_wait_s = worker_wait_s
         self._retry_after_s = retry_after_s
         self._on_change = on_change
-        self._waiters: deque[_Waiter[Seat]] = deque()
+        self._waiters: FairQueue[_Waiter[Slot]] = FairQueue(weight_of)
+        self._by_id: dict[RequestId, _Waiter[Slot]] = {}
 
     @property
     def queued(self) -> int:
-        """Requests that wait."""
+        """Number of queued requests."""
         return len(self._waiters)
+
+    def require_fit(self, count: int, *, field: str) -> None:
+        """
+        Check that `count` requests fit into an empty queue: more could never be accepted.
+
+        Raises:
+            InvalidRequestError: They do not; the error names `field`.
+        """
+        if count > self._max_queued:
+            raise InvalidRequestError(
+                f"{field} makes {count} requests; accepted: at most {self._max_queued} per call", field=field
+            )
 
     def require_room(self, count: int = 1) -> None:
         """
-        Check that so many requests may join the queue.
+        Check that there is room for `count` more requests, in free slots and in the queue.
 
         Raises:
-            OverloadedError: They would make it too long.
+            OverloadedError: The queue would exceed `max_queued`.
         """
-        if self.queued + count > self._max_queued:
+        if self.queued + count > self._max_queued and self.queued + count > self._max_queued + self._slots.free:
             metrics.GATEWAY_REFUSED.inc(count)
             raise OverloadedError(
-                f"{self.queued} requests wait and {count} came; accepted: {self._max_queued} in all, "
-                f"come back after {self._retry_after_s:g} s",
+                f"{self.queued} requests are queued and {count} arrived; accepted: at most {self._max_queued} queued; "
+                f"retry after {self._retry_after_s:g} s",
                 retry_after_s=self._retry_after_s,
             )
 
     @asynccontextmanager
-    async def seat(self, prompt: Prompt, *, first: bool = False) -> AsyncIterator[Seat]:
+    async def slot(self, prompt: Prompt, *, owner: str = "", first: bool = False) -> AsyncIterator[Slot]:
         """
-        Hold a seat, after waiting for it behind all who came before; with `first`, before all.
+        Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
+
+        Args:
+            prompt: The request.
+            owner: Name of the caller's token; empty without one.
+            first: An earlier attempt at the request has waited already.
 
         Raises:
-            AbortedError: `withdraw` was called meanwhile.
-            NotFoundError: The policy version it asks for is not served.
-            UnavailableError: No worker was there for `worker_wait_s`.
+            AbortedError: `withdraw` was called while the request was queued.
+            NotFoundError: The requested policy version is not served.
+            UnavailableError: No worker was available for `worker_wait_s`.
         """
-        came_s = asyncio.get_running_loop().time()
-        seat = (None if self._waiters else self._seats.take(prompt)) or await self._wait(prompt, first=first)
-        metrics.GATEWAY_QUEUE_SECONDS.observe(asyncio.get_running_loop().time() - came_s)
+        arrived_s = asyncio.get_running_loop().time()
+        slot = (None if self._waiters else self._slots.acquire(prompt)) or await self._wait(prompt, owner, first=first)
+        metrics.GATEWAY_QUEUE_SECONDS.observe(asyncio.get_running_loop().time() - arrived_s)
         try:
-            yield seat
+            yield slot
         finally:
-            self._seats.leave(seat)
+            self._slots.release(slot)
             self.pump()
 
     def withdraw(self, request_id: RequestId) -> bool:
-        """End a request's wait with AbortedError. False: it does not wait."""
-        for waiter in self._waiters:
-            if waiter.prompt.request_id == request_id:
-                waiter.seat.set_exception(AbortedError(f"request {request_id} was aborted"))
-                self._waiters.remove(waiter)
-                self._on_change(self.queued)
-                return True
-        return False
+        """Remove a request from the queue; its wait fails with AbortedError. Return False if it is not queued."""
+        waiter = self._by_id.get(request_id)
+        if waiter is None or waiter not in self._waiters:
+            return False
+        waiter.slot.set_exception(AbortedError(f"request {request_id} was aborted"))
+        self._remove(waiter)
+        return True
 
     def pump(self) -> None:
-        """Give free seats to those who wait. Called whenever a seat may have become free."""
+        """Assign free slots to queued requests. Call this whenever a slot may have become free."""
         before = self.queued
         while self._waiters:
             try:
-                seat = self._seats.take(self._waiters[0].prompt)
+                slot = self._slots.acquire(self._waiters.head().prompt)
             except TltError as error:
-                self._waiters.popleft().seat.set_exception(error)
+                self._waiters.pop().slot.set_exception(error)
                 continue
-            if seat is None:
+            if slot is None:
                 break
-            self._waiters.popleft().seat.set_result(seat)
+            self._waiters.pop().slot.set_result(slot)
         if self.queued != before:
             self._on_change(self.queued)
 
-    async def _wait(self, prompt: Prompt, *, first: bool) -> Seat:
-        waiter: _Waiter[Seat] = _Waiter(prompt=prompt, seat=asyncio.get_running_loop().create_future())
-        (self._waiters.appendleft if first else self._waiters.append)(waiter)
+    async def _wait(self, prompt: Prompt, owner: str, *, first: bool) -> Slot:
+        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, slot=asyncio.get_running_loop().create_future())
+        self._waiters.push(waiter, owner, first=first)
+        self._by_id[prompt.request_id] = waiter
         self._on_change(self.queued)
-        self.pump()
         try:
-            while not waiter.seat.done():
-                await asyncio.wait({waiter.seat}, timeout=self._patience_s())
-            return waiter.seat.result()
+            while not waiter.slot.done():
+                await asyncio.wait({waiter.slot}, timeout=self._wait_limit_s())
+            return waiter.slot.result()
         except BaseException:
             self._forget(waiter)
             raise
+        finally:
+            if self._by_id.get(prompt.request_id) is waiter:
+                del self._by_id[prompt.request_id]
 
-    def _patience_s(self) -> float:
+    def _wait_limit_s(self) -> float:
         """
-        Time until there may be a reason to give up.
+        Return the seconds to wait before checking again whether a worker is available.
 
         Raises:
-            UnavailableError: There is one now.
+            UnavailableError: No worker has been available for `worker_wait_s`.
         """
-        since_s = self._seats.absent_since_s
+        since_s = self._slots.absent_since_s
         if since_s is None:
             return self._worker_wait_s
         left_s = since_s + self._worker_wait_s - asyncio.get_running_loop().time()
         if left_s <= 0:
-            raise UnavailableError(f"no worker has been there for {self._worker_wait_s:g} s")
+            raise UnavailableError(f"no worker has been available for {self._worker_wait_s:g} s")
         return left_s
 
-    def _forget(self, waiter: _Waiter[Seat]) -> None:
-        """Its request went away, perhaps in the moment it got a seat."""
+    def _forget(self, waiter: _Waiter[Slot]) -> None:
+        """Clean up after a cancelled request, which may have been assigned a slot just before."""
         if waiter in self._waiters:
-            self._waiters.remove(waiter)
-            self._on_change(self.queued)
-        elif waiter.seat.done() and waiter.seat.exception() is None:
-            self._seats.leave(waiter.seat.result())
+            self._remove(waiter)
+        elif waiter.slot.done() and waiter.slot.exception() is None:
+            self._slots.release(waiter.slot.result())
             self.pump()
+
+    def _remove(self, waiter: _Waiter[Slot]) -> None:
+        self._waiters.remove(waiter)
+        self._on_change(self.queued)

@@ -1,99 +1,107 @@
-"""Many prompts, n samples each, handed out as they finish."""
+"""Batches: n samples of each of many prompts, streamed as they finish or token by token."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeAlias
 
+from tlt_common.domain.batch import Batch, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, Sample, TokenChunk
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.admission import Admission
 from tlt_gateway.dispatch import Dispatch
-from tlt_gateway.link import Link
-
-Finished: TypeAlias = tuple[int, int, TokenChunk]
-"""Index of the prompt, index of the sample, response."""
+from tlt_gateway.outbox import Outbox, Place
+from tlt_gateway.pooled_worker import PooledWorker
 
 
 class Batches:
-    """Runs batches: all samples of one succeed, or the batch fails with the error of the first that did not."""
+    """Run batches. Either all samples of a batch succeed, or the batch fails with the error of the first that fails."""
 
-    def __init__(self, dispatch: Dispatch, admission: Admission[Link]) -> None:
+    def __init__(self, dispatch: Dispatch, admission: Admission[PooledWorker]) -> None:
         self._dispatch = dispatch
         self._admission = admission
 
-    async def run(self, prompts: Sequence[Prompt], samples_per_prompt: int) -> AsyncGenerator[Sample, None]:
+    async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """
-        Answer each prompt so many times. Closing the iterator aborts what still runs.
+        Generate the samples of a batch. Closing the iterator aborts the unfinished ones.
 
         Raises:
-            InvalidRequestError: Nothing was asked, or a prompt does not fit; the field says which.
-            OverloadedError: The queue does not hold so many.
+            InvalidRequestError: The batch is empty or larger than the queue, or a prompt is invalid; `field` names it.
+            OverloadedError: The queue has no room for all samples.
             TltError: A sample failed; the others were aborted.
         """
-        checked = await self._admitted(prompts, samples_per_prompt)
+        samples = await self._admitted(batch)
         started_s = asyncio.get_running_loop().time()
         count = 0
-        async with aclosing(self._finished(checked, samples_per_prompt)) as finished:
-            async for prompt_index, sample_index, response in finished:
-                count += 1
+        async with aclosing(self._chunks(samples, Outbox(stream_tokens=batch.stream_tokens))) as chunks:
+            async for (prompt_index, sample_index), chunk in chunks:
+                count += chunk.finish_reason is not None
                 yield Sample(
                     prompt_index=prompt_index,
                     sample_index=sample_index,
-                    response=response,
+                    response=chunk,
                     finished_count=count,
-                    total_count=len(checked) * samples_per_prompt,
+                    total_count=len(samples),
                     elapsed_s=asyncio.get_running_loop().time() - started_s,
                 )
 
-    async def _admitted(self, prompts: Sequence[Prompt], samples_per_prompt: int) -> list[Prompt]:
-        if not prompts:
-            raise InvalidRequestError("prompts is empty; accepted: at least one", field="prompts")
-        if samples_per_prompt < 1:
-            raise InvalidRequestError(
-                f"samples_per_prompt is {samples_per_prompt}; accepted: at least 1", field="samples_per_prompt"
-            )
-        self._admission.require_room(len(prompts) * samples_per_prompt)
-        checked = [await self._checked(index, prompt) for index, prompt in enumerate(prompts)]
+    async def _admitted(self, batch: Batch) -> dict[Place, Prompt]:
+        """Return the prompt of each sample."""
+        require_samples(batch.prompts, batch.samples_per_prompt)
+        count = len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt
+        self._admission.require_fit(count, field="prompts" if batch.samples_per_prompt == 1 else "samples_per_prompt")
+        self._admission.require_room(count)
+        checked = [await self._checked(index, prompt) for index, prompt in enumerate(batch.prompts)]
         _require_distinct(checked)
-        return checked
+        if not batch.starts:
+            return {
+                (index, sample): sample_of(prompt, sample)
+                for index, prompt in enumerate(checked)
+                for sample in range(batch.samples_per_prompt)
+            }
+        samples: dict[Place, Prompt] = {}
+        for place, start in enumerate(batch.starts):
+            at = _place(place, start, batch)
+            if at in samples:
+                raise InvalidRequestError(
+                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; accepted: each once",
+                    field=f"samples[{place}]",
+                )
+            prompt = checked[at[0]]
+            if start.prefix_token_ids:
+                prompt = await self._checked(at[0], replace(prompt, prefix_token_ids=start.prefix_token_ids))
+            samples[at] = sample_of(prompt, at[1])
+        return samples
 
-    async def _finished(self, prompts: Sequence[Prompt], samples_per_prompt: int) -> AsyncGenerator[Finished, None]:
-        """Run all samples; those that finish first come first."""
-        outcomes: asyncio.Queue[Finished | TltError] = asyncio.Queue()
-        failure: TltError | None = None
+    async def _chunks(
+        self, samples: dict[Place, Prompt], outbox: Outbox
+    ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
+        """Run all samples and yield what is to be sent."""
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._sample(prompt, prompt_index, sample_index, outcomes))
-                for prompt_index, prompt in enumerate(prompts)
-                for sample_index in range(samples_per_prompt)
-            ]
+            tasks = [group.create_task(self._sample(place, prompt, outbox)) for place, prompt in samples.items()]
             try:
-                for _ in tasks:
-                    outcome = await outcomes.get()
-                    if isinstance(outcome, TltError):
-                        failure = outcome
-                        break
-                    yield outcome
+                async with aclosing(outbox.chunks(len(samples))) as chunks:
+                    async for item in chunks:
+                        yield item
             except GeneratorExit:
-                return  # a task group would wrap it, which nobody who closes a generator expects
+                return  # raising it through the task group would wrap it in an ExceptionGroup
+            except TltError as error:
+                failure = error
+            else:
+                return
             finally:
                 for task in tasks:
                     task.cancel()
-        if failure:
-            raise failure
+        raise failure
 
-    async def _sample(
-        self, prompt: Prompt, prompt_index: int, sample_index: int, outcomes: asyncio.Queue[Finished | TltError]
-    ) -> None:
+    async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox) -> None:
         try:
-            response = await self._dispatch.complete(_sample_of(prompt, sample_index))
+            async with aclosing(self._dispatch.stream(prompt)) as chunks:
+                async for chunk in chunks:
+                    await outbox.put(place, chunk)
         except TltError as error:
-            outcomes.put_nowait(error)
-        else:
-            outcomes.put_nowait((prompt_index, sample_index, response))
+            outbox.fail(error)
 
     async def _checked(self, index: int, prompt: Prompt) -> Prompt:
         try:
@@ -102,21 +110,15 @@ class Batches:
             raise at_index(error, index) from None
 
 
-def at_index(error: InvalidRequestError, index: int) -> InvalidRequestError:
-    """Say of which prompt of a batch an error speaks: `prompt.token_ids` becomes `prompts[3].token_ids`."""
-    field = error.field.removeprefix("prompt.")
-    field_in_batch = f"prompts[{index}].{field}"
-    return InvalidRequestError(error.message.replace(error.field, field_in_batch, 1), field=field_in_batch)
-
-
-def _sample_of(prompt: Prompt, index: int) -> Prompt:
-    """Sample `index` of a prompt. A seed makes a batch repeatable, not its samples equal."""
-    seed = prompt.sampling.seed
-    return replace(
-        prompt,
-        request_id=RequestId(f"{prompt.request_id}/{index}"),
-        sampling=prompt.sampling if seed is None else replace(prompt.sampling, seed=(seed + index) % 2**63),
-    )
+def _place(index: int, start: SampleStart, batch: Batch) -> Place:
+    for field, value, limit in (
+        ("prompt_index", start.prompt_index, len(batch.prompts)),
+        ("sample_index", start.sample_index, batch.samples_per_prompt),
+    ):
+        if not 0 <= value < limit:
+            name = f"samples[{index}].{field}"
+            raise InvalidRequestError(f"{name} is {value}; accepted: 0 to {limit - 1}", field=name)
+    return start.prompt_index, start.sample_index
 
 
 def _require_distinct(prompts: Sequence[Prompt]) -> None:
@@ -124,7 +126,7 @@ def _require_distinct(prompts: Sequence[Prompt]) -> None:
     for index, prompt in enumerate(prompts):
         if (first := seen.setdefault(prompt.request_id, index)) != index:
             raise InvalidRequestError(
-                f"prompts[{index}].request_id is {prompt.request_id!r}, as is that of prompts[{first}]; "
+                f"prompts[{index}].request_id is {prompt.request_id!r}, the same as prompts[{first}]; "
                 "accepted: empty or unique",
                 field=f"prompts[{index}].request_id",
             )

@@ -1,48 +1,86 @@
-"""What a gateway is told."""
+"""Configuration of the gateway."""
 
 from pathlib import Path
 
 from pydantic import Field
 
 from tlt_common.config.base import ServiceConfig
+from tlt_common.config.entry import ServiceEntry
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
 
 
 class GatewayConfig(ServiceConfig):
-    """The public rollout endpoint. Workers come from the coordinator or, without one, from a fixed list."""
+    """The public rollout endpoint. Workers are discovered through the coordinator or listed explicitly."""
+
+    component = "gateway"
 
     coordinator: str | None = None
-    """host:port of the coordinator. It may come and go: the workers known last stay in use."""
+    """host:port of the coordinator; null uses only `workers`. While it is unreachable, known workers stay in use."""
     workers: tuple[str, ...] = ()
-    """host:port of workers that are there whatever a coordinator says."""
+    """host:port of workers to use in addition to those the coordinator reports."""
     gateway_id: str = "gateway"
-    """Name under which queue depth is reported; one per gateway."""
+    """Name of this gateway in queue reports and in workers' logs; unique per gateway."""
+    worker_service: str | None = None
+    """host:port of a DNS name with the addresses of all workers, such as a headless Service, to find them without a
+    coordinator; null uses none."""
+    known_workers: Path | None = None
+    """File in which the last known list of workers is kept, to find them after a restart without a coordinator; null
+    keeps none."""
+    peers: tuple[str, ...] = ()
+    """host:port of the other gateways of the fleet, or of a name with all their addresses, such as a headless Service.
+    Aborts are passed on to them."""
     max_queued: int = Field(16384, ge=1)
-    """Requests that may wait. One that comes after them is refused with RESOURCE_EXHAUSTED."""
+    """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED."""
     retry_after_s: float = Field(1.0, gt=0)
-    """Delay that a refused client is told."""
+    """Retry delay, in seconds, sent to refused clients."""
     worker_wait_s: float = Field(60.0, gt=0)
-    """Longest time that requests wait while no worker is there at all; then UNAVAILABLE."""
+    """Seconds that requests wait while no worker is available before they fail with UNAVAILABLE."""
     max_moves: int = Field(3, ge=0)
-    """Lost workers that one request survives by going on elsewhere."""
+    """Maximum number of times a request moves to another worker after its worker is lost."""
     spill_load: float = Field(0.25, ge=0, le=1)
-    """Share of a worker's slots up to which requests keep away from workers that train their drafter."""
+    """Share of a worker's slots to fill before requests are sent to workers that are training."""
     probe_s: float = Field(1.0, gt=0)
-    """Time between two looks at a worker; a lost one is back in use after as long."""
+    """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
+    silence_s: float | None = Field(10.0, gt=0)
+    """Seconds without any message after which a worker is lost and its requests move, although its connection is open:
+    its process hangs or is stopped. Only time in which this gateway ran on schedule counts, and only while another
+    worker is heard. Null loses workers by closed connections only."""
     report_s: float = Field(0.5, gt=0)
-    """Longest time between two reports of queue depth to the coordinator; changes are reported at once."""
+    """Maximum seconds between queue reports to the coordinator; changes are reported immediately."""
     stage_s: float = Field(600.0, gt=0)
-    """Deadline of one worker for fetching and checking new weights, and again for switching to them."""
+    """Deadline per worker, in seconds, for fetching and checking new weights, and again for switching to them."""
+    straggler_s: float = Field(30.0, gt=0)
+    """Seconds that an update waits for further workers after the first one has fetched and checked the weights, and
+    again after the first has switched; as long as that took, if that is more. Workers that exceed it are left behind
+    and updated later."""
     spool_dir: Path | None = None
-    """Where streamed weights are kept for workers that join later; None: a temporary directory."""
+    """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that restarts
+    with the same directory serves the last update again; delete its content to start over at version 0. Null uses a
+    temporary directory, deleted when the gateway stops."""
+    max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
+    """Maximum size of streamed weights in bytes; larger ones are refused."""
     tokens: Path | None = None
-    """YAML file of bearer tokens, read anew when it changes: `tokens: [{name: trainer, token: SECRET,
-    scopes: [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` stands for `token`;
-    expires_at may be left out; the scopes are generate, update_weights and admin, which includes all. Null: everybody
-    is let in."""
+    """YAML file with bearer tokens, reloaded when it changes: `tokens: [{name: trainer, token: SECRET, scopes:
+    [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` may replace `token`; `expires_at` is
+    optional, and so is `weight` (1 by default), by which the queued requests of several tokens share free slots. The
+    scopes are generate, update_weights and admin, which includes the others. Null disables authentication; all requests
+    then share one queue."""
+    max_message_bytes: int = Field(16 * 2**20, ge=5 * 2**20, le=256 * 2**20)
+    """Maximum size of a request message in bytes; larger ones are refused. Pieces of streamed weights have 4 MiB."""
+    max_calls_per_token: int = Field(16384, ge=1)
+    """Maximum number of running calls per token, and of streams per connection; further ones are refused with
+    RESOURCE_EXHAUSTED. Without `tokens`, all clients share one limit."""
+    max_spool_bytes_per_token: int = Field(512 * 2**30, ge=1)
+    """Maximum bytes of weights that the running updates of one token may stream; more are refused with
+    RESOURCE_EXHAUSTED."""
+    max_connections: int = Field(8192, ge=1)
+    """Maximum number of client connections; further ones are closed. Connections without calls are closed after 15
+    minutes."""
     drain_s: float = Field(0.0, ge=0)
-    """Time that running requests get to finish after SIGTERM, while new ones are refused; then they are ended."""
+    """Seconds for running requests to finish after SIGTERM, while new ones are refused; the rest are aborted."""
     spool_shared: bool = False
-    """Workers see spool_dir under the same path: they are told the path and not sent the tensors again."""
+    """Workers mount spool_dir under the same path: send them the path instead of the tensors."""
 
 
-CONFIG = GatewayConfig
+SERVICE = ServiceEntry(model=GatewayConfig, run="tlt_gateway.main:run", extra="gateway")
+"""`tlt serve gateway`."""

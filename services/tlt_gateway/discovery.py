@@ -1,31 +1,96 @@
-"""Who the workers are, as the coordinator says. Without it the fleet stays as it was."""
+"""
+Worker discovery: through the coordinator, and without it by a DNS name and the list kept from earlier.
+
+While the coordinator is unreachable, the pool keeps the known workers.
+"""
 
 import asyncio
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Never
 
-from tlt_common.aio import backoff
 from tlt_common.config.base import TlsSettings
-from tlt_common.errors import TltError
+from tlt_common.rpc.addresses import resolved
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.errors import translated
+from tlt_common.rpc.follow import follow
 from tlt_common.telemetry.log import get_logger
+from tlt_common.whole_file import write_whole
 from tlt_common.wire import coordinator as wire
-from tlt_gateway.fleet import Fleet
 
 log = get_logger(__name__)
 
+RESOLVE_S = 5.0
+"""Seconds between resolutions of the workers' DNS name."""
 
-async def follow(coordinator: str, fleet: Fleet, *, tls: TlsSettings | None) -> Never:
-    """Keep one stream to the coordinator, and show the fleet what comes. Live until cancelled."""
-    delays = backoff()
-    while True:
+See = Callable[[Iterable[str]], None]
+
+
+class KnownWorkers:
+    """
+    The addresses of all workers, from several sources. Keeps them in a file, for the next start.
+
+    Args:
+        see: Called with all addresses whenever they change.
+        file: JSON list of addresses; None keeps nothing.
+    """
+
+    def __init__(self, see: See, *, file: Path | None = None) -> None:
+        self._see = see
+        self._file = file
+        self._sources: dict[str, frozenset[str]] = {}
+        self._shown: frozenset[str] = frozenset()
+
+    def load(self) -> None:
+        """Use the addresses in the file until the first source reports. A damaged file is ignored."""
+        if self._file is None or not self._file.exists():
+            return
         try:
-            async with connect(coordinator, to="coordinator", tls=tls) as channel:
-                with translated():
-                    async for message in wire.Stub(channel).WatchFleet(wire.pb.WatchFleetRequest()):
-                        fleet.see([wire.member_from_pb(member) for member in message.members])
-                        delays = backoff()
-            log.warning("coordinator_lost", coordinator=coordinator, error="it ended the stream")
-        except TltError as error:
-            log.warning("coordinator_lost", coordinator=coordinator, error=error.message)
-        await asyncio.sleep(next(delays))
+            addresses = frozenset(str(address) for address in json.loads(self._file.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("known_workers_unreadable", file=str(self._file), error=str(error))
+            return
+        self._shown = addresses
+        self._see(addresses)
+
+    def report(self, source: str, addresses: Iterable[str]) -> None:
+        """Set the addresses that a source lists now."""
+        self._sources[source] = frozenset(addresses)
+        known = frozenset().union(*self._sources.values())
+        if known != self._shown:
+            self._shown = known
+            self._see(known)
+            self._keep(known)
+
+    def _keep(self, addresses: frozenset[str]) -> None:
+        if self._file is None or not addresses:  # a restarted coordinator lists none at first
+            return
+        try:
+            write_whole(self._file, json.dumps(sorted(addresses)).encode())
+        except OSError as error:
+            log.warning("known_workers_not_kept", file=str(self._file), error=str(error))
+
+
+async def follow_fleet(coordinator: str, known: KnownWorkers, *, tls: TlsSettings | None) -> Never:
+    """Report the workers that the coordinator lists, reconnecting as needed. Run until cancelled."""
+    addresses: dict[str, str] = {}
+
+    def see(message: wire.pb.WatchFleetResponse) -> None:
+        if not message.is_change:
+            addresses.clear()
+        for worker_id in message.removed_worker_ids:
+            addresses.pop(worker_id, None)
+        addresses.update({member.hello.worker_id: member.hello.address for member in message.members})
+        known.report("coordinator", addresses.values())
+
+    async with connect(coordinator, to="coordinator", tls=tls) as channel:
+        stub = wire.Stub(channel)
+        await follow("coordinator", lambda: stub.WatchFleet(wire.pb.WatchFleetRequest(accepts_changes=True)), see)
+
+
+async def follow_name(endpoint: str, known: KnownWorkers) -> Never:
+    """Report all addresses of a DNS name, host:port, every few seconds. Run until cancelled."""
+    while True:
+        if addresses := await resolved([endpoint]):  # while the resolver fails, the last addresses remain
+            known.report("name", addresses)
+        await asyncio.sleep(RESOLVE_S)

@@ -1,41 +1,60 @@
-"""The life of one request: checked, seated, streamed, moved when its worker is lost, aborted."""
+"""The life of a request: validate it, assign it to a worker, stream it, move it when its worker is lost, abort it."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tlt_common.domain.bounds import MAX_REQUEST_ID, require_name
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.request_ids import attempt_id, is_named, new_request_id
 from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
-from tlt_common.errors import AbortedError, DrainingError, EngineError, InvalidRequestError, UnavailableError
+from tlt_common.domain.transcript import Transcript
+from tlt_common.errors import (
+    AbortedError,
+    DrainingError,
+    EngineError,
+    HungUpError,
+    InvalidRequestError,
+    RequestFailedError,
+    StaleVersionError,
+    UnavailableError,
+)
+from tlt_common.rpc.access import caller_name
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_gateway.across import learn_of
 from tlt_gateway.admission import Admission
-from tlt_gateway.fleet import Fleet
-from tlt_gateway.link import Link
-from tlt_gateway.measured import Measured
-from tlt_gateway.remote import Answer
-from tlt_gateway.transcript import Transcript
+from tlt_gateway.pooled_worker import PooledWorker
+from tlt_gateway.request_metrics import RequestMetrics
+from tlt_gateway.response_stream import ResponseStream
+from tlt_gateway.worker_pool import WorkerPool
 
 log = get_logger(__name__)
+
+VERSION_S = 5.0
+"""Seconds to wait for the gateway to learn of a policy version that workers already serve."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Request:
-    """A request that waits or runs."""
+    """A queued or running request."""
 
     transcript: Transcript
-    answer: Answer | None = None
-    """While a worker streams it."""
+    response: ResponseStream | None = None
+    """Set while a worker streams the response."""
     aborted: bool = False
+    owner: str = field(default_factory=caller_name.get)
+    """Name of the caller's token."""
 
 
 class Dispatch:
     """All requests of a gateway."""
 
-    def __init__(self, fleet: Fleet, admission: Admission[Link], *, worker_wait_s: float, max_moves: int) -> None:
-        self._fleet = fleet
+    def __init__(
+        self, pool: WorkerPool, admission: Admission[PooledWorker], *, worker_wait_s: float, max_moves: int
+    ) -> None:
+        self._pool = pool
         self._admission = admission
         self._worker_wait_s = worker_wait_s
         self._max_moves = max_moves
@@ -43,67 +62,72 @@ class Dispatch:
 
     @property
     def running(self) -> int:
-        """Requests that a worker has."""
-        return sum(request.answer is not None for request in self._requests.values())
+        """Number of requests running on workers."""
+        return sum(request.response is not None for request in self._requests.values())
 
     async def checked(self, prompt: Prompt) -> Prompt:
         """
-        Check a prompt against the model, and give it an id if it has none.
+        Validate a prompt against the model, and assign a request id if it has none.
 
         Raises:
-            InvalidRequestError: It does not fit the model.
-            UnavailableError: No worker came that could say what the model is.
+            InvalidRequestError: The prompt does not fit the model, or its id is too long.
+            UnavailableError: No worker became available to report the model.
         """
-        model = await self._fleet.model(self._worker_wait_s)
+        require_name("prompt.request_id", prompt.request_id, most=MAX_REQUEST_ID)
+        model = await self._pool.model(self._worker_wait_s)
+        if prompt.policy_version is not None and prompt.policy_version > self._pool.version:
+            await learn_of(prompt.policy_version, self._pool, within_s=VERSION_S)
         prompt = prompt.for_model(vocab_size=model.vocab_size, context_length=model.context_length)
-        return prompt if prompt.request_id else replace(prompt, request_id=RequestId(uuid.uuid4().hex))
+        return prompt if prompt.request_id else replace(prompt, request_id=new_request_id())
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
         """
-        Answer a checked prompt. Closing the iterator aborts it; after `abort` it ends with FinishReason.ABORT.
+        Generate the response to a validated prompt. Closing the iterator aborts the request.
+
+        After `abort` the stream ends with FinishReason.ABORT.
 
         Raises:
-            InvalidRequestError: Its id is in use.
-            NotFoundError: It asks for a policy version that is not served.
-            UnavailableError: No worker is there, or too many were lost.
+            InvalidRequestError: The request id is in use.
+            NotFoundError: The requested policy version is not served.
+            UnavailableError: No worker is available, or too many were lost.
+            RequestFailedError: The engine failed on this request, or two engines died of it.
         """
-        async with aclosing(self._counted(self._enter(prompt))) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return self._counted(_Request(transcript=Transcript(prompt)))
 
-    async def complete(self, prompt: Prompt) -> TokenChunk:
-        """Answer a checked prompt in one piece; otherwise as `stream`."""
-        request = self._enter(prompt)
-        async with aclosing(self._counted(request)) as chunks:
-            async for _ in chunks:
-                pass
-        return request.transcript.whole()
+    def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
+        """Abort requests by request id, or by the id of their prompt in a batch; return the ids of those aborted."""
+        wanted = set(request_ids)
+        return self._abort_all(request for name, request in self._requests.items() if is_named(name, wanted))
 
-    def abort(self, request_ids: Iterable[RequestId]) -> int:
-        """End requests, given by their own id or that of their batch prompt; return how many were ended."""
-        wanted = set(request_ids) - {""}  # the empty id would be the parent of all that have none
-        return sum(
-            self._abort(request)
-            for request_id, request in list(self._requests.items())
-            if request_id in wanted or request_id.rpartition("/")[0] in wanted
-        )
+    def abort_all(self) -> set[RequestId]:
+        """Abort all queued and running requests; return their ids."""
+        return self._abort_all(self._requests.values())
 
-    def abort_all(self) -> int:
-        """End everything that waits or runs; return how many requests that was."""
-        return sum(self._abort(request) for request in list(self._requests.values()))
+    def _abort_all(self, requests: Iterable[_Request]) -> set[RequestId]:
+        return {request.transcript.prompt.request_id for request in list(requests) if self._abort(request)}
 
-    def _enter(self, prompt: Prompt) -> _Request:
-        if prompt.request_id in self._requests:
-            raise InvalidRequestError(
-                f"prompt.request_id {prompt.request_id!r} is in use; accepted: one of its own per running request",
-                field="prompt.request_id",
-            )
-        request = self._requests[prompt.request_id] = _Request(transcript=Transcript(prompt))
-        return request
+    def _enter(self, request: _Request) -> None:
+        """
+        Register a request. An older attempt at it, whose client or connection is gone, is aborted.
+
+        Raises:
+            InvalidRequestError: This attempt, or a newer one, is running.
+        """
+        prompt = request.transcript.prompt
+        if running := self._requests.get(prompt.request_id):
+            if running.transcript.prompt.attempt >= prompt.attempt:
+                raise InvalidRequestError(
+                    f"prompt.request_id {prompt.request_id!r} is in use; accepted: a unique id per running request, or "
+                    "a higher attempt",
+                    field="prompt.request_id",
+                )
+            self._abort(running)
+        self._requests[prompt.request_id] = request
 
     async def _counted(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
-        """Stream to whatever end it has, and forget the request."""
-        outcome, measured = "failed", Measured(request.transcript.prompt)
+        """Register the request, stream it to completion, and remove it."""
+        self._enter(request)
+        outcome, measured = "failed", RequestMetrics(request.transcript.prompt)
         try:
             async with aclosing(self._moving(request)) as chunks:
                 async for chunk in chunks:
@@ -118,70 +142,89 @@ class Dispatch:
             outcome = "hung_up"
             raise
         finally:
-            del self._requests[request.transcript.prompt.request_id]
+            if self._requests.get(request.transcript.prompt.request_id) is request:  # a newer attempt may run
+                del self._requests[request.transcript.prompt.request_id]
             metrics.GATEWAY_REQUESTS.labels(outcome=outcome).inc()
 
     async def _moving(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
-        """Stream from one worker after the other until the response is complete."""
+        """Stream from one worker after another until the response is complete."""
         transcript, refused = request.transcript, False
         while transcript.finish_reason is None:
-            async with self._admission.seat(transcript.rest(), first=refused or transcript.moves > 0) as link:
+            async with self._admission.slot(
+                transcript.rest(), first=refused or transcript.prompt.attempt + transcript.moves > 0
+            ) as worker:
                 try:
-                    async with aclosing(self._seated(request, link)) as chunks:
+                    async with aclosing(self._from_worker(request, worker)) as chunks:
                         async for chunk in chunks:
                             yield transcript.add(chunk)
-                except DrainingError:  # it began nothing: the request is as it was, and first in the queue
-                    self._fleet.refused(link)
+                except DrainingError:  # nothing was generated: queue the request again, ahead of others
+                    self._pool.refused(worker)
+                    refused = True
+                except StaleVersionError:  # an update through another gateway that is not known here yet
+                    await self._pool.refresh(VERSION_S)
                     refused = True
                 except (UnavailableError, EngineError) as error:
-                    self._move(transcript, link, error)
+                    self._move(transcript, worker, error)
         if not transcript.closed:
             yield transcript.end(transcript.finish_reason)
 
-    async def _seated(self, request: _Request, link: Link) -> AsyncGenerator[TokenChunk, None]:
+    async def _from_worker(self, request: _Request, worker: PooledWorker) -> AsyncGenerator[TokenChunk, None]:
         """
         Stream from one worker.
 
         Raises:
-            AbortedError: It was aborted before or meanwhile.
+            AbortedError: The request was aborted before or during the stream.
             UnavailableError: The worker is lost, or ended the stream before the response was complete.
         """
-        if request.aborted:  # between being given the seat and taking it
+        if request.aborted:  # between assignment and start
             raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")
-        request.answer = link.remote.generate(request.transcript.rest())
+        rest = request.transcript.rest()
+        request.response = worker.remote.generate(
+            replace(
+                rest,
+                request_id=attempt_id(rest.request_id),
+                policy_version=self._pool.version if rest.is_continued and rest.policy_version else rest.policy_version,
+            )
+        )
         metrics.GATEWAY_RUNNING.inc()
         try:
-            async with aclosing(request.answer.chunks()) as chunks:
+            async with aclosing(request.response.chunks()) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:
-            request.answer = None
+            request.response = None
             metrics.GATEWAY_RUNNING.dec()
         if request.transcript.finish_reason is None:
-            raise UnavailableError("the worker ended the stream before the response was complete")
+            raise HungUpError("the worker ended the stream before the response was complete")
 
-    def _move(self, transcript: Transcript, link: Link, error: UnavailableError | EngineError) -> None:
+    def _move(self, transcript: Transcript, worker: PooledWorker, error: UnavailableError | EngineError) -> None:
         """
-        Leave a lost worker behind, so that the request goes on elsewhere.
+        Mark the worker as lost, so that the request continues on another.
 
         Raises:
-            UnavailableError: Not again.
+            RequestFailedError: Two engines died while they ran the request, which is the likely cause.
+            UnavailableError: The request has already moved `max_moves` times.
         """
-        self._fleet.lose(link, error.message)
+        self._pool.lose(worker, error.message)
         if transcript.moves == self._max_moves:
             raise UnavailableError(
-                f"worker {link.name} was lost ({error.message}) after the request had moved {transcript.moves} times"
+                f"worker {worker.name} was lost ({error.message}) after the request had moved {transcript.moves} times"
             ) from error
-        transcript.move()
+        transcript.move(died=not isinstance(error, HungUpError))
+        if transcript.is_suspect:
+            raise RequestFailedError(
+                f"two engines died while they ran the request, the last one on worker {worker.name} ({error.message}); "
+                "it is not moved again"
+            ) from error
         metrics.GATEWAY_MOVED_REQUESTS.inc()
-        log.info("request_moved", request_id=transcript.prompt.request_id, lost=link.name, moves=transcript.moves)
+        log.info("request_moved", request_id=transcript.prompt.request_id, lost=worker.name, moves=transcript.moves)
 
     def _abort(self, request: _Request) -> bool:
         if request.aborted:
             return False
         request.aborted = True
-        if request.answer is not None:
-            request.answer.hang_up()
+        if request.response is not None:
+            request.response.hang_up()
         else:
             self._admission.withdraw(request.transcript.rest().request_id)
         return True

@@ -1,39 +1,44 @@
-"""All parts of a gateway, joined."""
+"""The gateway: assembles its components."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Never
 
+from tlt_common import __version__
 from tlt_common.domain.fleet import ServerInfo
-from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.rpc.channel import connect
+from tlt_common.rpc.tokens import tokens_in
 from tlt_common.telemetry import metrics
+from tlt_gateway.across import abort_on
 from tlt_gateway.admission import Admission
 from tlt_gateway.batch import Batches
 from tlt_gateway.config import GatewayConfig
-from tlt_gateway.discovery import follow
+from tlt_gateway.discovery import KnownWorkers, follow_fleet, follow_name
 from tlt_gateway.dispatch import Dispatch
-from tlt_gateway.fleet import Fleet
-from tlt_gateway.link import Link, LinkState
-from tlt_gateway.reporting import QueueReport
-from tlt_gateway.weights import Weights
+from tlt_gateway.peers import Peers
+from tlt_gateway.pooled_worker import PooledState, PooledWorker
+from tlt_gateway.queue_report import QueueReport
+from tlt_gateway.release_store import ReleaseStore
+from tlt_gateway.weights_fanout import WeightsFanout
+from tlt_gateway.worker_pool import WorkerPool
 
 
 class Gateway:
-    """Answers prompts with the workers it knows. Make it in a running event loop."""
+    """Generates responses on the known workers. Construct it inside a running event loop."""
 
     def __init__(self, config: GatewayConfig, *, spool_dir: Path) -> None:
         self._config = config
-        self._fleet = Fleet(
+        self._pool = WorkerPool(
             partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
             spill_load=config.spill_load,
+            gateway_id=config.gateway_id,
             probe_s=config.probe_s,
+            silence_s=config.silence_s,
             stage_s=config.stage_s,
         )
         self._report = (
@@ -41,62 +46,104 @@ class Gateway:
             if config.coordinator
             else None
         )
-        self._admission: Admission[Link] = Admission(
-            self._fleet,
+        self._admission: Admission[PooledWorker] = Admission(
+            self._pool,
             max_queued=config.max_queued,
             worker_wait_s=config.worker_wait_s,
             retry_after_s=config.retry_after_s,
             on_change=self._queue_changed,
+            weight_of=_weight_of(config),
         )
-        self._fleet.when_room(self._admission.pump)
+        self._pool.when_room(self._admission.pump)
+        self._peers = Peers(config.peers, tls=config.tls)
         self.dispatch = Dispatch(
-            self._fleet, self._admission, worker_wait_s=config.worker_wait_s, max_moves=config.max_moves
+            self._pool, self._admission, worker_wait_s=config.worker_wait_s, max_moves=config.max_moves
         )
         self.batches = Batches(self.dispatch, self._admission)
-        self.weights = Weights(self._fleet, spool_dir=spool_dir, spool_shared=config.spool_shared)
+        self.weights = WeightsFanout(
+            self._pool,
+            ReleaseStore(spool_dir, shared=config.spool_shared),
+            spool_shared=config.spool_shared,
+            straggler_s=config.straggler_s,
+            max_bytes=config.max_weights_bytes,
+        )
 
     async def run(self) -> Never:
-        """Live until cancelled; the first part to fail takes the others down with it."""
+        """Run until cancelled; if a component fails, all are cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self.weights.run(), name="weights")
-            parts.create_task(self._fleet.run(self.weights.admit), name="fleet")
+            parts.create_task(self._pool.run(self.weights.admit), name="worker pool")
+            known = KnownWorkers(self._pool.see, file=self._config.known_workers)
+            known.load()
             if self._config.coordinator:
-                parts.create_task(follow(self._config.coordinator, self._fleet, tls=self._config.tls), name="discovery")
+                parts.create_task(follow_fleet(self._config.coordinator, known, tls=self._config.tls), name="discovery")
+            if self._config.worker_service:
+                parts.create_task(follow_name(self._config.worker_service, known), name="worker service")
             if self._report:
                 parts.create_task(self._report.run(), name="report")
-        raise AssertionError("the gateway's parts ended by themselves")
+        raise AssertionError("the gateway's components ended without being cancelled")
 
     async def generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
         """
-        Answer one prompt. Closing the iterator aborts it.
+        Admit one prompt and return the stream of its chunks. Closing the iterator aborts the request.
 
         Raises:
-            InvalidRequestError: It does not fit the model.
-            OverloadedError: Too many requests wait.
-            TltError: As `Dispatch.stream`.
+            InvalidRequestError: The prompt does not fit the model.
+            OverloadedError: The queue is full.
+            TltError: As for `Dispatch.stream`.
         """
         self._admission.require_room()
-        async with aclosing(self.dispatch.stream(await self.dispatch.checked(prompt))) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return self.dispatch.stream(await self.dispatch.checked(prompt))
+
+    async def abort(
+        self, request_ids: Sequence[RequestId], *, everything: bool, from_peer: bool, authorization: str | None = None
+    ) -> set[RequestId]:
+        """
+        Abort requests at this gateway, at its peers and, if they are attempts of a lost gateway, on the workers.
+
+        Args:
+            request_ids: Ids of requests, or of prompts in batches.
+            everything: Abort all requests of all clients.
+            from_peer: The caller is a peer, which calls the other peers and the workers itself.
+            authorization: The caller's credential, passed on to peers.
+
+        Returns:
+            The ids of the requests that were queued or running.
+        """
+        aborted = self.dispatch.abort_all() if everything else self.dispatch.abort(request_ids)
+        if from_peer:
+            return aborted
+        aborted |= await self._peers.abort(request_ids, everything=everything, authorization=authorization)
+        if request_ids:
+            aborted |= await abort_on(self._pool.workers, request_ids)
+        return aborted
 
     @property
     def info(self) -> ServerInfo:
-        """What is served now. Without any worker so far, model and sizes are empty."""
-        infos = [link.info for link in self._fleet.links if link.info is not None]
+        """The current state of the server. Model and sizes are empty until the first worker connects."""
+        infos = [worker.info for worker in self._pool.workers if worker.info is not None]
         return ServerInfo(
             model=infos[0].model if infos else "",
             vocab_size=infos[0].vocab_size if infos else 0,
             context_length=min((info.context_length for info in infos), default=0),
-            policy_version=self._fleet.version,
+            policy_version=self._pool.version,
             drafter_version=min((info.drafter_version for info in infos), default=DrafterVersion(0)),
-            workers=sum(link.state is LinkState.READY for link in self._fleet.links),
+            workers=sum(worker.state is PooledState.READY for worker in self._pool.workers),
             queued=self._admission.queued,
             running=self.dispatch.running,
-            server_version=version("tlt"),
+            server_version=__version__,
         )
 
     def _queue_changed(self, queued: int) -> None:
         metrics.GATEWAY_QUEUED.set(queued)
+        self._pool.demand(queued)
         if self._report:
             self._report.update(queued)
+
+
+def _weight_of(config: GatewayConfig) -> Callable[[str], float]:
+    """Return the weight of a token's holder, from the token file as it is now."""
+    if config.tokens is None:
+        return lambda _name: 1.0
+    tokens = tokens_in(config.tokens)
+    return lambda name: tokens.current().weight_of(name)

@@ -8,7 +8,8 @@ from typing import Never
 
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
-from tlt_common.rpc.server import Door, Service, serving
+from tlt_common.rpc.limits import Limits
+from tlt_common.rpc.server import ServerSecurity, Service, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import rollout as wire
 from tlt_gateway.access import access_of
@@ -27,21 +28,31 @@ def run(config: GatewayConfig) -> None:
 
 
 def draining() -> Drain:
-    """Make the orderly end of a gateway: clients are disconnected, and find another replica where there is one."""
+    """Return the drain of a gateway. It disconnects clients, which then reconnect to another replica, if any."""
     return Drain("Generate", "GenerateBatch", "UpdateWeights", hangs_up=True)
 
 
 async def live(
     config: GatewayConfig, *, drain: Drain | None = None, on_serving: Callable[[str], None] = lambda _address: None
 ) -> Never:
-    """Serve until cancelled; `on_serving` is called with the address once requests are taken."""
+    """Serve until cancelled; `on_serving` is called with the bound address once the server accepts requests."""
     with tempfile.TemporaryDirectory(prefix="tlt-gateway-", ignore_cleanup_errors=True) as scratch:
         gateway = Gateway(config, spool_dir=config.spool_dir or Path(scratch))
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, RolloutServicer(gateway)))
         if config.tokens and not config.tls:
-            log.warning("tokens_without_tls", advice="set tls, unless a service mesh encrypts")
-        door = Door(tls=config.tls, asks_certificate=False, access=access_of(config))
-        async with serving(config.listen, service, door=door, drain=drain) as server:
+            log.warning("tokens_without_tls", advice="set tls unless a service mesh encrypts traffic")
+        security = ServerSecurity(tls=config.tls, requires_certificate=False, access=access_of(config))
+        async with serving(config.listen, service, security=security, drain=drain, limits=_limits(config)) as server:
             log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
             on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
             await gateway.run()
+
+
+def _limits(config: GatewayConfig) -> Limits:
+    return Limits(
+        message_bytes=config.max_message_bytes,
+        calls=config.max_calls_per_token,
+        stream_bytes=config.max_spool_bytes_per_token,
+        connections=config.max_connections,
+        retry_after_s=config.retry_after_s,
+    )

@@ -1,44 +1,67 @@
-"""The weights that are served: which version, and where a worker that comes later gets them."""
+"""The served weights: their identity, and their source for workers that join later."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from tlt_common.checkpoint import Spool, read
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import TensorChunk, WeightsUpdate
+from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
+from tlt_common.piece_log import PieceLog
+from tlt_common.spool_lease import SpoolLease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A version, with at most one of `uri` and `spool`; without both nobody can be brought forward to it."""
+    """A release and what this gateway has of it: a URI, a spool, or neither if it was published elsewhere."""
 
-    version: PolicyVersion
+    id: ReleaseId
     uri: str | None = None
-    """As the trainer published it. It must stay as it is until the next update."""
-    spool: Spool | None = None
-    """Tensors that were streamed here."""
+    """Source published by the trainer. It must remain unchanged until the next update."""
+    spool: SpoolLease | None = None
+    """Directory with the tensors streamed to this gateway, or only with the manifest."""
+    log: PieceLog | None = None
+    """The pieces of the spool, which may still be arriving."""
     shared: bool = False
-    """Workers can read the spool's directory."""
+    """Whether workers can read the spool's directory."""
+    recovered: bool = False
+    """Whether the spool was left by an earlier process."""
 
     @property
-    def is_at_hand(self) -> bool:
-        """Whether a worker can be given it."""
-        return self.uri is not None or self.spool is not None
+    def served(self) -> ServedRelease:
+        """Description as workers report it."""
+        return ServedRelease(id=self.id, uri=self.source)
 
-    def header(self) -> WeightsUpdate:
-        """What a worker is told first."""
-        uri = str(self.spool.directory) if self.spool and self.shared else self.uri
-        return WeightsUpdate(version=self.version, uri=uri)
+    @property
+    def source(self) -> str | None:
+        """URI that workers read, if any."""
+        if self.shared and self.log is not None and self.spool is not None:
+            return str(self.spool.directory)
+        return self.uri
 
-    def tensors(self) -> Iterator[TensorChunk]:
-        """What follows the header. Blocks on the disk."""
-        return read(self.spool.file) if self.spool and not self.shared else iter(())
+    @property
+    def is_streamed(self) -> bool:
+        """Whether workers receive the tensors, from each other or from this gateway."""
+        return self.log is not None and not self.shared
+
+    def order(self, *peers: str, joining: bool = False) -> StageOrder:
+        """Return the order to stage the release."""
+        return StageOrder(release=self.id, uri=self.source, peers=peers, joining=joining)
+
+    def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:
+        """Return the order and tensors with which this gateway itself provides the release; None if it has none."""
+        if self.log is None:
+            return None
+        return StageOrder(release=self.id, joining=joining), self.log.follow()
 
     def remove(self) -> None:
-        """Delete what was kept for it."""
-        if self.spool:
+        """Delete the spool, if any."""
+        if self.spool is not None:
             self.spool.remove()
 
+    def release(self) -> None:
+        """Leave the spool to the next process."""
+        if self.spool is not None:
+            self.spool.release()
 
-FIRST = Release(version=PolicyVersion(0))
-"""What engines start with; their model directory is their own affair."""
+
+FIRST = Release(id=ReleaseId(version=PolicyVersion(0)))
+"""The weights that engines load at startup from their model directory."""

@@ -1,76 +1,81 @@
-"""What a spot trainer is told. Imports no torch, so that --help is instant."""
+"""Configuration of the spot trainer. Imports no torch, so that --help stays fast."""
 
 from pathlib import Path
 
 from pydantic import Field
 
 from tlt_common.config.base import Frozen, ServiceConfig
+from tlt_common.config.entry import ServiceEntry
 
 MIB = 2**20
 
 
 class PublishSettings(Frozen):
-    """When a drafter is worth sharing. Scores are of held-out data, own and published ones of the same."""
+    """When to publish a drafter. Own and published drafters are scored on the same held-out data."""
 
     first_top1: float = Field(0.55, ge=0, le=1)
-    """The first one is published when it guesses this share of first draft tokens. Below, drafting hardly pays."""
+    """Share of first draft tokens that the first drafter must predict correctly to be published; below it drafting
+    hardly pays."""
     gain: float = Field(0.02, ge=0)
-    """Later ones when a chain of three drafts yields so many tokens per round more than with the published one."""
+    """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts."""
     every_s: float = Field(8.0, gt=0)
-    """Seconds of training between two publications; the end of a lease does not wait for it."""
+    """Minimum seconds of training between publications; at the end of a lease it does not apply."""
     kept: int = Field(4, ge=2)
-    """Own drafters kept in drafter_dir. Engines may still load one that was overtaken a moment ago."""
+    """Number of own drafters to keep in drafter_dir; engines may still be loading one that was just superseded."""
 
 
 class DataSettings(Frozen):
-    """Where training data comes from and how much is at hand."""
+    """Training data."""
 
     pool_bytes: int = Field(256 * MIB, gt=0)
-    """Frames kept in this process."""
+    """Byte budget for frames in this process."""
     take_tokens: int = Field(16_384, ge=256)
-    """Asked of the cache at a time."""
+    """Tokens to request from the cache per call."""
     take_every_s: float = Field(1.0, gt=0)
-    """Between two such calls while a lease is held."""
+    """Seconds between such calls while a lease is held."""
     held_out_tokens: int = Field(4096, ge=64)
-    """States a score is taken on, at most."""
+    """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
-    """States of one batch, padding included; fewer where a step would take longer than `step_s`."""
+    """States per batch, padding included; fewer if a step would take longer than `step_s`."""
 
 
 class TrainerConfig(ServiceConfig):
-    """One trainer beside one engine, on the same device."""
+    """The spot trainer of a worker, on the worker's device."""
+
+    component = "trainer"
 
     socket: Path
-    """Unix socket to serve on."""
+    """Unix socket to listen on."""
     model: Path
-    """Directory of the policy: its config.json says what the draft layer looks like."""
+    """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
     drafter_dir: str
-    """Path or fsspec URL where drafters are published, readable by every worker."""
+    """Path or fsspec URL to publish drafters to; readable by every worker."""
     checkpoint_dir: str
-    """Path or fsspec URL of this trainer's own checkpoints."""
+    """Path or fsspec URL for this trainer's checkpoints."""
     worker_id: str = Field("worker-0", min_length=1)
-    """The worker it belongs to."""
+    """Id of the trainer's worker."""
     cache: str = ""
-    """host:port of the hidden-state cache; empty: there is nothing to train on."""
+    """host:port of the hidden-state cache; empty means that there is no training data."""
     coordinator: str = ""
-    """host:port; empty: what is trained is kept and not shared."""
+    """host:port of the coordinator; empty keeps drafters to this trainer."""
     device: str = Field("auto", pattern="^(auto|cpu|cuda(:[0-9]+)?)$")
-    """Where to train; auto takes a GPU if there is one."""
+    """Device to train on; auto uses a GPU if there is one."""
     threads: int = Field(1, ge=1)
-    """Compute threads."""
+    """Number of compute threads."""
     nice: int = Field(10, ge=0, le=19)
-    """By how much the training thread's CPU priority is below the process's: an engine that gets a request must not
-    wait for it."""
+    """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
+    precedence."""
     step_s: float = Field(0.5, gt=0)
-    """Longest a micro-step should take. Taking the device back waits for one."""
+    """Target duration of a micro-step, in seconds; preemption waits for at most one micro-step."""
     score_every_s: float = Field(4.0, gt=0)
-    """Seconds of training between two scores."""
+    """Seconds of training between evaluations."""
     checkpoint_every_s: float = Field(30.0, gt=0)
-    """Seconds of training between two checkpoints; one more at the end of each lease."""
+    """Seconds of training between checkpoints; each lease also ends with one."""
     publish: PublishSettings = PublishSettings()
-    """When a drafter is worth sharing."""
+    """When to publish a drafter."""
     data: DataSettings = DataSettings()
-    """Where training data comes from."""
+    """Training data."""
 
 
-CONFIG = TrainerConfig
+SERVICE = ServiceEntry(model=TrainerConfig, run="tlt_trainer.main:run", extra="trainer")
+"""`tlt serve trainer`."""

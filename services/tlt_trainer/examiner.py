@@ -1,25 +1,26 @@
-"""Scores drafters on the held-out frames at hand, batch by batch, so that the device can be taken back between two."""
+"""Scores drafters on held-out frames, one batch at a time, so that the device can be taken back between two batches."""
 
 import random
 from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from tlt_common.domain.ids import PolicyVersion
 from tlt_trainer.batch import collate, plan
 from tlt_trainer.device import Device
+from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner
-from tlt_trainer.pool import FramePool
-from tlt_trainer.score import Score, Tally, score_of
+from tlt_trainer.score import Score, ScoreTally, score_of
 
 
 class Examiner:
     """
-    Scores on the newest held-out frames: those of the work that drafting is about to serve.
+    Scores on the newest held-out frames: those of the workload that the drafter is about to serve.
 
     Args:
-        tokens: States to score on, at most about.
-        batch_tokens: Of one batch.
-        allowed: Says whether the device is still ours.
+        tokens: Approximate number of states to score on.
+        batch_tokens: Maximum states per batch.
+        allowed: Returns whether the device may still be used.
     """
 
     def __init__(
@@ -41,27 +42,28 @@ class Examiner:
 
     @property
     def allowed(self) -> bool:
-        """Whether the device is still ours."""
+        """Whether the device may still be used."""
         return self._allowed()
 
     async def scores(self, *candidates: Mapping[str, Tensor] | None) -> tuple[Score, ...] | None:
         """
         Score weights on the same frames; None among them stands for the learner's own.
 
-        Returns None where nothing is held out yet, or the device was taken back meanwhile.
+        Return None if nothing is held out yet, or the device was taken back meanwhile.
         """
         frames = self._pool.held_out(self._tokens)
+        newest = max((frame.header.policy_version for frame in frames), default=PolicyVersion(0))
         groups = plan(frames, self._batch_tokens, random.Random(0))
         scores: list[Score] = []
         for weights in candidates:
             drafter = None if weights is None else self._learner.candidate(weights)
-            tallies: list[Tally] = []
+            tallies: list[ScoreTally] = []
             for group in groups:
                 if not self._allowed():
                     return None
                 batch = collate(group, self._learner.device)
                 tallies.append(await self._device.run(self._learner.tally, batch, drafter))
-            score = score_of(tallies)
+            score = score_of(tallies, newest)
             if score is None:
                 return None
             scores.append(score)

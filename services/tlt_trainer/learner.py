@@ -1,7 +1,7 @@
 """
-What learns: the drafter, its optimizer and what it shares with the policy. Synchronous, and used by one thread.
+Learner: the drafter, its optimizer, and the tensors it shares with the policy. Synchronous; used by one thread.
 
-The trained weights wander; `average` follows them and is what is scored, published and merged.
+The trained weights fluctuate; `average` is their running average, which is scored, published and merged.
 """
 
 from collections.abc import Mapping
@@ -12,40 +12,40 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.ids import DrafterVersion
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.loss import Batch, unrolled_loss
 from tlt_trainer.drafter.merge import merged, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
-from tlt_trainer.drafter.shape import DrafterShape
-from tlt_trainer.policy import SharedWeights
-from tlt_trainer.score import Tally
+from tlt_trainer.score import ScoreTally
+from tlt_trainer.shared_weights import SharedWeights
 
 STEP_TOKENS = 256
-"""Least tokens of an optimizer step. With batches of 512 at most, a step has about 460. On the demo's model, expected
-tokens per round of a chain of 3 after 20 k and 160 k tokens: 2.14 and 3.37; with at least 384, 2.00 and 3.40; with
-batches of 256 at most, 2.28 and 3.36 at four fifths of the speed."""
+"""Minimum tokens of an optimizer step. With batches of at most 512 tokens, a step has about 460. On the demo's model,
+expected tokens per round of a chain of 3 after 20 k and 160 k tokens: 2.14 and 3.37; with a minimum of 384, 2.00 and
+3.40; with batches of at most 256, 2.28 and 3.36 at four fifths of the speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What made these weights, over restarts and by all trainers whose work is in them."""
+    """Training that went into these weights, over restarts and by all trainers whose work they contain."""
 
     steps: int = 0
     tokens: int = 0
     base_version: DrafterVersion = DrafterVersion(0)
-    """The published drafter they come from; 0: none, from scratch."""
+    """The published drafter they are based on; 0: none, from scratch."""
     base_steps: int = 0
     base_tokens: int = 0
 
     @property
     def own_steps(self) -> int:
-        """Steps made here since the base."""
+        """Steps made by this trainer since the base."""
         return self.steps - self.base_steps
 
     @property
     def own_tokens(self) -> int:
-        """Tokens trained on here since the base."""
+        """Tokens trained on by this trainer since the base."""
         return self.tokens - self.base_tokens
 
 
@@ -61,36 +61,37 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything needed to go on: copies on the CPU."""
+    """Everything needed to continue training: copies on the CPU."""
 
     counters: Counters
     weights: Mapping[str, Tensor]
     average: Mapping[str, Tensor]
     base: Mapping[str, Tensor]
+    """Empty if the base could not be read."""
     optimizer: Mapping[str, Tensor]
 
 
 class Learner:
     """A drafter in training."""
 
-    def __init__(self, shape: DrafterShape, device: torch.device) -> None:
-        self.shape = shape
+    def __init__(self, form: DrafterFormat, device: torch.device) -> None:
+        self.form = form
         self.device = device
         self.counters = Counters()
-        self._drafter = Drafter(shape).to(device)
-        self._average = Drafter(shape).to(device).requires_grad_(requires_grad=False)
+        self._drafter = Drafter(form).to(device)
+        self._average = Drafter(form).to(device).requires_grad_(requires_grad=False)
         self._base = _copied(self._drafter)
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
 
     def share(self, shared: SharedWeights) -> None:
-        """Use this embedding and head from now on. Needed before anything below."""
+        """Use this embedding and head from now on. Must be called before the methods below."""
         self._shared = shared
 
     def micro_step(self, batch: Batch) -> float:
         """
-        Learn from one batch and return its loss; the optimizer steps when STEP_TOKENS have gathered.
+        Learn from one batch and return its loss; the optimizer steps once STEP_TOKENS have accumulated.
 
         Raises:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
@@ -106,32 +107,32 @@ class Learner:
             self._step()
         return loss
 
-    def tally(self, batch: Batch, candidate: Drafter | None = None) -> Tally:
-        """Count what the averaged weights, or a candidate, guess of a batch that is kept out of training."""
+    def tally(self, batch: Batch, candidate: Drafter | None = None) -> ScoreTally:
+        """Count the correct predictions of the averaged weights, or of a candidate, on a held-out batch."""
         with torch.no_grad(), self._autocast():
             scores = unrolled_loss(candidate or self._average, *self._frozen(), batch)
-        return Tally(hits=tuple(scores.hits.tolist()), counts=tuple(scores.counts.tolist()))
+        return ScoreTally(hits=tuple(scores.hits.tolist()), counts=tuple(scores.counts.tolist()))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> Drafter:
-        """Make a drafter of other weights, to be compared with the own one."""
-        return _loaded(Drafter(self.shape).to(self.device), weights)
+        """Return a drafter with other weights, to compare with the own one."""
+        return _loaded(Drafter(self.form).to(self.device), weights)
 
     def weights(self) -> dict[str, Tensor]:
         """Return copies of the averaged weights, on the CPU."""
         return _copied(self._average)
 
-    def base(self) -> Mapping[str, Tensor]:
-        """Return the published weights these come from; those of the start if none."""
-        return self._base
+    def base(self) -> Mapping[str, Tensor] | None:
+        """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
+        return self._base if self.counters.base_version and self._base else None
 
     def merged_with(self, newest: Published) -> dict[str, Tensor]:
-        """Return the mean of the newest drafter and the own one, by the tokens of each since they were equal."""
+        """Return the mean of the newest and the own weights, weighted by the tokens of each since they were equal."""
         own = self.counters
         share = share_of(own.own_tokens, newest.tokens - own.base_tokens)
         return merged(self.weights(), newest.weights, share)
 
     def follow(self, newest: Published, adopt: Mapping[str, Tensor]) -> None:
-        """Make the newest drafter the base and go on from `adopt`: its weights, a merge with the own, or the own."""
+        """Make the newest drafter the base and continue from `adopt`: its weights, a merge with the own, or the own."""
         own = self.counters
         ahead = 0 if adopt is newest.weights else 1
         self._base = dict(newest.weights)
@@ -146,27 +147,28 @@ class Learner:
         _loaded(self._average, adopt)
 
     def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor]) -> None:
-        """Note that the own weights were published as they are now; training goes on undisturbed."""
+        """Record that the own weights were published as they are now; training continues unchanged."""
         self._base = dict(weights)
         own = self.counters
         self.counters = replace(own, base_version=version, base_steps=own.steps, base_tokens=own.tokens)
 
     def stand_on(self, version: DrafterVersion) -> None:
-        """Count as made from that version, without taking anything from it: it is gone or broken."""
+        """Set the base version without adopting its weights, which are missing or broken."""
+        self._base = {}
         self.counters = replace(self.counters, base_version=version)
 
     def snapshot(self) -> Snapshot:
-        """Copy everything, so that it can be written while training goes on."""
+        """Copy everything, so that it can be written while training continues."""
         return Snapshot(
             counters=self.counters,
             weights=_copied(self._drafter),
             average=self.weights(),
-            base=self._base,  # replaced as a whole, never written to
+            base=self._base,  # replaced as a whole, never modified
             optimizer={name: tensor.to("cpu", copy=True) for name, tensor in self._optimizer.state().items()},
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot of a learner of the same shape."""
+        """Continue from a snapshot of a learner of the same shape."""
         _loaded(self._drafter, snapshot.weights)
         _loaded(self._average, snapshot.average)
         self._base = dict(snapshot.base)
@@ -185,7 +187,7 @@ class Learner:
 
     def _frozen(self) -> tuple[Tensor, Tensor]:
         if self._shared is None:
-            raise WeightsError("no policy was shared with the drafter yet")
+            raise WeightsError("the policy's embedding and head are not loaded yet")
         return self._shared.embedding, self._shared.head
 
     def _autocast(self) -> torch.autocast:

@@ -1,4 +1,4 @@
-"""One trainer process: load what was learned, serve the worker, train when told to, leave nothing unsaved."""
+"""One trainer process: loads the checkpoint, serves the worker, trains under a lease, and saves before it exits."""
 
 import asyncio
 import os
@@ -6,54 +6,56 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Never
 
-from tlt_common.errors import UnavailableError
+from tlt_common.aio import backoff
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.meta import META_FILE
+from tlt_common.errors import UnavailableError, WeightsError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
-from tlt_trainer.checkpoint import Checkpoints
+from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
 from tlt_trainer.device import DeviceThread, torch_device
-from tlt_trainer.drafter.files import META_FILE
+from tlt_trainer.drafter_registry import CoordinatorClient
+from tlt_trainer.drafter_sharing import DrafterSharing
+from tlt_trainer.drafter_sync import DrafterSync
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
-from tlt_trainer.fleet import FleetClient
-from tlt_trainer.following import Following
-from tlt_trainer.learner import Learner
-from tlt_trainer.lease import Permit
-from tlt_trainer.loop import Loop
-from tlt_trainer.policy import read_shape
-from tlt_trainer.pool import FramePool
-from tlt_trainer.publish import Sharing
+from tlt_trainer.frame_pool import FramePool
+from tlt_trainer.frame_source import CacheClient, FrameSource
+from tlt_trainer.learner import Learner, Snapshot
 from tlt_trainer.servicer import TrainerServicer
-from tlt_trainer.source import CacheClient, Source
+from tlt_trainer.shared_weights import read_format
 from tlt_trainer.storage import Storage
+from tlt_trainer.training_lease import TrainingLease
+from tlt_trainer.training_loop import TrainingLoop
 
 log = get_logger(__name__)
 
-PARENT_LOOK_S = 1.0
-"""A trainer whose worker died holds its device for so long at most."""
+PARENT_POLL_S = 1.0
+"""Seconds between checks for the parent; a trainer whose worker died holds its device at most this long."""
 
 
 async def serve(config: TrainerConfig) -> None:
     """
-    Serve until cancelled, or until the process that started this one is gone.
+    Serve until cancelled, or until the process that started this one has exited.
 
     Raises:
         ConfigError: The model or the checkpoint cannot be used.
     """
     parent = os.getppid()
     async with trainer_service(config):
-        while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(PARENT_LOOK_S)
+        while os.getppid() == parent:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(PARENT_POLL_S)
     log.warning("parent_died", parent=parent)
 
 
 @asynccontextmanager
-async def trainer_service(config: TrainerConfig) -> AsyncIterator[Loop]:
+async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     """
-    The service on its socket, ready to train. What was learned is saved at the end.
+    Run the service on its socket, ready to train. Save what was learned on exit.
 
     Raises:
         ConfigError: The model or the checkpoint cannot be used.
@@ -62,8 +64,8 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[Loop]:
     checkpoints = Checkpoints(config.checkpoint_dir)
     async with AsyncExitStack() as stack:
         learner = await stack.enter_async_context(_learning(config, device, checkpoints))
-        permit, pool = Permit(), FramePool(budget_bytes=config.data.pool_bytes)
-        loop = await _loop(config, stack, learner, device, checkpoints, permit, pool)
+        lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes)
+        loop = await _loop(config, stack, learner, device, checkpoints, lease, pool)
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
             parts.create_task(loop.run(), name="loop"),
@@ -72,14 +74,14 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[Loop]:
         if config.cache:
             channel = connect(config.cache, to="cache", tls=config.tls)
             cache = CacheClient(await stack.enter_async_context(channel))
-            source = Source(cache, pool, learner.shape, wanted=permit.granted, arrived=loop.notice_data)
+            source = FrameSource(cache, pool, learner.form, wanted=lease.granted, arrived=loop.notice_data)
             taking = source.run(every_s=config.data.take_every_s, tokens=config.data.take_tokens)
             tasks.append(parts.create_task(taking, name="source"))
         stack.callback(_cancel, tasks)
         servicer = TrainerServicer(loop)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
-        door = internal(config.tls, Roles({}))  # its worker comes over the socket
-        await stack.enter_async_context(serving(config.listen, service, uds=config.socket, door=door))
+        security = internal(config.tls, Roles({}))  # its worker connects over the socket
+        await stack.enter_async_context(serving(config.listen, service, uds=config.socket, security=security))
         log.info("trainer_serving", socket=str(config.socket), device=str(device.torch))
         yield loop
 
@@ -91,9 +93,9 @@ def _cancel(tasks: list[asyncio.Task[Never]]) -> None:
 
 @asynccontextmanager
 async def _learning(config: TrainerConfig, device: DeviceThread, checkpoints: Checkpoints) -> AsyncIterator[Learner]:
-    """A learner that goes on where the last one was, and is saved at the end."""
-    learner = Learner(read_shape(config.model), device.torch)
-    snapshot = await asyncio.to_thread(checkpoints.newest, learner.shape)
+    """Return a learner that continues from the newest checkpoint, and is saved on exit."""
+    learner = Learner(read_format(config.model), device.torch)
+    snapshot = await _newest(checkpoints, learner.form)
     if snapshot is not None:
         learner.restore(snapshot)
         log.info("checkpoint_loaded", steps=learner.counters.steps, base=learner.counters.base_version)
@@ -101,12 +103,23 @@ async def _learning(config: TrainerConfig, device: DeviceThread, checkpoints: Ch
     try:
         yield learner
     finally:
-        device.close()  # the micro-step that runs is the last
+        device.close()  # waits for the running micro-step
         if learner.counters != loaded:
             try:
                 checkpoints.write(learner.snapshot())
-            except UnavailableError as error:
+            except (UnavailableError, WeightsError) as error:
                 log.warning("checkpoint_failed", error=error.message)
+
+
+async def _newest(checkpoints: Checkpoints, form: DrafterFormat) -> Snapshot | None:
+    """Read the newest good checkpoint; wait for a storage that cannot be read, since starting over loses training."""
+    delays = backoff()
+    while True:
+        try:
+            return await asyncio.to_thread(checkpoints.newest, form)
+        except UnavailableError as error:
+            log.warning("checkpoints_unavailable", error=error.message)
+            await asyncio.sleep(next(delays))
 
 
 async def _loop(
@@ -115,28 +128,28 @@ async def _loop(
     learner: Learner,
     device: DeviceThread,
     checkpoints: Checkpoints,
-    permit: Permit,
+    lease: TrainingLease,
     pool: FramePool,
-) -> Loop:
+) -> TrainingLoop:
     examiner = Examiner(
         learner,
         device,
         pool,
         tokens=config.data.held_out_tokens,
         batch_tokens=config.data.batch_tokens,
-        allowed=permit.holds,
+        allowed=lease.holds,
     )
     sharing = None
     if config.coordinator:
         channel = connect(config.coordinator, to="coordinator", tls=config.tls)
-        fleet = FleetClient(await stack.enter_async_context(channel), config.worker_id)
-        sharing = Sharing(
+        fleet = CoordinatorClient(await stack.enter_async_context(channel))
+        sharing = DrafterSharing(
             fleet,
             Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),
             learner,
-            Following(fleet, learner, examiner),
+            DrafterSync(fleet, learner, examiner),
             worker_id=config.worker_id,
             settings=config.publish,
         )
     feed = Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
-    return Loop(learner, device, permit, feed, examiner, checkpoints, sharing, config)
+    return TrainingLoop(learner, device, lease, feed, examiner, checkpoints, sharing, config)

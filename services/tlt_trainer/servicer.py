@@ -1,4 +1,4 @@
-"""tlt.trainer.v1, served to the worker of the same pod."""
+"""tlt.trainer.v1, served to the worker in the same pod."""
 
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -7,10 +7,14 @@ from urllib.request import url2pathname
 
 import grpc
 
+from tlt_common.domain.bounds import INT64_MAX, MAX_URI, require_name, require_range
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import trainer as wire
-from tlt_trainer.loop import Loop
+from tlt_trainer.training_loop import TrainingLoop
+
+MAX_TTL_S = 86_400.0
+"""Maximum time to live of a lease, in seconds."""
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -18,7 +22,7 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 class TrainerServicer(wire.Servicer):
     """Decodes, delegates, encodes."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: TrainingLoop) -> None:
         self._loop = loop
 
     async def Start(
@@ -26,10 +30,10 @@ class TrainerServicer(wire.Servicer):
         request: wire.pb.StartRequest,
         context: Context,
     ) -> wire.pb.StartResponse:
-        if request.epoch < 1:
-            raise InvalidRequestError(f"epoch is {request.epoch}; accepted: 1 and above", field="epoch")
-        if not request.ttl_s > 0:
-            raise InvalidRequestError(f"ttl_s is {request.ttl_s}; accepted: above 0", field="ttl_s")
+        require_range("epoch", request.epoch, low=1, high=INT64_MAX)
+        require_range("ttl_s", request.ttl_s, low=0.0, high=MAX_TTL_S, open_low=True)
+        require_range("policy_version", request.policy_version, low=0, high=INT64_MAX)
+        require_name("policy_uri", request.policy_uri, least=1, most=MAX_URI)
         await self._loop.start(
             Epoch(request.epoch), request.ttl_s, path_of(request.policy_uri), PolicyVersion(request.policy_version)
         )
@@ -53,10 +57,10 @@ class TrainerServicer(wire.Servicer):
 
 def path_of(uri: str) -> Path:
     """
-    Return the local directory a path or file:// URI names.
+    Return the local directory that a path or file:// URI names.
 
     Raises:
-        InvalidRequestError: It is another kind of URI, or empty.
+        InvalidRequestError: It is empty or another kind of URI.
     """
     parts = urlsplit(uri)
     if parts.scheme not in {"", "file"} or not parts.path:

@@ -1,19 +1,26 @@
 """
-Directories of a few files, complete or not there: for checkpoints and published drafters.
+Directories of a few files, written atomically: for checkpoints and published drafters.
 
-On a local disk a directory is written under a temporary name and renamed. Object stores have no rename, so there the
-last file is the mark: without it a directory does not count.
+On a local disk a directory is written under a temporary name and renamed. Object stores have no rename; there, the last
+file marks completeness, and a directory without it is ignored.
+
+Every error of a store becomes one of two here, and nowhere else: NotFoundError if the store answered that there is no
+such directory, UnavailableError for everything else, after which the directory may well exist.
 """
 
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fsspec.core import url_to_fs
 
-from tlt_common.errors import NotFoundError, UnavailableError
+from tlt_common.errors import ConfigError, NotFoundError, TltError, UnavailableError
+
+SET_ASIDE = ".damaged"
+"""Suffix of a directory that was set aside."""
 
 
 class Storage:
@@ -21,18 +28,24 @@ class Storage:
     Directories under one URL (path, file://, s3://, gs://, ...). Methods block: call them in a thread.
 
     Args:
-        url: Created when first written to.
+        url: Created on the first write.
         mark: Name of the file that is written last.
+
+    Raises:
+        ConfigError: The URL's scheme is unknown, or its package is not installed.
     """
 
     def __init__(self, url: str, *, mark: str) -> None:
-        self._fs, self._root = _opened(url)
+        try:
+            self._fs, self._root = _opened(url)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(f"{url} cannot be opened: {error}; accepted: a path or an fsspec URL") from error
         self._mark = mark
         self._is_local = "file" in _protocols(self._fs)
 
     def write(self, name: str, files: Mapping[str, bytes]) -> str:
         """
-        Write a directory, the mark's file last; return its URI.
+        Write a directory, the marking file last; return its URI.
 
         Raises:
             UnavailableError: The storage cannot be written.
@@ -41,42 +54,75 @@ class Storage:
         ordered = sorted(files, key=lambda file: file == self._mark)
         at = f"{self._root}/.{name}.{uuid.uuid4().hex[:8]}" if self._is_local else final
         try:
-            self._fs.makedirs(at, exist_ok=True)
-            for file in ordered:
-                self._fs.pipe_file(f"{at}/{file}", files[file])
-            if self._is_local:
-                Path(at).rename(final)
-        except OSError as error:
-            if self._is_local:
-                shutil.rmtree(at, ignore_errors=True)
-            raise UnavailableError(f"{final} cannot be written: {error}") from error
+            with _converted(final, "written"):
+                self._fs.makedirs(at, exist_ok=True)
+                for file in ordered:
+                    self._fs.pipe_file(f"{at}/{file}", files[file])
+                if self._is_local:
+                    Path(at).rename(final)
+        except UnavailableError:
+            with suppress(UnavailableError), _converted(at, "removed"):
+                self._fs.rm(at, recursive=True)
+            raise
         return str(final) if self._is_local else str(self._fs.unstrip_protocol(final))
 
     def names(self) -> list[str]:
-        """Return the names of complete directories, in order."""
-        self._fs.invalidate_cache()
-        if not self._fs.exists(self._root):
-            return []
-        paths = (str(path).rstrip("/") for path in self._fs.ls(self._root, detail=False))
-        names = [path.rsplit("/", 1)[-1] for path in paths]
-        return sorted(n for n in names if not n.startswith(".") and self._fs.exists(f"{self._root}/{n}/{self._mark}"))
+        """
+        Return the names of complete directories, sorted.
+
+        Raises:
+            UnavailableError: The storage cannot be read.
+        """
+        with _converted(self._root, "listed"):
+            self._fs.invalidate_cache()
+            try:
+                paths = [str(path).rstrip("/") for path in self._fs.ls(self._root, detail=False)]
+            except FileNotFoundError:
+                return []
+            names = (path.rsplit("/", 1)[-1] for path in paths)
+            return sorted(
+                n for n in names if not n.startswith(".") and _has(self._fs, f"{self._root}/{n}/{self._mark}")
+            )
 
     def read(self, name: str) -> dict[str, bytes]:
         """
         Return all files of a directory.
 
         Raises:
-            NotFoundError: It is not there or not complete.
+            NotFoundError: It does not exist or is incomplete.
+            UnavailableError: The storage cannot be read now.
         """
         return _read(self._fs, f"{self._root}/{name}", self._mark)
 
     def remove(self, name: str) -> None:
-        """Remove a directory; one that is not there is removed already."""
-        if self._fs.exists(f"{self._root}/{name}"):
+        """
+        Remove a directory. Does nothing if it does not exist.
+
+        Raises:
+            UnavailableError: The storage cannot be written.
+        """
+        with _converted(f"{self._root}/{name}", "removed"), suppress(FileNotFoundError):
             self._fs.rm(f"{self._root}/{name}", recursive=True)
 
+    def set_aside(self, name: str) -> str:
+        """
+        Rename a directory to NAME.damaged, so that it is kept for inspection but never read; return the new name.
+
+        Raises:
+            UnavailableError: The storage cannot be written.
+        """
+        with _converted(f"{self._root}/{name}", "renamed"):
+            if self._is_local:
+                Path(f"{self._root}/{name}").rename(f"{self._root}/{name}{SET_ASIDE}")
+            else:
+                self._fs.invalidate_cache()
+                for path in map(str, self._fs.ls(f"{self._root}/{name}", detail=False)):
+                    self._fs.copy(path, f"{self._root}/{name}{SET_ASIDE}/{path.rsplit('/', 1)[-1]}")
+                self._fs.rm(f"{self._root}/{name}", recursive=True)
+        return f"{name}{SET_ASIDE}"
+
     def sweep(self) -> None:
-        """Remove what a writer that died left half written. Only where nobody else writes."""
+        """Remove incomplete directories of a writer that died. Call it only where no other process writes."""
         if self._is_local and Path(self._root).is_dir():
             for path in Path(self._root).glob(".*"):
                 shutil.rmtree(path, ignore_errors=True)
@@ -87,9 +133,11 @@ def read_uri(uri: str, *, mark: str) -> dict[str, bytes]:
     Return all files of a directory that another process wrote.
 
     Raises:
-        NotFoundError: It is not there or not complete.
+        NotFoundError: It does not exist or is incomplete.
+        UnavailableError: The storage cannot be read now.
     """
-    fs, path = _opened(uri)
+    with _converted(uri, "opened"):
+        fs, path = _opened(uri)
     return _read(fs, path, mark)
 
 
@@ -103,10 +151,37 @@ def _protocols(fs: Any) -> tuple[str, ...]:
 
 
 def _read(fs: Any, path: str, mark: str) -> dict[str, bytes]:
+    with _converted(path, "read"):
+        fs.invalidate_cache()
+        if not _has(fs, f"{path}/{mark}"):
+            raise NotFoundError(f"{path} has no {mark}: it does not exist or is incomplete")
+        try:
+            files = [str(file) for file in fs.ls(path, detail=False)]
+            return {file.rsplit("/", 1)[-1]: bytes(fs.cat_file(file)) for file in files}
+        except FileNotFoundError as error:
+            raise NotFoundError(f"{path} was removed while it was read") from error
+
+
+def _has(fs: Any, path: str) -> bool:
+    # Not fs.exists: it takes every error of the store for "does not exist".
     try:
-        if not fs.exists(f"{path}/{mark}"):
-            raise NotFoundError(f"{path} has no {mark}: not there, or not complete")
-        files = [str(file) for file in fs.ls(path, detail=False)]
-        return {file.rsplit("/", 1)[-1]: bytes(fs.cat_file(file)) for file in files}
-    except OSError as error:
-        raise NotFoundError(f"{path} cannot be read: {error}") from error
+        fs.info(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+@contextmanager
+def _converted(path: str, action: str) -> Iterator[None]:
+    """
+    Translate errors of the store.
+
+    Raises:
+        UnavailableError: The store failed, in whichever way.
+    """
+    try:
+        yield
+    except TltError:
+        raise
+    except Exception as error:  # every kind of store raises its own: botocore's and gcsfs's are no OSErrors
+        raise UnavailableError(f"{path} cannot be {action}: {error or type(error).__name__}") from error

@@ -1,1 +1,1 @@
-"""Pools what all engines learn about which speculation pays. Decisions are made in the engines."""
+"""Pools what all engines learn about the payoff of speculation. Engines make the decisions."""

@@ -1,22 +1,37 @@
-"""What the tuner can be told."""
+"""Configuration of the tuner."""
 
-from pydantic import Field
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator
 
 from tlt_common.config.base import ServiceConfig
+from tlt_common.config.entry import ServiceEntry
+from tlt_common.config.redis_url import checked_redis_url
 
 
 class TunerConfig(ServiceConfig):
-    """Where it listens, and how often it speaks."""
+    """The tuner pools what the engines learn about speculation."""
+
+    component = "tuner"
 
     push_interval_s: float = Field(1.0, gt=0)
-    """Engines are sent what changed at most once per this time."""
-    redis: str = Field("memory", pattern="^(memory|(redis|rediss|unix)://.+)$")
-    """Where what was learned outlives this process: the URL of a Redis; "memory" forgets it. The tuner serves without
-    its Redis too, and writes when it is back."""
+    """Minimum seconds between updates sent to engines."""
+    redis: SecretStr = SecretStr("memory")
+    """URL of a Redis that stores the pools, redis[s]://[:PASSWORD@]HOST[:PORT][/DB] or unix://PATH; `memory` forgets
+    them at exit. While Redis is unreachable the tuner keeps serving, and saves once it is back. A URL with a password
+    is refused on the command line; set it in the file or in TLT_TUNER_REDIS."""
+    redis_ca: Path | None = None
+    """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
     fleet: str = Field("default", min_length=1)
-    """Tuners that share a Redis do not see the pools of another fleet's."""
+    """Name of the fleet; tuners that share a Redis do not see each other's pools."""
     save_interval_s: float = Field(5.0, gt=0)
-    """What changed is written at most once per this time: as much is forgotten when the process is killed."""
+    """Minimum seconds between saves; a killed process loses at most that much."""
+
+    @field_validator("redis")
+    @classmethod
+    def _is_redis(cls, redis: SecretStr) -> SecretStr:
+        return checked_redis_url(redis, words=("memory",))
 
 
-CONFIG = TunerConfig
+SERVICE = ServiceEntry(model=TunerConfig, run="tlt_tuner.main:run", extra="tuner")
+"""`tlt serve tuner`."""

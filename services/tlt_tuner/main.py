@@ -1,16 +1,17 @@
-"""Start-up of the tuner."""
+"""Startup of the tuner."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from tlt_common.config.redis_url import connection_options
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import tuner as wire
 from tlt_tuner.config import TunerConfig
-from tlt_tuner.keeper import Keeper
+from tlt_tuner.persistence import PoolPersistence
 from tlt_tuner.servicer import TunerServicer
 from tlt_tuner.tuner import Tuner
 
@@ -20,34 +21,35 @@ CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
 
 
 def run(config: TunerConfig) -> None:
-    """Serve until the process is told to end."""
+    """Serve until SIGTERM."""
     run_app(config, lambda: serve(config))
 
 
 async def serve(config: TunerConfig, *, on_serving: Callable[[str], None] = lambda _: None) -> None:
     """
-    Serve until cancelled. `on_serving` is told the bound host:port.
+    Serve until cancelled. `on_serving` is called with the bound host:port.
 
     Raises:
-        ConfigError: The address is taken.
+        ConfigError: The address is already in use.
     """
     tuner = Tuner(config)
     service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, TunerServicer(tuner)))
-    async with serving(config.listen, service, door=internal(config.tls, CALLERS)) as server:
+    async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
         on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
-        await kept(tuner, config)
+        await persist(tuner, config)
 
 
-async def kept(tuner: Tuner, config: TunerConfig) -> None:
-    """Keep what the tuner learns over restarts, if there is a Redis for it, until cancelled."""
-    if config.redis == "memory":
-        log.info("pools_in_memory", hint="set redis to keep them over restarts")
+async def persist(tuner: Tuner, config: TunerConfig) -> None:
+    """Persist the pools in Redis, if configured, until cancelled."""
+    url = config.redis.get_secret_value()
+    if url == "memory":
+        log.info("pools_in_memory", hint="set redis to keep them across restarts")
         await asyncio.Event().wait()
         return
-    from tlt_tuner.store import RedisStore
+    from tlt_tuner.redis_pool_store import RedisPoolStore
 
-    store = RedisStore(config.redis, fleet=config.fleet)
+    store = RedisPoolStore(url, fleet=config.fleet, tls=connection_options(url, config.redis_ca))
     try:
-        await Keeper(tuner, store, every_s=config.save_interval_s).run()
+        await PoolPersistence(tuner, store, every_s=config.save_interval_s).run()
     finally:
         await store.aclose()

@@ -1,18 +1,18 @@
-"""What exploring costs: the tokens that the best arm would have produced more in the same time. Pure."""
+"""The cost of exploration: tokens that the best arm would have produced in addition in the same time. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.tuner import Posterior
 
 
 def regret_tokens(known: Posterior, windows: Iterable[ArmWindow]) -> Mapping[int, float]:
     """
-    Estimate it per batch-size group, from what is known now, these windows included.
+    Return the estimated regret, in tokens, per batch-size group. `known` must include `windows`.
 
-    An arm is judged by its pooled reward and not by that of the window: chance would make the best arm look worse
-    than itself half of the time.
+    An arm is judged by its pooled reward rather than by the window's: by chance, the best arm would fall short of its
+    own reward half of the time.
     """
     rewards = {(arm.group, arm.arm): arm.median_reward for arm in known.arms}
     best: dict[int, float] = defaultdict(float)

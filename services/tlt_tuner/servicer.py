@@ -1,4 +1,4 @@
-"""tlt.tuner.v1 on the wire: decode, delegate, encode."""
+"""gRPC servicer of tlt.tuner.v1: decode, delegate, encode."""
 
 from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from tlt_common.wire import tuner as wire
-from tlt_tuner.pool import name_of
+from tlt_tuner.pools import name_of
 from tlt_tuner.tuner import Tuner
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]

@@ -1,22 +1,23 @@
-"""The tuner: engines report what they saw, and are told what all of them saw."""
+"""The tuner: engines report their windows and receive what all engines together have learned."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tlt_common.aio import Signal
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.telemetry import metrics
 from tlt_tuner.config import TunerConfig
-from tlt_tuner.pool import PoolName, Pools, name_of
+from tlt_tuner.pools import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
 
 
 class Tuner:
     """
-    Pools in memory; `keeper` keeps them over restarts.
+    Pools in memory; `persistence` saves and restores them.
 
-    Without that engines go on with what they know after a restart, and fill the pools again within seconds.
+    Without persistence, engines continue with their local knowledge after a restart of the tuner and refill the pools
+    within seconds.
     """
 
     def __init__(self, config: TunerConfig) -> None:
@@ -26,10 +27,10 @@ class Tuner:
 
     def report(self, key: PoolKey, windows: Sequence[ArmWindow]) -> None:
         """
-        Pool what an engine saw.
+        Pool an engine's windows.
 
         Raises:
-            InvalidRequestError: No engine can have seen it.
+            InvalidRequestError: A window is invalid.
         """
         if self._pools.add(key, windows):
             self._changed.set()
@@ -39,12 +40,12 @@ class Tuner:
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)
 
     def restore(self, name: PoolName, posterior: Posterior) -> None:
-        """Take over what an earlier process knew."""
+        """Restore what an earlier process learned for a pool."""
         self._pools.restore(name, posterior)
         self._changed.set()
 
     def known(self) -> Mapping[PoolName, Posterior]:
-        """What is known in every pool."""
+        """Return the posterior of every pool."""
         return self._pools.known()
 
     def _count_regret(self, key: PoolKey, windows: Sequence[ArmWindow]) -> None:
@@ -58,7 +59,7 @@ class Tuner:
             metrics.REGRET_TOKENS.labels(group=str(group)).inc(tokens)
 
     async def watch(self, name: PoolName) -> AsyncIterator[Posterior]:
-        """What is known in a pool: at once if anything is, and again when it changed, not faster than configured."""
+        """Yield the posterior of a pool, if there is one, and its changes, at most once per `push_interval_s`."""
         shown: Posterior | None = None
         while True:
             seen = self._changed.count

@@ -1,1 +1,1 @@
-"""The rollout worker: one engine on one device, and beside it a spot trainer."""
+"""The rollout worker: one engine on one device, with a spot trainer."""

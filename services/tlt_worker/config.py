@@ -1,129 +1,103 @@
-"""What a worker is told. Imports no torch, ray or sglang."""
+"""The worker's configuration. Imports neither torch nor ray nor sglang."""
 
 from pathlib import Path
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS
 from tlt_common.config.base import Frozen, ServiceConfig
-from tlt_common.domain.drafter import DrafterModel
-from tlt_common.domain.strategy import NGRAM_BYTES, arms_named
-
-MIB = 2**20
+from tlt_common.config.entry import ServiceEntry
+from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, SOURCE_PREFIXES
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 
 
 class TrainerSettings(Frozen):
-    """The spot trainer beside the engine."""
+    """The worker's spot trainer, which trains a drafter on the engine's device while the worker holds a lease from the
+    coordinator.
+    """
 
     enabled: bool = True
-    """Start one. It costs memory only, until the coordinator lends it the device."""
+    """Start a spot trainer. Without a lease it uses memory, but no compute."""
     nice: int = Field(10, ge=0, le=19)
-    """By how much its CPU priority is below the engine's; a request that arrives must not wait for it to notice."""
+    """Niceness of the trainer process relative to the engine's, so that training does not delay incoming requests."""
     start_s: float = Field(30.0, gt=0)
-    """Longest answer to Start; embedding and head are read then."""
+    """Timeout of Start in seconds; the trainer reads embedding and head during this call."""
     preempt_s: float = Field(5.0, gt=0)
-    """Longest answer to Preempt; a trainer that takes longer is killed and started anew."""
+    """Timeout of Preempt in seconds; a trainer that exceeds it is killed and restarted."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
-    """Port of its own metrics; null: the one above the worker's, any where that takes any, none where it has none."""
+    """Port of the trainer's metrics. Null: the worker's `metrics_port` plus one, any free port if that is 0, or no
+    metrics if that is null."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Handed to `tlt serve trainer --set`, beside what the worker itself fills in."""
+    """Additional trainer settings, as passed to `tlt serve trainer --set`; they override those the worker derives from
+    its own configuration."""
 
 
 class WorkerConfig(ServiceConfig):
-    """One engine on one device. Without addresses of other services it is a plain, complete rollout worker."""
+    """One engine on one device. Without the addresses of other services, it only serves rollouts."""
+
+    component = "worker"
 
     model: Path
-    """Directory of a Hugging Face checkpoint (Llama, Qwen2, Qwen3)."""
+    """Directory of the Hugging Face checkpoint to serve: Llama, Qwen2 or Qwen3."""
+    engine: EngineConfig = EngineConfig()
+    """Settings of the SGLang engine."""
     worker_id: str = Field("worker-0", min_length=1)
-    """Kept over restarts of the same replica."""
+    """Unique name of this worker; stable across restarts of the same replica."""
     advertise: str = ""
-    """Host other services reach this worker by; empty: the one it listens on."""
+    """Host at which other services reach this worker. Empty: the host of `listen`."""
     pod: str = ""
-    """Name of the Kubernetes pod this worker runs in, for its labels and Events; empty outside Kubernetes."""
+    """Name of this worker's Kubernetes pod, for its labels and Events. Empty: not on Kubernetes."""
     coordinator: str = ""
-    """host:port; empty: the device is never lent to training."""
+    """host:port of the coordinator. Empty: no spot training; the device is never lent."""
     cache: str = ""
-    """host:port of the hidden-state cache; empty: nothing is captured."""
+    """host:port of the hidden-state cache. Empty: hidden states are not captured."""
     tuner: str = ""
-    """host:port; empty: this engine learns by itself."""
+    """host:port of the tuner. Empty: the bandit learns from this engine's rounds only."""
     fleet: str = Field("default", min_length=1)
-    """Engines of one fleet, with the same model and device, learn from each other through the tuner."""
-    drafter: Path | None = None
-    """Directory of the drafter to start with; None: plain decoding until one arrives."""
-    drafter_kind: DrafterModel | None = None
-    """Architecture of learned drafters, `eagle` or `eagle3`; null: that of `drafter`, or eagle. Spot trainers make
-    EAGLE drafters only."""
-    draft_vocabulary: int | None = Field(None, ge=1)
-    """Most tokens the head of an EAGLE-3 drafter may know; null: as many as that of `drafter`, or 32,000. Its memory
-    is reserved."""
-    arms: tuple[str, ...] | None = None
-    """Speculation strategies the bandit chooses from: `off`, `chain-N` (N sampled drafts one after the other; with
-    `-top1` the drafter's best ones), `tree-SxK-N` (S steps of K branches, N tokens verified) and `ngram-N` (N tokens
-    retrieved). None: those of the device, as `tlt engine plan` shows them. `[off]` never drafts."""
-    epsilon: float = Field(EPSILON, ge=0, le=1)
-    """Share of choices that try another arm than the best."""
-    speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
-    """From this many running requests on the engine decodes plainly."""
-    group_below_requests: dict[int, int] = Field(default_factory=dict)
-    """Tokens that arms verify per request -> running requests below which these arms are allowed, as in {64: 3}. What
-    is not named is allowed while a round verifies at most 256 tokens."""
-    trace: Path | None = None
-    """File that every decoding round is written to, for `tlt tuner replay`; null: none."""
-    trace_bytes: int = Field(64 * MIB, ge=MIB)
-    """Most bytes of the trace: the file and the one before it, which is kept as FILE.1."""
-    ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
-    """Memory of the texts that n-gram arms retrieve from; the prompts used longest ago leave first."""
-    dtype: str = Field("bfloat16", pattern="^(bfloat16|float16|float32)$")
-    """Element type of weights and KV cache."""
-    max_running: int = Field(16, ge=1)
-    """Most requests decoded at once; more wait inside the engine."""
-    max_total_tokens: int | None = Field(None, ge=1)
-    """Tokens of KV cache; None: max_running full contexts."""
-    context_length: int | None = Field(None, ge=2)
-    """Most tokens of prompt and response; None: the model's own limit."""
-    threads: int = Field(1, ge=1)
-    """Compute threads of the engine."""
+    """Name of this worker's fleet. Workers of a fleet that run the same model on the same device share bandit
+    statistics through the tuner."""
     cores: tuple[int, ...] = ()
-    """CPU cores of this device: worker, engine and trainer stay on them. Empty: all."""
-    capture_queue_bytes: int = Field(64 * MIB, gt=0)
-    """Hidden states waiting for the cache; above this frames are dropped and counted."""
+    """CPU cores to pin worker, engine and trainer to. Empty: all cores."""
+    capture_queue_bytes: int = Field(CAPTURE_QUEUE_BYTES, gt=0)
+    """Maximum size of the queue of captured hidden states in bytes, including those in flight to the cache. A new frame
+    that does not fit is dropped and counted; rollouts never wait for capture."""
     trainer: TrainerSettings = TrainerSettings()
-    """The spot trainer beside the engine."""
+    """Settings of the spot trainer."""
     drain_s: float = Field(0.0, ge=0)
-    """Time that running requests get to finish after SIGTERM, while new ones are refused; then they are ended."""
+    """Grace period in seconds for running requests after SIGTERM. New requests are refused meanwhile; requests still
+    running afterwards are aborted."""
+    sources: tuple[str, ...] = SOURCE_PREFIXES
+    """Accepted beginnings of the URIs of weights and drafters. One that begins with `/` is a directory, for paths and
+    file:// URIs; http:// and https:// are not accepted unless listed."""
+    max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
+    """Maximum size of weights in bytes that are received or copied."""
     run_dir: Path | None = None
-    """Sockets and streamed weights. Short, since a socket's path has 107 characters. None: a temporary directory."""
+    """Directory for sockets and streamed weights. Keep it short: the path of a Unix socket is limited to 107
+    characters. Null: a temporary directory."""
     drafter_dir: str | None = None
-    """Path or fsspec URL (s3://, gs://, ...) where the trainer publishes drafters, readable by every worker; None: in
-    run_dir."""
+    """Path or fsspec URL (s3://, gs://, ...) to which the trainer publishes drafters; every worker must be able to read
+    it. Null: a directory in `run_dir`."""
     checkpoint_dir: str | None = None
-    """Path or fsspec URL where the trainer keeps its checkpoints; None: in run_dir."""
-    tensor_parallel: int = Field(1, ge=1)
-    """GPUs of one engine."""
-    gpu_memory: float = Field(0.8, gt=0, lt=1)
-    """Share of each GPU's memory for the engine's weights and KV cache. The trainer and work space get the rest."""
-    graph_bytes: int | None = Field(None, ge=0)
-    """Most memory of each GPU for CUDA graphs; those that save least are left out. None: two fifths of what gpu_memory
-    leaves."""
-
-    @field_validator("arms")
-    @classmethod
-    def _known_arms(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if names is not None:
-            arms_named(names)
-        return names
+    """Path or fsspec URL for the trainer's checkpoints. Null: a directory in `run_dir`."""
 
     @model_validator(mode="after")
-    def _one_source_of_drafters(self) -> "WorkerConfig":
-        if self.drafter and self.coordinator:
-            raise ValueError("drafter is for a worker without coordinator; publish it to the coordinator instead")
-        return self
-
-    @model_validator(mode="after")
-    def _a_trainer_of_its_drafters(self) -> "WorkerConfig":
-        if self.drafter_kind == DrafterModel.EAGLE3 and self.coordinator and self.trainer.enabled:
+    def _has_one_source_of_drafters(self) -> "WorkerConfig":
+        if self.engine.drafter and self.coordinator:
             raise ValueError(
-                "drafter_kind is eagle3, and the spot trainer makes EAGLE drafters only; "
-                "set trainer.enabled to false or drafter_kind to eagle"
+                "engine.drafter is accepted only without a coordinator; publish the drafter to the coordinator instead"
             )
         return self
+
+    @model_validator(mode="after")
+    def _has_a_trainer_for_its_drafters(self) -> "WorkerConfig":
+        is_eagle3 = self.engine.drafter_architecture == DrafterArchitecture.EAGLE3
+        if is_eagle3 and self.coordinator and self.trainer.enabled:
+            raise ValueError(
+                "engine.drafter_architecture is eagle3, but spot trainers train EAGLE drafters only; "
+                "set trainer.enabled to false or engine.drafter_architecture to eagle"
+            )
+        return self
+
+
+SERVICE = ServiceEntry(model=WorkerConfig, run="tlt_worker.main:run", extra="worker")
+"""`tlt serve worker`."""

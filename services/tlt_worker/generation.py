@@ -1,4 +1,4 @@
-"""The life of one request: checked, run, streamed; aborted when the caller leaves."""
+"""The lifecycle of a request: checked, run, streamed, and aborted when the caller disconnects."""
 
 import asyncio
 import uuid
@@ -6,18 +6,19 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
-from tlt_common.errors import InvalidRequestError, StaleVersionError
+from tlt_common.domain.request_ids import is_named, request_of
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
 from tlt_common.telemetry import metrics
-from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine, EngineInfo
+from tlt_worker.lending.activity import Activity
 
 ABORT_S = 5.0
-"""An engine that does not take an abort for so long is about to be declared dead anyway."""
+"""Timeout of an abort in seconds; an engine that takes longer is about to be declared dead anyway."""
 
 
 class Generation:
-    """All requests of one engine. `make_way` is called when a request arrives, before the engine sees it."""
+    """All requests of one engine. `make_way` is called when a request arrives, before the engine receives it."""
 
     def __init__(
         self,
@@ -40,45 +41,56 @@ class Generation:
 
     @property
     def produced_tokens(self) -> int:
-        """Since start."""
+        """Tokens produced since start."""
         return self._produced_tokens
 
-    async def generate(self, asked: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    async def generate(self, submitted: Prompt) -> AsyncGenerator[TokenChunk, None]:
         """
-        Answer one prompt. Closing the iterator, or cancelling whoever reads it, aborts the request.
+        Respond to one prompt. Closing the iterator, or cancelling its reader, aborts the request.
 
         Raises:
             InvalidRequestError: The prompt does not fit the model, or its id is in use.
-            StaleVersionError: It asks for a policy version that is not served.
+            StaleVersionError: The prompt requires a policy version that is not served.
+            TltError: As for `Engine.generate`.
         """
-        prompt = self._checked(asked)
+        prompt = self._checked(submitted)
         self._running.add(prompt.request_id)
-        finished: FinishReason | None = None
+        finished, outcome = False, "hung_up"
         try:
             self._make_way()
             with self._activity.request(), metrics.WORKER_RUNNING.track_inprogress():
                 async for chunk in self._engine.generate(prompt):
-                    finished = chunk.finish_reason
+                    if chunk.finish_reason is not None:
+                        finished, outcome = True, chunk.finish_reason.value
                     yield self._counted(chunk)
+        except TltError:
+            outcome = "failed"
+            raise
         finally:
             self._running.discard(prompt.request_id)
-            metrics.WORKER_REQUESTS.labels(outcome=finished.value if finished else "hung_up").inc()
-            if finished is None:
+            metrics.WORKER_REQUESTS.labels(outcome=outcome).inc()
+            if not finished:
                 async with asyncio.timeout(ABORT_S):
                     await asyncio.shield(self._engine.abort(prompt.request_id))
 
-    async def abort(self, request_ids: Iterable[RequestId]) -> int:
-        """End requests; return how many of them ran. Their streams end with FinishReason.ABORT."""
-        known = [request_id for request_id in request_ids if request_id in self._running]
-        return sum([await self._engine.abort(request_id) for request_id in known])
+    async def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
+        """
+        Abort requests, with all attempts at them, or single attempts. Their streams end with FinishReason.ABORT.
 
-    def _checked(self, asked: Prompt) -> Prompt:
-        prompt = asked.for_model(vocab_size=self._info.vocab_size, context_length=self._info.context_length)
+        Returns:
+            The ids of the requests that were running.
+        """
+        wanted = set(request_ids)
+        known = [name for name in self._running if name in wanted or is_named(request_of(name), wanted)]
+        return {request_of(name) for name in known if await self._engine.abort(name)}
+
+    def _checked(self, submitted: Prompt) -> Prompt:
+        prompt = submitted.for_model(vocab_size=self._info.vocab_size, context_length=self._info.context_length)
         if not prompt.request_id:
             prompt = replace(prompt, request_id=RequestId(uuid.uuid4().hex))
         if prompt.request_id in self._running:
             raise InvalidRequestError(
-                f"prompt.request_id {prompt.request_id!r} runs already; accepted: one of its own per request",
+                f"prompt.request_id {prompt.request_id!r} is already in use; accepted: a unique id per request",
                 field="prompt.request_id",
             )
         if prompt.policy_version not in {None, self._policy_version()}:

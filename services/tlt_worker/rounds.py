@@ -1,15 +1,15 @@
-"""What the engine did lately, for status and metrics."""
+"""The engine's recent rounds, for status and metrics."""
 
 from collections.abc import Callable
 
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.tuner import RoundReport
 from tlt_common.telemetry import metrics
 from tlt_worker.engine.base import Engine
 
 
 class RoundLog:
-    """What the engine did lately. Collected always: the status shows it, with or without a tuner."""
+    """The engine's recent rounds. Always collected: the status reports them, with or without a tuner."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -17,23 +17,23 @@ class RoundLog:
         self._latest: tuple[ArmWindow, ...] = ()
 
     def on_report(self, listener: Callable[[RoundReport], None]) -> None:
-        """Pass every report on."""
+        """Call `listener` with every report."""
         self._listeners.append(listener)
 
     @property
     def arm(self) -> str:
-        """Arm of most rounds in the last report; empty before the first."""
+        """Arm that most rounds of the last report used; empty before the first."""
         return max(self._latest, key=lambda window: window.rounds).arm if self._latest else ""
 
     @property
     def accept_length(self) -> float:
-        """Tokens per request and round in the last report, bonus token included; 0 before the first."""
+        """Tokens per request and round in the last report, including the bonus token; 0 before the first."""
         produced = sum(window.produced_tokens for window in self._latest)
         bonus = produced - sum(window.accepted_tokens for window in self._latest)
         return produced / bonus if bonus else 0.0
 
     async def run(self) -> None:
-        """Collect until the engine ends."""
+        """Collect until the engine stops."""
         async for report in self._engine.reports():
             self._latest = report.arms or self._latest
             metrics.ARM_SWITCHES.inc(report.switches)

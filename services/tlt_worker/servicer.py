@@ -1,15 +1,15 @@
 """tlt.worker.v1 on the wire: decode, delegate, encode."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.fleet import DrafterWish
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.weights import TensorChunk, WeightsUpdate
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError
-from tlt_common.telemetry.trace import told
+from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import worker as wire
 from tlt_worker.worker import Worker
 
@@ -24,49 +24,47 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.GenerateRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateResponse]:
         prompt = wire.prompt_from_pb(request.prompt)
-        async for chunk in told(self._worker.generation.generate(prompt), prompt.request_id):
+        async for chunk in record_response(self._worker.generation.generate(prompt), request_of(prompt.request_id)):
             yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
-        count = await self._worker.generation.abort(RequestId(request_id) for request_id in request.request_ids)
-        return wire.pb.AbortResponse(aborted_count=count)
+        aborted = await self._worker.generation.abort(RequestId(request_id) for request_id in request.request_ids)
+        return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
 
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
     ) -> wire.pb.StageWeightsResponse:
-        parts = (wire.stage_from_pb(message) async for message in request_iterator)
-        update = await anext(parts, None)
-        if not isinstance(update, WeightsUpdate):
-            raise InvalidRequestError("the first message is no header; accepted: header, then tensors", field="header")
-        staged_bytes = await self._worker.weights.stage(update, _tensors(parts))
-        return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes)
+        order, tensors = await wire.order_and_tensors(aiter(request_iterator))
+        staged_bytes, digest = await self._worker.weights.stage(order, tensors)
+        return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes, digest=digest)
 
     async def CommitWeights(
         self, request: wire.pb.CommitWeightsRequest, context: Context
     ) -> wire.pb.CommitWeightsResponse:
-        pause_s = await self._worker.weights.commit(PolicyVersion(request.policy_version))
+        release = wire.release_from_pb(request.release, request.policy_version)
+        pause_s = await self._worker.weights.commit(release)
         return wire.pb.CommitWeightsResponse(pause_s=pause_s)
+
+    async def FetchWeights(
+        self, request: wire.pb.FetchWeightsRequest, context: Context
+    ) -> AsyncIterator[wire.pb.FetchWeightsResponse]:
+        if request.from_piece < 0:
+            raise InvalidRequestError(f"from_piece is {request.from_piece}; accepted: 0 or above", field="from_piece")
+        held = self._worker.weights.held(wire.release_from_pb(request.release))
+        async for chunk in held.follow(request.from_piece):
+            yield wire.pb.FetchWeightsResponse(tensor=wire.tensor_to_pb(chunk))
+        yield wire.pb.FetchWeightsResponse(end=wire.pb.FetchWeightsEnd(piece_count=await held.count()))
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context
     ) -> wire.pb.DiscardWeightsResponse:
-        await self._worker.weights.discard(PolicyVersion(request.policy_version))
+        await self._worker.weights.discard(wire.release_from_pb(request.release, request.policy_version))
         return wire.pb.DiscardWeightsResponse()
 
-    async def ApplyDrafter(
-        self, request: wire.pb.ApplyDrafterRequest, context: Context
-    ) -> wire.pb.ApplyDrafterResponse:
-        wish = DrafterWish(version=DrafterVersion(request.drafter_version), uri=request.source.uri)
-        return wire.pb.ApplyDrafterResponse(pause_s=await self._worker.drafters.apply(wish))
-
-    async def GetWorkerInfo(
-        self, request: wire.pb.GetWorkerInfoRequest, context: Context
-    ) -> wire.pb.GetWorkerInfoResponse:
-        return wire.info_to_pb(self._worker.info)
-
-
-async def _tensors(parts: AsyncIterator[WeightsUpdate | TensorChunk]) -> AsyncIterator[TensorChunk]:
-    async for part in parts:
-        if not isinstance(part, TensorChunk):
-            raise InvalidRequestError("a second header; accepted: one, first", field="header")
-        yield part
+    async def Watch(
+        self, request_iterator: AsyncIterator[wire.pb.WatchRequest], context: Context
+    ) -> AsyncIterator[wire.pb.WatchResponse]:
+        demands = wire.demands_from_pb(request_iterator)
+        async with aclosing(self._worker.watchers.watch(demands)) as reports:
+            async for report in reports:
+                yield wire.report_to_pb(report)

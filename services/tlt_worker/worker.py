@@ -1,7 +1,9 @@
-"""One worker: the parts around its engine, and how long they live."""
+"""One worker: the parts around its engine, and their lifetimes."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Never
 
@@ -9,20 +11,26 @@ from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import EngineError
+from tlt_common.rpc.channel import connect
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.activity import Activity
-from tlt_worker.beside import Trainer
-from tlt_worker.capture import OFF, Capture
+from tlt_worker.capture import OFF, FrameSender
 from tlt_worker.config import WorkerConfig
-from tlt_worker.drafters import Drafters
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.generation import Generation
-from tlt_worker.lease import LeaseStream, Order
-from tlt_worker.reporting import Reporting
+from tlt_worker.lending.activity import Activity
+from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
+from tlt_worker.lending.spot import Spot
+from tlt_worker.lending.trainer import Trainer
+from tlt_worker.lending.trainer_watch import TrainerWatch
+from tlt_worker.peers import Peers
 from tlt_worker.rounds import RoundLog
-from tlt_worker.spot import Spot
-from tlt_worker.weights import Weights
+from tlt_worker.served_drafter import ServedDrafter
+from tlt_worker.served_weights import ServedWeights
+from tlt_worker.staging import Staging
+from tlt_worker.tuner_stream import TunerStream
+from tlt_worker.watchers import Watchers
+from tlt_worker.weights_source import Sources
 
 log = get_logger(__name__)
 
@@ -32,8 +40,8 @@ class Worker:
     The parts of one worker around a started engine.
 
     Args:
-        spool_dir: Where streamed weights go.
-        trainer: The spot trainer beside the engine; None: there is none, and no lease is taken.
+        spool_dir: Directory for streamed weights.
+        trainer: The spot trainer; None means that no lease is accepted.
     """
 
     def __init__(
@@ -49,14 +57,31 @@ class Worker:
         self._engine = engine
         self._engine_info = info
         self._worker_id = WorkerId(config.worker_id)
-        self._stream: LeaseStream | None = None
+        self._stream: CoordinatorStream | None = None
         self.activity = Activity()
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
-        self.weights = Weights(
-            engine, self.changes, self.activity, self.make_way, model=config.model, spool_dir=spool_dir
+        sources = Sources(prefixes=config.sources, max_bytes=config.max_weights_bytes)
+        self.weights = ServedWeights(
+            engine,
+            self.changes,
+            self.activity,
+            self.make_way,
+            model=config.model,
+            staging=Staging(
+                spool_dir,
+                sources,
+                Peers(partial(connect, to="worker", tls=config.tls)),
+                check=engine.check_weights,
+            ),
         )
-        self.drafters = Drafters(engine, self.changes, self.activity, loaded=DrafterVersion(1 if config.drafter else 0))
+        self.drafter = ServedDrafter(
+            engine,
+            self.changes,
+            self.activity,
+            replace(sources, prefixes=(*sources.prefixes, *filter(None, [config.drafter_dir]))),
+            loaded=DrafterVersion(1 if config.engine.drafter else 0),
+        )
         self.generation = Generation(
             engine,
             info,
@@ -74,6 +99,7 @@ class Worker:
             on_change=self._tell_coordinator,
         )
         self.rounds = RoundLog(engine)
+        self.watchers = Watchers(lambda: self.info)
         engine.set_capture(OFF)
         self._retired = False
 
@@ -86,10 +112,12 @@ class Worker:
             context_length=self._engine_info.context_length,
             max_running=self._engine_info.max_running,
             policy_version=self.weights.version,
-            drafter_version=self.drafters.version,
+            drafter_version=self.drafter.version,
             running=self.activity.running,
             device=self._engine_info.device,
             draining=self._retired,
+            training=self.activity.state is WorkerState.TRAINING,
+            release=self.weights.release,
         )
 
     @property
@@ -99,7 +127,7 @@ class Worker:
             state=self.activity.state,
             running=self.activity.running,
             policy_version=self.weights.version,
-            drafter_version=self.drafters.version,
+            drafter_version=self.drafter.version,
             epoch=self.spot.epoch if self.spot else Epoch(0),
             accept_length=self.rounds.accept_length,
             produced_tokens=self.generation.produced_tokens,
@@ -107,41 +135,45 @@ class Worker:
             training_steps=progress.steps if progress else 0,
             training_loss=progress.loss if progress else 0.0,
             trainer_ready=progress is not None and not self._retired,
+            lent=self.spot.lent if self.spot else False,
+            training_s=self.spot.trained.seconds if self.spot else 0.0,
+            training_age_s=self.spot.training_age_s if self.spot else 0.0,
         )
 
     def make_way(self) -> None:
-        """Take the device back from the trainer, if it has it. Returns at once."""
+        """Take the device back from the trainer if it holds it. Returns immediately."""
         if self.spot:
             self.spot.make_way()
 
     async def retire(self, _within_s: float = 0.0) -> None:
-        """Be about to end: tell gateways that ask, and take no lease any more. What runs goes on."""
+        """Prepare for shutdown: report draining to gateways and decline leases. Running requests continue."""
         self._retired = True
+        self.watchers.changed()
         if self.spot:
             self.spot.retire()
 
     async def run(self, address: str) -> Never:
         """
-        Live until cancelled, reachable at `address`.
+        Run until cancelled, reachable at `address`.
 
         Raises:
             EngineError: The engine died.
         """
-        async with asyncio.TaskGroup() as parts:
-            for name, part in self._parts(address):
-                parts.create_task(part, name=name)
-            raise EngineError(f"the engine died: {await self._engine.died()}")
+        try:
+            async with asyncio.TaskGroup() as parts:
+                for name, part in self._parts(address):
+                    parts.create_task(part, name=name)
+                raise EngineError(f"the engine died: {await self._engine.died()}")
+        finally:
+            self.watchers.close()
 
     def _parts(self, address: str) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         yield "changes", self.changes.run()
-        yield "drafters", self.drafters.run()
+        yield "drafter", self.drafter.run()
         if self._config.cache:
-            capture = Capture(
-                self._engine, self._config.cache, queue_bytes=self._config.capture_queue_bytes, tls=self._config.tls
-            )
-            yield "capture", capture.run()
+            yield "capture", FrameSender(self._engine, self._config.cache, tls=self._config.tls).run()
         if self._config.tuner:
-            reporting = Reporting(
+            reporting = TunerStream(
                 self._engine,
                 self._engine_info,
                 self._config.tuner,
@@ -153,11 +185,21 @@ class Worker:
             yield "reporting", reporting.run()
         yield "rounds", self.rounds.run()
         if self._trainer and self.spot:
-            yield "trainer", self._trainer.process.run(on_exit=self.spot.lose_trainer)
+            spot, process = self.spot, self._trainer.process
+            watch = TrainerWatch(
+                answers=lambda: spot.progress is not None, kill=process.kill, limit_s=self._config.liveness_s
+            )
+
+            def lose() -> None:
+                spot.lose_trainer()
+                watch.restarted()
+
+            yield "trainer", process.run(on_exit=lose)
+            yield "trainer-watch", watch.run()
             yield "spot", self.spot.run()
             yield "spot-watch", self.spot.watch()
         if self._config.coordinator:
-            self._stream = LeaseStream(
+            self._stream = CoordinatorStream(
                 self._config.coordinator,
                 self._hello(address),
                 status=lambda: self.status,
@@ -179,7 +221,7 @@ class Worker:
     def _obey(self, order: Order) -> None:
         match order:
             case DrafterWish():
-                self.drafters.wish(order)
+                self.drafter.wish(order)
             case Lease() if self.spot:
                 self.spot.grant(order)
             case Revocation() if self.spot:
@@ -194,6 +236,7 @@ class Worker:
         metrics.WORKER_DEVICE_STATE.labels(state=previous.value).set(0)
         metrics.WORKER_DEVICE_STATE.labels(state=current.value).set(1)
         log.debug("state_changed", previous=previous.value, current=current.value)
+        self.watchers.changed()
         self._tell_coordinator()
 
     def _tell_coordinator(self) -> None:

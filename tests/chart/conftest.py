@@ -1,4 +1,4 @@
-"""Chart tests need Helm: `$KUBE_BIN`, or what tests/cluster/kube/build.sh made."""
+"""Chart tests need Helm: in `$KUBE_BIN`, or built by tests/cluster/kube/build.sh."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The chart, rendered by the real Helm."""
+"""Rendering of the chart with Helm."""
 
 import copy
 import re
@@ -26,19 +26,19 @@ APIS = (
     "monitoring.coreos.com/v1/PrometheusRule",
 )
 VALUE_SETS = tuple(sorted(path.stem for path in (CHART / "ci").glob("*.yaml")))
-LEAST = {"model": {"pvc": {"claim": "model"}}}
-"""What somebody must say."""
+REQUIRED = {"model": {"pvc": {"claim": "model"}}}
+"""Values without defaults."""
 
 Object = dict[str, Any]
 
 
 class RenderError(Exception):
-    """Helm refused; the message is what a user would read."""
+    """Helm failed; the message is what a user sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod template or a pod of the chart."""
+    """A pod or pod template of the chart."""
 
     component: str
     metadata: Object
@@ -46,25 +46,25 @@ class Pod:
 
     @property
     def containers(self) -> list[Object]:
-        """All of them, those that run first included."""
+        """All containers, init containers included."""
         return [*self.spec.get("initContainers", []), *self.spec["containers"]]
 
     @property
     def main(self) -> Object:
-        """The one that serves."""
+        """The serving container."""
         container: Object = self.spec["containers"][0]
         return container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """Objects of one rendering, and the template each came from."""
+    """Objects of one rendering, and the template each comes from."""
 
     objects: tuple[Object, ...]
     sources: tuple[str, ...]
 
     def of(self, kind: str) -> dict[str, Object]:
-        """Objects of a kind, by name without the release's."""
+        """Return the objects of a kind, by name without the release prefix."""
         return {
             item["metadata"]["name"].removeprefix(f"{RELEASE}-tlt-"): item
             for item in self.objects
@@ -72,7 +72,7 @@ class Rendered:
         }
 
     def one(self, kind: str, name: str = "") -> Object:
-        """The object of that kind, or the one of that name."""
+        """Return the object of this kind and name; without a name, the first of its kind."""
         found = self.of(kind)
         return found[name] if name else next(iter(found.values()))
 
@@ -82,13 +82,13 @@ class Rendered:
         return {pod.component: pod for pod in _pods(self.objects)}
 
     def config(self, component: str) -> Object:
-        """What a service is told by file."""
+        """Return a service's configuration file."""
         config: Object = yaml.safe_load(self.one("ConfigMap", component)["data"]["config.yaml"])
         return config
 
     @property
     def serve(self) -> Object:
-        """What Ray Serve is told."""
+        """Configuration of Ray Serve."""
         config: Object = yaml.safe_load(self.one("RayService")["spec"]["serveConfigV2"])
         return config
 
@@ -111,15 +111,15 @@ def render(
     values: Mapping[str, Any] | str | None = None, *, apis: Sequence[str] = APIS, release: str = RELEASE
 ) -> Rendered:
     """
-    Render with these values over the least that must be said, or with a value set by its name.
+    Render with these values on top of the required ones, or with a named value set.
 
     Raises:
-        RenderError: Helm refused.
+        RenderError: Helm failed.
     """
     if isinstance(values, str):
         text = (CHART / "ci" / f"{values}.yaml").read_text()
     else:
-        text = yaml.safe_dump(merged(LEAST, values or {}))
+        text = yaml.safe_dump(merged(REQUIRED, values or {}))
     return _rendered(text, tuple(apis), release)
 
 
@@ -139,7 +139,7 @@ def _rendered(values: str, apis: tuple[str, ...], release: str) -> Rendered:
 
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Object:
-    """Both, as Helm merges values: blocks by key, everything else by the upper one."""
+    """Merge values as Helm does: blocks by key, everything else from the upper one."""
     result = copy.deepcopy(dict(lower))
     for key, value in upper.items():
         old = result.get(key)

@@ -1,4 +1,4 @@
-"""`python -m tests.chart.rules ALERTS DIRECTORY`: all rules in one group, beside their tests."""
+"""`python -m tests.chart.rules ALERTS DIRECTORY`: write all rules as one group, together with their tests."""
 
 import sys
 from pathlib import Path
@@ -8,12 +8,12 @@ import yaml
 
 
 def rules(alerts: Path) -> dict[str, Any]:
-    """Every rule by the name of its file."""
+    """Return every rule by file name."""
     return {path.stem: yaml.safe_load(path.read_text()) for path in sorted(alerts.glob("*.yaml"))}
 
 
 def assemble(alerts: Path, directory: Path) -> Path:
-    """Write DIRECTORY/alerts.yaml and copy the tests, which name it; return it."""
+    """Write DIRECTORY/alerts.yaml, copy the tests that refer to it, and return its path."""
     (directory / "tests").mkdir(parents=True, exist_ok=True)
     for test in sorted((alerts / "tests").glob("*.yaml")):
         (directory / "tests" / test.name).write_text(test.read_text())

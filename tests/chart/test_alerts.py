@@ -1,4 +1,4 @@
-"""Alerts fire when they should and not otherwise, ask for what exists, and tell what to do."""
+"""Alerts fire when they should and not otherwise, query exported metrics, and explain how to act."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ CHART = Path(__file__).parents[2] / "deploy" / "helm" / "tlt"
 ALERTS, RUNBOOKS = CHART / "alerts", CHART / "runbooks"
 RULES = rules(ALERTS)
 SEVERITIES = {"critical", "warning", "info"}
-HEADINGS = ["## Symptom", "## What it costs a training run", "## First checks", "## Causes, and what to do"]
+HEADINGS = ["## Symptom", "## Impact", "## Diagnosis", "## Mitigation"]
 
 each = pytest.mark.parametrize("name", RULES)
 needs_promtool = pytest.mark.skipif(missing("promtool") is not None, reason=missing("promtool") or "")
@@ -28,7 +28,7 @@ def promtool(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def test_there_are_alerts_and_nothing_is_left_over() -> None:
+def test_every_alert_has_a_runbook_and_a_test() -> None:
     assert RULES
     assert {path.stem for path in RUNBOOKS.iterdir()} == RULES.keys()
     assert {path.name for path in (ALERTS / "tests").iterdir()} == {f"{name}_test.yaml" for name in RULES}
@@ -48,7 +48,7 @@ def test_a_rule_is_complete(name: str) -> None:
 
 
 @each
-def test_a_rule_asks_for_what_is_exported(name: str) -> None:
+def test_a_rule_queries_exported_metrics(name: str) -> None:
     expr, known = RULES[name]["expr"], promql.exported()
     found = list(promql.series(expr))
     assert found
@@ -57,12 +57,12 @@ def test_a_rule_asks_for_what_is_exported(name: str) -> None:
         assert matched <= known[metric], metric
     labels = {label for metric, _ in found for label in known[metric]} | promql.TARGET_LABELS
     assert promql.grouped(expr) <= labels
-    # One that begins above zero has not grown: such rules take series that were not there before as they are.
+    # A new series that starts above zero shows no increase; such rules use its value as is.
     assert promql.bare_counters(expr) == [] or ("unless" in expr and "offset" in expr)
 
 
 @each
-def test_releases_are_told_apart_and_texts_name_labels_that_are_left(name: str) -> None:
+def test_releases_are_distinguished_and_texts_use_remaining_labels(name: str) -> None:
     rule = RULES[name]
     by = re.findall(r"\bby \(([^)]*)\)", rule["expr"])
     assert by
@@ -72,7 +72,7 @@ def test_releases_are_told_apart_and_texts_name_labels_that_are_left(name: str) 
 
 
 @each
-def test_a_runbook_says_what_to_do_and_points_to_what_exists(name: str) -> None:
+def test_a_runbook_has_actions_and_valid_references(name: str) -> None:
     text = (RUNBOOKS / f"{name}.md").read_text()
     assert text.startswith(f"# {name}\n")
     assert [line for line in text.splitlines() if line.startswith("## ")] == HEADINGS
@@ -84,7 +84,7 @@ def test_a_runbook_says_what_to_do_and_points_to_what_exists(name: str) -> None:
 
 
 @each
-def test_a_test_lets_it_fire_and_lets_it_be_quiet(name: str) -> None:
+def test_a_test_covers_firing_and_not_firing(name: str) -> None:
     tests: Any = yaml.safe_load((ALERTS / "tests" / f"{name}_test.yaml").read_text())["tests"]
     outcomes = [bool(case["alert_rule_test"][0]["exp_alerts"]) for case in tests]
     assert sorted(outcomes) == [False, True]

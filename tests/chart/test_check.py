@@ -1,4 +1,4 @@
-"""The pod of `helm test`: what it is told, and what its script makes of answers."""
+"""The pod of `helm test`: its settings, and how its script evaluates responses."""
 
 import ast
 import json
@@ -18,16 +18,16 @@ from tests.fakes.authority import Authority
 SCRIPT = CHART / "tests/check.py"
 
 
-def told(values: str) -> Object:
+def settings_of(values: str) -> Object:
     entries = {entry["name"]: entry.get("value") for entry in render(values).pods["test"].main["env"]}
     settings: Object = json.loads(entries["TLT_CHECK"])
     return settings
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
-def test_it_is_told_addresses_that_services_have(name: str) -> None:
+def test_its_addresses_are_those_of_services(name: str) -> None:
     rendered = render(name)
-    settings = told(name)
+    settings = settings_of(name)
     assert settings["gateway"] == "rl-tlt-gateway.rollouts.svc:7700"
     assert set(settings["operations"]) == {"gateway", "coordinator", "cache", "tuner"}
     for address in settings["operations"].values():
@@ -37,12 +37,12 @@ def test_it_is_told_addresses_that_services_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
-def test_its_files_are_where_it_is_told(name: str) -> None:
+def test_its_files_are_mounted_at_the_configured_paths(name: str) -> None:
     pod = render(name).pods["test"]
     (etc,) = [volume["projected"]["sources"] for volume in pod.spec["volumes"] if volume["name"] == "etc"]
-    there = {item["path"] for source in etc for item in source.get("secret", {}).get("items", [])}
-    settings = told(name)
-    assert {Path(settings[key]).name for key in ("ca", "token") if settings[key]} == there
+    mounted = {item["path"] for source in etc for item in source.get("secret", {}).get("items", [])}
+    settings = settings_of(name)
+    assert {Path(settings[key]).name for key in ("ca", "token") if settings[key]} == mounted
     assert pod.main["command"] == ["python", "/etc/tlt/check.py"]
     assert pod.metadata["annotations"]["helm.sh/hook"] == "test"
 
@@ -53,7 +53,7 @@ def test_the_script_arrives_as_it_is() -> None:
 
 
 class Operations(BaseHTTPRequestHandler):
-    """A service's HTTP port, where /readyz and /metrics answer what a test wants."""
+    """A service's HTTP port whose /readyz and /metrics return what a test sets."""
 
     answers: dict[str, tuple[int, bytes]]
 
@@ -64,7 +64,7 @@ class Operations(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Be quiet."""
+        """Suppress logging."""
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_service_passes_when_it_is_ready_and_has_metrics(
         check.ready("cache", address, ca)
 
 
-def test_a_service_of_another_name_is_not_believed(check: Any, operations: HTTPServer, tmp_path: Path) -> None:
+def test_a_certificate_for_another_service_is_rejected(check: Any, operations: HTTPServer, tmp_path: Path) -> None:
     Operations.answers = {"/readyz": (200, b""), "/metrics": (200, b"tlt_")}
     with pytest.raises(ssl.SSLCertVerificationError):
         check.ready("gateway", f"127.0.0.1:{operations.server_port}", tmp_path / "cache" / "ca.crt")

@@ -1,4 +1,4 @@
-"""What services are told loads through their own models, and says what the chart knows."""
+"""Rendered configuration loads through the services' models and contains what the chart knows."""
 
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def test_coordinators_keep_their_state_in_the_cluster(tmp_path: Path) -> None:
 @pytest.mark.parametrize("service", ["cache", "tuner"])
 def test_the_url_of_redis_comes_from_a_secret(service: str, tmp_path: Path) -> None:
     settings: Any = loaded(render("tls-external-redis"), service, tmp_path)
-    assert settings.redis == SAMPLE["secret"]
+    assert settings.redis.get_secret_value() == SAMPLE["secret"]
     variable = f"TLT_{service.upper()}_REDIS"
     entry = {entry["name"]: entry for entry in render("tls-external-redis").pods[service].main["env"]}
     assert entry[variable]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
@@ -93,8 +93,8 @@ def test_releases_that_share_a_redis_have_keys_of_their_own(service: str, tmp_pa
 
 
 @pytest.mark.parametrize("service", [*SERVICES, "worker", "trainer"])
-def test_what_the_chart_fills_in_are_keys_of_the_service(service: str) -> None:
-    everywhere = {"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "tensor_parallel"}
+def test_keys_filled_in_by_the_chart_exist(service: str) -> None:
+    everywhere = {"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s"}
     own = {key.partition(".")[0] for key in filled(service)} - everywhere
     assert own <= model_of(service).model_fields.keys()
 
@@ -106,7 +106,7 @@ def test_a_new_configuration_replaces_pods(service: str) -> None:
     assert first != other["checksum/config"]
 
 
-def test_configuration_is_where_the_services_look_for_it() -> None:
+def test_configuration_is_mounted_at_the_path_services_read() -> None:
     for service in SERVICES:
         pod = render().pods[service]
         assert pod.main["command"] == ["tlt", "serve", service, "--config", "/etc/tlt/config.yaml"]

@@ -1,4 +1,4 @@
-"""What the pages for people name exists: values, commands, files."""
+"""Values, commands and files named in the documentation exist."""
 
 import re
 from pathlib import Path
@@ -18,44 +18,55 @@ PAGES = (
 )
 VALUES: Object = yaml.safe_load((CHART / "values.yaml").read_text())
 NO_VALUES = (".tlt.internal", ".crt", ".key")
-"""Ends of names of certificates and of files."""
+"""Suffixes of certificate names and file names."""
 SCHEMA: Object = yaml.safe_load((CHART / "values.schema.json").read_text())
 
 
-def of_values(page: str) -> set[str]:
-    """Paths in backticks that begin like a value of the chart."""
+def values_in(page: str) -> set[str]:
+    """Return the paths in backticks that start like a value of the chart."""
     paths = set(re.findall(r"`([A-Za-z]+(?:\.(?:[A-Za-z_]+|\*))+)`", page))
     return {path for path in paths if path.split(".")[0] in VALUES and not path.endswith(NO_VALUES)}
 
 
-def found(values: Any, keys: list[str]) -> bool:
-    """Whether there is such a value; * is any key."""
+def exists(values: Any, keys: list[str]) -> bool:
+    """Whether such a value exists; * matches any key."""
     if not keys or not isinstance(values, dict):
         return not keys
     if keys[0] == "*":
-        return any(found(value, keys[1:]) for value in values.values())
+        return any(exists(value, keys[1:]) for value in values.values())
     if keys[0] not in values:
         return False
     if keys[0] in {"config", "trainer"} and keys[1:]:
-        return keys[1] in described(keys[0])
-    return found(values[keys[0]], keys[1:])
+        return any(_has(block, keys[1:]) for block in described(keys[0]))
+    return exists(values[keys[0]], keys[1:])
 
 
-def described(name: str) -> set[str]:
-    """Keys the schema knows of `config`, or `trainer`, of any component."""
-    parts = [part.get("properties", {}).get(name, {}) for part in SCHEMA["$defs"].values()]
-    return {key for part in parts for key in part.get("properties", {})}
+def _has(block: Object, keys: list[str]) -> bool:
+    return not keys or (keys[0] in block and _has(block[keys[0]], keys[1:]))
+
+
+def described(name: str) -> list[Object]:
+    """Return the schema's keys of `config`, or `trainer`, for each component."""
+    return [_keys(part.get("properties", {}).get(name, {})) for part in SCHEMA["$defs"].values()]
+
+
+def _keys(schema: Object) -> Object:
+    block = next((choice for choice in schema.get("anyOf", []) if "properties" in choice), schema)
+    return {key: _keys(inner) for key, inner in block.get("properties", {}).items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_values_that_are_named_exist(page: Path) -> None:
-    assert not {path for path in of_values(page.read_text()) if not found(VALUES, path.split("."))}
+    assert not {path for path in values_in(page.read_text()) if not exists(VALUES, path.split("."))}
 
 
-def test_a_value_that_is_not_there_is_noticed() -> None:
-    page = "`worker.config.gpu_memory` `worker.config.speed` `tls.mode` `tls.level` `image.*.digest` `image.*.size`"
-    assert {path for path in of_values(page) if not found(VALUES, path.split("."))} == {
-        "worker.config.speed",
+def test_a_missing_value_is_detected() -> None:
+    page = (
+        "`worker.config.engine.gpu_memory` `worker.config.engine.speed` `tls.mode` `tls.level` `image.*.digest` "
+        "`image.*.size`"
+    )
+    assert {path for path in values_in(page) if not exists(VALUES, path.split("."))} == {
+        "worker.config.engine.speed",
         "tls.level",
         "image.*.size",
     }

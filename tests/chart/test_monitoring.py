@@ -1,4 +1,4 @@
-"""PodMonitors, rules and dashboards: there if the cluster knows them, or if asked for."""
+"""PodMonitors, rules and dashboards: rendered if the cluster has their kinds, or on request."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tests.chart.rendering import APIS, CHART, render
-from tlt_worker.beside import settings_of
 from tlt_worker.config import WorkerConfig
+from tlt_worker.lending.trainer import settings_of
 
 COMPONENTS = {"gateway", "coordinator", "cache", "tuner", "worker"}
 ALERTS = sorted(path.name for path in (CHART / "alerts").glob("*.yaml"))
@@ -20,7 +20,7 @@ def test_every_component_is_scraped_and_named_by_its_certificate() -> None:
     assert set(monitors) == COMPONENTS
     for component, monitor in monitors.items():
         endpoints = monitor["spec"]["podMetricsEndpoints"]
-        # A worker's spot trainer is a process of its own, with its worker's certificate.
+        # A worker's spot trainer is a separate process with the worker's certificate.
         expected = ["metrics", "trainer-metrics"] if component == "worker" else ["metrics"]
         assert [endpoint["port"] for endpoint in endpoints] == expected
         assert set(expected) <= {port["name"] for port in render().pods[component].main["ports"]}
@@ -53,14 +53,14 @@ def test_a_cluster_without_the_operator_gets_neither_monitors_nor_rules() -> Non
     assert not rendered.of("PrometheusRule")
 
 
-@pytest.mark.skipif(not ALERTS, reason="there are no alerts yet")
+@pytest.mark.skipif(not ALERTS, reason="no alerts yet")
 def test_every_alert_is_in_the_rule_as_it_is_written() -> None:
     (group,) = render().one("PrometheusRule")["spec"]["groups"]
     written = [yaml.safe_load((CHART / "alerts" / name).read_text()) for name in ALERTS]
     assert group["rules"] == written
 
 
-@pytest.mark.skipif(not ALERTS, reason="there are no alerts yet")
+@pytest.mark.skipif(not ALERTS, reason="no alerts yet")
 def test_runbooks_get_a_url_where_they_are_served() -> None:
     (group,) = render("tls-external-redis").one("PrometheusRule")["spec"]["groups"]
     for rule in group["rules"]:

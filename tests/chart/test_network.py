@@ -1,4 +1,4 @@
-"""NetworkPolicies: nothing is open but the arrows, each at both ends."""
+"""NetworkPolicies: only the listed connections are open, at both ends."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +11,8 @@ PROTECTED = [name for name in VALUE_SETS if name != "plain"]
 INTERNAL = {
     ("gateway", "worker", 7705),
     ("gateway", "coordinator", 7701),
+    ("gateway", "gateway", 7700),
+    ("worker", "worker", 7705),
     ("worker", "coordinator", 7701),
     ("worker", "cache", 7703),
     ("worker", "tuner", 7704),
@@ -30,7 +32,7 @@ def policies(rendered: Rendered) -> dict[str, Object]:
 
 
 def component_of(selector: Object) -> list[str]:
-    """Components of this release that a peer's selector names."""
+    """Return the components of this release that a peer's selector matches."""
     if selector.get("matchLabels", {}).get("app.kubernetes.io/instance") != "rl":
         return []
     (expression,) = selector["matchExpressions"]
@@ -39,8 +41,8 @@ def component_of(selector: Object) -> list[str]:
     return values
 
 
-def arrows(rendered: Rendered, direction: str) -> Iterator[tuple[str, str, int | None]]:
-    """(from, to, port) as allowed at one end."""
+def connections(rendered: Rendered, direction: str) -> Iterator[tuple[str, str, int | None]]:
+    """Yield (from, to, port) as allowed at one end."""
     key, side = ("egress", "to") if direction == "out" else ("ingress", "from")
     for policy in policies(rendered).values():
         own = policy["spec"]["podSelector"]["matchLabels"].get("app.kubernetes.io/component")
@@ -52,12 +54,14 @@ def arrows(rendered: Rendered, direction: str) -> Iterator[tuple[str, str, int |
 
 
 @pytest.mark.parametrize("name", PROTECTED)
-def test_components_call_each_other_along_the_arrows_and_nowhere_else(name: str) -> None:
+def test_components_reach_each_other_over_the_listed_connections_only(name: str) -> None:
     rendered = render(name)
-    wanted = INTERNAL if "redis" in rendered.pods else {arrow for arrow in INTERNAL if arrow[1] != "redis"}
-    assert set(arrows(rendered, "out")) == wanted | RAY
-    # Prometheus' own way in is shared with the test, which is allowed to ask workers as well.
-    assert set(arrows(rendered, "in")) == wanted | RAY | {("test", "worker", 9090), ("test", "worker", 9091)}
+    expected = (
+        INTERNAL if "redis" in rendered.pods else {connection for connection in INTERNAL if connection[1] != "redis"}
+    )
+    assert set(connections(rendered, "out")) == expected | RAY
+    # The policy for Prometheus also admits the test pod, which may therefore reach workers too.
+    assert set(connections(rendered, "in")) == expected | RAY | {("test", "worker", 9090), ("test", "worker", 9091)}
 
 
 @pytest.mark.parametrize("name", PROTECTED)
@@ -127,7 +131,7 @@ def test_the_operator_reaches_the_head() -> None:
     assert rule["from"][0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "kuberay-operator"}
 
 
-def test_all_ask_name_servers() -> None:
+def test_all_pods_reach_dns() -> None:
     rule = egress(None, "dns")
     assert {(port["protocol"], port["port"]) for port in rule["ports"]} == {("UDP", 53), ("TCP", 53)}
     assert rule["to"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "kube-system"}
@@ -140,7 +144,7 @@ def test_only_the_coordinator_calls_the_api_server() -> None:
     assert ports(rule) == [6443]
 
 
-def test_workers_reach_storage_when_told_where_it_is() -> None:
+def test_workers_reach_storage_if_configured() -> None:
     assert "worker-to-storage" not in policies(render())
     rule = egress("sixteen-nodes", "worker-to-storage")
     assert rule["to"] == [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}}]

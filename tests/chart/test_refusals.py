@@ -1,4 +1,4 @@
-"""What Helm says to values that cannot work: the value to set, by name."""
+"""Helm rejects values that cannot work and names the value to set."""
 
 from typing import Any
 
@@ -26,9 +26,9 @@ REFUSED = {
     "no issuer": ({"tls": {"mode": "certManager"}}, "set tls.certManager.issuer.name"),
     "no host": ({"gateway": {"ingress": {"enabled": True}}}, "set gateway.ingress.hosts"),
     "no parents": ({"gateway": {"grpcRoute": {"enabled": True}}}, "set gateway.grpcRoute.parentRefs"),
-    "least above most": (
+    "minimum above maximum": (
         {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}},
-        "minReplicas is above gateway.autoscaling.maxReplicas",
+        "minReplicas is greater than gateway.autoscaling.maxReplicas",
     ),
     "an unknown value": ({"wroker": {}}, "additional properties 'wroker' not allowed"),
     "an unknown value within": ({"worker": {"replica": 2}}, "additional properties 'replica' not allowed"),
@@ -45,11 +45,11 @@ REFUSED = {
         {"cache": {"config": {"capture": {"ratio": 1}}}},
         "at '/cache/config/capture': additional properties 'ratio' not allowed",
     ),
-    "what the chart fills in": (
+    "a key that the chart fills in": (
         {"worker": {"config": {"listen": "0.0.0.0:1"}}},
         "at '/worker/config': additional properties 'listen' not allowed",
     ),
-    "what workers tell trainers": (
+    "a key that workers set for trainers": (
         {"worker": {"trainer": {"socket": "/x"}}},
         "at '/worker/trainer': additional properties 'socket' not allowed",
     ),
@@ -63,7 +63,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("values", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_helm_says_what_to_set(values: Object, message: str) -> None:
+def test_helm_names_the_value_to_set(values: Object, message: str) -> None:
     with pytest.raises(RenderError) as caught:
         render(values)
     assert message in str(caught.value)
@@ -93,7 +93,7 @@ MISSING: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize(("api", "values", "message"), MISSING.values(), ids=MISSING.keys())
-def test_what_the_cluster_lacks_is_said(api: str, values: Object, message: str) -> None:
+def test_helm_names_what_the_cluster_lacks(api: str, values: Object, message: str) -> None:
     render(values)
     with pytest.raises(RenderError) as caught:
         render(values, apis=[known for known in APIS if known != api])
@@ -106,8 +106,8 @@ def test_a_long_release_name_is_refused() -> None:
     assert render(release="a" * 27).of("RayService")
 
 
-def test_secrets_are_asked_for_one_by_one() -> None:
-    secrets = {"gateway": "a", "coordinator": "b", "cache": "c", "tuner": "d"}
+def test_missing_secrets_are_named_one_by_one() -> None:
+    secrets = {"gateway": "a", "coordinator": "b", "cache": "c", "tuner": "d", "redis": "f"}
     values = {"tls": {"mode": "secret", "secrets": secrets}}
     with pytest.raises(RenderError) as caught:
         render(values)

@@ -1,4 +1,4 @@
-"""The schema: made from the models, closed everywhere, and of one mind with values.yaml."""
+"""The schema is generated from the models, closed everywhere, and consistent with values.yaml."""
 
 import json
 import re
@@ -14,13 +14,13 @@ from chartvalues.chart import Chart
 from chartvalues.filled import filled, model_of
 from chartvalues.schema import chart_schema, settings_schema
 from chartvalues.text import values_yaml
-from tests.chart.rendering import CHART, VALUE_SETS, render
+from tests.chart.rendering import CHART, VALUE_SETS, RenderError, render
 
 GENERATOR = CHART.parent / "generate.py"
 
 
 def objects(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema of an object, with where it is."""
+    """Yield every object schema with its path."""
     if isinstance(node, dict):
         if node.get("type") == "object":
             yield path, node
@@ -31,7 +31,7 @@ def objects(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from objects(value, f"{path}/{index}")
 
 
-def test_files_are_what_the_models_say() -> None:
+def test_files_match_the_models() -> None:
     done = subprocess.run([sys.executable, str(GENERATOR), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -41,7 +41,7 @@ def test_every_object_is_closed() -> None:
     assert len(found) > 50
     for path, schema in found:
         rest = schema.get("additionalProperties")
-        # A mapping of names to values, such as labels, says of what type the values are.
+        # A mapping of names to values, such as labels, must declare the type of its values.
         assert rest is False or (isinstance(rest, dict) and {"type", "anyOf", "pattern"} & rest.keys()), path
 
 
@@ -53,7 +53,7 @@ def test_every_value_is_described() -> None:
             assert value.get("description") or block.get("description"), f"{path}/{name}"
 
 
-def test_what_helm_hands_to_subcharts_is_accepted() -> None:
+def test_global_values_are_accepted() -> None:
     assert render({"global": {"of": "the parent"}}).pods
 
 
@@ -95,3 +95,16 @@ def test_the_readme_lists_every_value() -> None:
         "networkPolicy.kuberay",
     ):
         assert f"| `{key}` |" in table
+
+
+@pytest.mark.parametrize(
+    ("values", "block"),
+    [
+        ({"image": None}, "image"),
+        ({"gateway": {"service": None}}, "service"),
+        ({"tls": {"generated": None}}, "generated"),
+    ],
+)
+def test_a_block_that_is_null_is_refused_by_name(values: dict[str, Any], block: str) -> None:
+    with pytest.raises(RenderError, match=block):
+        render(values)

@@ -1,4 +1,4 @@
-"""What pods may do: the restricted Pod Security level, a read-only root, no token they do not need."""
+"""Pod permissions: the restricted Pod Security level, a read-only root file system, no unneeded tokens."""
 
 from pathlib import PurePosixPath
 from typing import Any
@@ -49,7 +49,7 @@ def test_only_the_coordinator_holds_a_token_of_the_api_server(name: str, compone
 
 
 @pytest.mark.parametrize(("name", "component"), pods())
-def test_what_is_mounted_is_there_and_what_is_written_is_mounted(name: str, component: str) -> None:
+def test_mounts_have_volumes_and_writable_paths_are_mounted(name: str, component: str) -> None:
     pod = pod_of(name, component)
     volumes = {volume["name"]: volume for volume in pod.spec["volumes"]}
     for container in pod.containers:
@@ -60,7 +60,7 @@ def test_what_is_mounted_is_there_and_what_is_written_is_mounted(name: str, comp
 
 
 @pytest.mark.parametrize(("name", "component"), pods())
-def test_containers_say_what_they_need(name: str, component: str) -> None:
+def test_containers_have_requests_and_limits(name: str, component: str) -> None:
     for container in pod_of(name, component).containers:
         assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
         assert "memory" in container["resources"]["limits"]
@@ -78,7 +78,7 @@ def test_host_paths_of_models_are_read_only() -> None:
     assert PurePosixPath(mounts["model"]["mountPath"]).is_absolute()
 
 
-def test_redis_is_held_like_the_rest() -> None:
+def test_redis_is_restricted_as_well() -> None:
     redis = pod_of("tiny-cpu", "redis")
     assert redis.spec["automountServiceAccountToken"] is False
     assert redis.main["securityContext"]["readOnlyRootFilesystem"] is True

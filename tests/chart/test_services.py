@@ -1,4 +1,4 @@
-"""Gateway, coordinator, cache, tuner, Redis and tokens: their objects."""
+"""Objects of gateway, coordinator, cache, tuner, Redis and tokens."""
 
 import re
 from typing import Any
@@ -16,6 +16,7 @@ STANDALONE = [name for name in VALUE_SETS if "mode: external" not in (CHART / "c
     [
         ("gateway", {"grpc": 7700}),
         ("gateway-metrics", {"metrics": 9090}),
+        ("gateway-peers", {"grpc": 7700}),
         ("coordinator", {"grpc": 7701, "http": 7702, "metrics": 9090}),
         ("cache", {"grpc": 7703, "metrics": 9090}),
         ("tuner", {"grpc": 7704, "metrics": 9090}),
@@ -26,8 +27,21 @@ def test_services_offer_ports_their_pods_have(component: str, ports: dict[str, i
     rendered = render()
     offered = rendered.one("Service", component)["spec"]["ports"]
     assert {port["name"]: port["port"] for port in offered} == ports
-    there = {port["name"] for port in rendered.pods[component.removesuffix("-metrics")].main["ports"]}
-    assert {port["targetPort"] for port in offered} <= there
+    pods = component.removesuffix("-metrics").removesuffix("-peers")
+    available = {port["name"] for port in rendered.pods[pods].main["ports"]}
+    assert {port["targetPort"] for port in offered} <= available
+
+
+def test_gateways_find_workers_and_each_other_by_headless_services() -> None:
+    rendered = render()
+    config = rendered.config("gateway")
+    for endpoint, component in ((config["worker_service"], "worker"), (config["peers"][0], "gateway-peers")):
+        service = rendered.one("Service", component)
+        host = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+        assert endpoint == f"{host}:{service['spec']['ports'][0]['port']}"
+        assert service["spec"]["clusterIP"] == "None"
+    labels = rendered.pods["worker"].metadata["labels"]
+    assert rendered.one("Service", "worker")["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_coordinators_service_leads_to_the_leader() -> None:
@@ -77,7 +91,7 @@ def test_a_generated_ca_is_what_the_gateway_api_checks_by() -> None:
     assert not render({**values, "tls": {"mode": "off"}}).of("BackendTLSPolicy")
 
 
-def test_an_older_gateway_api_is_asked_in_its_own_version() -> None:
+def test_an_older_gateway_api_gets_its_own_version() -> None:
     values: Object = {"gateway": {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}}
     policy = "gateway.networking.k8s.io/v1/BackendTLSPolicy"
     older = [api.replace("/v1/", "/v1alpha3/") if api == policy else api for api in APIS]
@@ -93,7 +107,7 @@ def test_an_ingress_speaks_grpc_to_the_gateway() -> None:
     assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "rl-tlt-gateway", "port": {"name": "grpc"}}
 
 
-def test_a_load_balancer_can_be_asked_for() -> None:
+def test_a_load_balancer_can_be_requested() -> None:
     service = render("air-gapped").one("Service", "gateway")
     assert service["spec"]["type"] == "LoadBalancer"
     assert service["metadata"]["annotations"] == {"service.example.org/internal": "true"}
@@ -106,16 +120,16 @@ def test_one_tuner_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("name", STANDALONE)
-def test_redis_keeps_nothing_and_holds_what_the_cache_may_have(name: str) -> None:
+def test_redis_persists_nothing_and_has_memory_for_the_cache_budget(name: str) -> None:
     rendered = render(name)
-    told = dict(line.split(maxsplit=1) for line in settings(rendered.one("Secret", "redis")))
-    assert told["appendonly"] == "no"
-    assert told["maxmemory-policy"] == "noeviction"
+    options = dict(line.split(maxsplit=1) for line in settings(rendered.one("Secret", "redis")))
+    assert options["appendonly"] == "no"
+    assert options["maxmemory-policy"] == "noeviction"
     budget = rendered.config("cache").get("budget_bytes", 512 * 2**20)
-    assert int(told["maxmemory"]) == 2 * budget + 64 * 2**20
+    assert int(options["maxmemory"]) == 2 * budget + 64 * 2**20
     limit = rendered.pods["redis"].main["resources"]["limits"]["memory"]
     units = {"Mi": 2**20, "Gi": 2**30}
-    assert int(told["maxmemory"]) < int(limit[:-2]) * units[limit[-2:]]
+    assert int(options["maxmemory"]) < int(limit[:-2]) * units[limit[-2:]]
 
 
 def settings(secret: Object) -> list[str]:
@@ -126,16 +140,16 @@ def settings(secret: Object) -> list[str]:
 def test_the_url_of_redis_has_its_password_and_address() -> None:
     secret = render().one("Secret", "redis")["stringData"]
     assert re.fullmatch(r"[A-Za-z0-9]{32}", secret["password"])
-    assert secret["url"] == f"redis://:{secret['password']}@rl-tlt-redis.rollouts.svc:6379/0"
+    assert secret["url"] == f"rediss://:{secret['password']}@rl-tlt-redis.rollouts.svc:6379/0"
     assert f"requirepass {secret['password']}" in settings(render().one("Secret", "redis"))
 
 
-def test_redis_takes_another_program() -> None:
+def test_redis_accepts_another_command() -> None:
     pod = render({"redis": {"command": ["/opt/redis", "--loglevel", "warning"]}}).pods["redis"]
     assert pod.main["command"] == ["/opt/redis", "--loglevel", "warning", "/etc/redis/redis.conf"]
 
 
-def test_an_external_redis_makes_none() -> None:
+def test_an_external_redis_replaces_the_charts_own() -> None:
     rendered = render("sixteen-nodes")
     for kind in ("StatefulSet", "Service", "Secret", "ServiceAccount"):
         assert "redis" not in rendered.of(kind)

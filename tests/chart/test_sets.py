@@ -1,4 +1,4 @@
-"""All value sets: what Helm says, and what is true of whatever is rendered."""
+"""All value sets: Helm's lint, and properties of everything rendered."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ import yaml
 from tests.chart.rendering import CHART, VALUE_SETS, render
 from tests.cluster.kube.binaries import binary
 
-LONGEST = 120
+MAX_LINES = 120
 TEMPLATES = sorted(path for path in (CHART / "templates").rglob("*") if path.is_file())
 
 
@@ -24,19 +24,19 @@ def test_helm_lint_finds_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(CHART)))
 def test_a_template_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST
+    assert len(path.read_text().splitlines()) <= MAX_LINES
 
 
 def test_every_template_is_rendered_by_some_value_set() -> None:
     rendered = {source for name in VALUE_SETS for source in render(name).sources}
-    there = {
+    templates = {
         str(path.relative_to(CHART / "templates"))
         for path in TEMPLATES
         if path.suffix == ".yaml" and path.name != "validate.yaml"
     }
     files = {"monitoring/rules.yaml": "alerts/*.yaml", "monitoring/dashboards.yaml": "dashboards/*.json"}
     without = {template for template, pattern in files.items() if not list(CHART.glob(pattern))}
-    assert there - rendered - without == set()
+    assert templates - rendered - without == set()
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
@@ -59,7 +59,7 @@ def test_labels_of_ones_own_are_on_objects_and_pods() -> None:
     assert all(pod.metadata["labels"]["team"] == "rl" for pod in rendered.pods.values() if pod.component != "test")
 
 
-def test_a_release_called_after_the_suite_does_not_say_it_twice() -> None:
+def test_a_release_named_after_the_suite_does_not_repeat_the_name() -> None:
     rendered = render(release="tlt")
     assert "tlt-gateway" in {item["metadata"]["name"] for item in rendered.objects if item["kind"] == "Deployment"}
 
@@ -71,14 +71,14 @@ def test_selectors_select_the_pods_they_are_for(name: str) -> None:
     for kind in ("Service", "PodDisruptionBudget", "PodMonitor", "Deployment", "StatefulSet"):
         for item in rendered.of(kind).values():
             selector = item["spec"]["selector"]
-            wanted = dict(selector.get("matchLabels", selector))
-            wanted.pop("tlt.dev/leader", None)  # given at run time
+            required = dict(selector.get("matchLabels", selector))
+            required.pop("tlt.dev/leader", None)  # set at run time
             component = item["metadata"]["labels"]["app.kubernetes.io/component"]
-            chosen = [labels for labels in pods if wanted.items() <= labels.items()]
+            chosen = [labels for labels in pods if required.items() <= labels.items()]
             assert [labels["app.kubernetes.io/component"] for labels in chosen] == [component]
 
 
-def test_images_take_registry_version_and_digest() -> None:
+def test_images_combine_registry_version_and_digest() -> None:
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     assert render().pods["gateway"].main["image"] == f"tlt:{version}"
     assert render("one-node-8-gpus").pods["worker"].main["image"] == f"registry.example.org/rl/tlt-engine:{version}"

@@ -1,4 +1,4 @@
-"""Certificates: who makes them, what names they carry, where they are mounted."""
+"""Certificates: who issues them, which names they contain, where they are mounted."""
 
 import ssl
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_generated_files_can_be_loaded(tmp_path: Path) -> None:
     assert {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH} <= set(usage)
 
 
-def test_host_names_get_into_the_gateways_certificate() -> None:
+def test_the_gateways_certificate_contains_host_names() -> None:
     hosts = {"gateway": {"ingress": {"enabled": True, "hosts": ["a.example"], "tlsSecret": "x"}}}
     assert "a.example" in names(certificate("gateway", hosts))
     assert "a.example" not in names(certificate("worker", hosts))
@@ -67,7 +67,7 @@ def test_host_names_get_into_the_gateways_certificate() -> None:
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_cert_manager_is_asked_for_certificates_of_both_sides(component: str) -> None:
+def test_cert_manager_issues_certificates_for_both_sides(component: str) -> None:
     rendered = render("tls-external-redis")
     spec = rendered.one("Certificate", component)["spec"]
     assert spec["secretName"] == f"rl-tlt-{component}-tls"
@@ -84,7 +84,7 @@ def mounted(values: str, component: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_certificates_are_mounted_where_services_are_told(component: str) -> None:
+def test_certificates_are_mounted_at_the_configured_paths(component: str) -> None:
     for values, secret in (("air-gapped", f"{component}-tls"), ("tiny-cpu", f"rl-tlt-{component}-tls")):
         (source,) = [found for found in mounted(values, component) if found["name"] == secret]
         assert {item["key"]: f"/etc/tlt/{item['path']}" for item in source["items"]} == {
@@ -100,7 +100,7 @@ def test_the_test_gets_a_ca_and_no_key() -> None:
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
-def test_probes_speak_what_services_speak(name: str) -> None:
+def test_probes_use_the_scheme_of_services(name: str) -> None:
     scheme = "HTTP" if name == "plain" else "HTTPS"
     for component in ("gateway", "coordinator", "cache", "tuner"):
         container = render(name).pods[component].main
@@ -108,7 +108,7 @@ def test_probes_speak_what_services_speak(name: str) -> None:
             assert container[probe]["httpGet"] == {"path": path, "port": "metrics", "scheme": scheme}
 
 
-def test_off_makes_none() -> None:
+def test_off_creates_no_certificates() -> None:
     rendered = render("plain")
     assert not any(name.endswith("-tls") for name in rendered.of("Secret"))
     assert not rendered.of("Certificate")

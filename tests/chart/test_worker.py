@@ -1,4 +1,4 @@
-"""Workers on KubeRay: sizes, placement, and what makes a new RayService."""
+"""Workers on KubeRay: sizes, placement, and what creates a new RayService."""
 
 import json
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.chart.rendering import VALUE_SETS, Object, render
-from tlt_worker import leave
-from tlt_worker.placement import LEAVE_S
-from tlt_worker.pods import SLOT, PodsSpec
+from tlt_worker.placement import leave
+from tlt_worker.placement.pods import SLOT, PodsSpec
+from tlt_worker.placement.serve import LEAVE_S
 
 
 def service(values: Any = None) -> Object:
@@ -30,7 +30,7 @@ def test_a_change_of_the_ray_cluster_makes_a_new_ray_service() -> None:
         name(),
         name({"image": {"engine": {"tag": "0.2.0"}}}),
         name({"worker": {"gpus": 2}}),
-        name({"worker": {"replicas": 7}}),  # KubeRay changes no cluster that runs
+        name({"worker": {"replicas": 7}}),  # KubeRay does not change a running cluster
         name({"worker": {"resources": {"requests": {"cpu": "9"}}}}),
         name({"worker": {"env": [{"name": "A", "value": "b"}]}}),
         name({"worker": {"head": {"resources": {"requests": {"cpu": "2"}}}}}),
@@ -42,14 +42,14 @@ def test_a_change_of_the_ray_cluster_makes_a_new_ray_service() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"worker": {"config": {"max_running": 99}}},
+        {"worker": {"config": {"engine": {"max_running": 99}}}},
         {"worker": {"trainer": {"step_s": 0.1}}},
         {"gateway": {"replicas": 3}},
         {"cache": {"config": {"log_level": "debug"}}},
     ],
     ids=str,
 )
-def test_what_workers_are_told_makes_no_new_one(values: Object) -> None:
+def test_a_change_of_worker_settings_keeps_the_ray_service(values: Object) -> None:
     assert name(values) == name()
 
 
@@ -72,11 +72,11 @@ def test_gpus_of_pods_are_those_of_the_engine(values: str, replicas: int, gpus: 
     assert resources["requests"].get("nvidia.com/gpu") == expected
     args = render(values).serve["applications"][0]["args"]
     assert (args["replicas"], args["gpus_per_replica"]) == (replicas, gpus)
-    assert args["worker"]["tensor_parallel"] == max(1, gpus)
+    assert args["worker"]["engine"]["tensor_parallel"] == max(1, gpus)
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_placement_accepts_what_serve_is_told(values: str) -> None:
+def test_placement_accepts_serves_arguments(values: str) -> None:
     rendered = render(values)
     spec = PodsSpec.model_validate(rendered.serve["applications"][0]["args"])
     environment = {"TLT_WORKER_POD": "pod-1", "TLT_WORKER_ADVERTISE": "10.0.0.7"}
@@ -87,7 +87,7 @@ def test_placement_accepts_what_serve_is_told(values: str) -> None:
     assert config.tuner == "rl-tlt-tuner.rollouts.svc:7704"
 
 
-def test_a_trainer_can_be_told_things_at_both_places() -> None:
+def test_a_trainer_can_be_configured_in_both_places() -> None:
     values = {"worker": {"config": {"trainer": {"nice": 3}}, "trainer": {"publish": {"every_s": 20}}}}
     spec = PodsSpec.model_validate(render(values).serve["applications"][0]["args"])
     config = spec.config(0, {})
@@ -99,7 +99,7 @@ def test_one_replica_fits_a_pod_and_none_the_head() -> None:
     cluster = service()["spec"]["rayClusterConfig"]
     parameters = group()["rayStartParams"]
     assert parameters["num-cpus"] == "1"
-    assert json.loads(json.loads(parameters["resources"])) == {SLOT: 1}  # quoted once more, for the shell
+    assert json.loads(json.loads(parameters["resources"])) == {SLOT: 1}  # quoted twice, for the shell
     assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
     assert cluster["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "0.0.0.0"
     assert cluster["enableInTreeAutoscaling"] is False
@@ -109,7 +109,7 @@ def test_serve_imports_our_application_and_runs_no_proxy() -> None:
     serve = render().serve
     assert serve["proxy_location"] == "Disabled"
     application = serve["applications"][0]
-    assert (application["import_path"], application["route_prefix"]) == ("tlt_worker.placement:pods", None)
+    assert (application["import_path"], application["route_prefix"]) == ("tlt_worker.placement.serve:pods", None)
 
 
 def test_pods_get_probes_of_ours_so_that_kuberay_adds_none() -> None:
@@ -127,7 +127,7 @@ def test_workers_end_after_their_drain() -> None:
     args = render({"worker": {"drainSeconds": 300}}).serve["applications"][0]["args"]
     assert args["worker"]["drain_s"] == 300
     hook = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
-    assert hook == ["python", "-m", leave.__name__, str(300 + int(LEAVE_S) + 5)]  # what placement gives a replica
+    assert hook == ["python", "-m", leave.__name__, str(300 + int(LEAVE_S) + 5)]  # as placement configures a replica
     assert spec["terminationGracePeriodSeconds"] > int(hook[-1])
 
 
@@ -164,7 +164,7 @@ def test_a_model_by_url_is_fetched_before_the_engine_starts() -> None:
     assert volumes["model"]["emptyDir"] == {"sizeLimit": "40Gi"}
 
 
-def test_a_model_on_a_claim_is_read_where_it_lies() -> None:
+def test_a_model_on_a_claim_is_read_in_place() -> None:
     rendered = render("one-node-8-gpus")
     assert rendered.serve["applications"][0]["args"]["worker"]["model"] == "/models/qwen3-8b"
     volumes = {volume["name"]: volume for volume in rendered.pods["worker"].spec["volumes"]}
@@ -190,9 +190,9 @@ def test_an_existing_claim_or_a_url_makes_no_claim() -> None:
     assert worker["checkpoint_dir"] == "s3://runs/drafters/checkpoints"
 
 
-@pytest.mark.parametrize(("values", "least"), [("one-node-8-gpus", 7), ("sixteen-nodes", 112), ("tiny-cpu", 1)])
-def test_drained_nodes_leave_workers(values: str, least: int) -> None:
-    assert render(values).one("PodDisruptionBudget", "worker")["spec"]["minAvailable"] == least
+@pytest.mark.parametrize(("values", "min_available"), [("one-node-8-gpus", 7), ("sixteen-nodes", 112), ("tiny-cpu", 1)])
+def test_drained_nodes_leave_workers(values: str, min_available: int) -> None:
+    assert render(values).one("PodDisruptionBudget", "worker")["spec"]["minAvailable"] == min_available
 
 
 def test_a_single_worker_keeps_no_node_from_being_drained() -> None:

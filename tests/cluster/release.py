@@ -16,7 +16,7 @@ SECRETS = {
     "tokens": ("tokens.yaml", "token"),
     **{
         f"{name}-tls": ("tls.crt", "tls.key", "ca.crt")
-        for name in ("gateway", "coordinator", "cache", "tuner", "worker")
+        for name in ("gateway", "coordinator", "cache", "tuner", "worker", "redis")
     },
 }
 PASSING = {"events", "events.events.k8s.io"}  # gone after an hour

@@ -21,22 +21,22 @@ REFUSED = {
     "no claim": (["model.pvc.claim="], "model.pvc.claim: NAME"),
     "no secret of tokens": (
         ["auth.existingSecret=none"],
-        'auth.existingSecret: there is no secret "none" in namespace',
+        'auth.existingSecret: Secret "none" does not exist in namespace',
     ),
-    "no tokens in it": (["auth.existingSecret=other"], 'auth.existingSecret: the secret has no key "tokens.yaml"'),
+    "no tokens in it": (["auth.existingSecret=other"], 'auth.existingSecret: the Secret has no key "tokens.yaml"'),
     "no secret of Redis": (
         [*EXTERNAL, "redis.existingSecret.name=none"],
-        'redis.existingSecret.name: there is no secret "none" in namespace',
+        'redis.existingSecret.name: Secret "none" does not exist in namespace',
     ),
     "no URL in it": (
         [*EXTERNAL, "redis.existingSecret.name=other"],
-        'redis.existingSecret.name: the secret has no key "url"',
+        'redis.existingSecret.name: the Secret has no key "url"',
     ),
     "no certificate": (
         ["tls.mode=secret", *SECRETS, "tls.secrets.cache=none"],
-        'tls.secrets.cache: there is no secret "none" in namespace',
+        'tls.secrets.cache: Secret "none" does not exist in namespace',
     ),
-    "no key in it": (["tls.mode=secret", *SECRETS], 'tls.secrets.cache: the secret has no key "tls.crt"'),
+    "no key in it": (["tls.mode=secret", *SECRETS], 'tls.secrets.cache: the Secret has no key "tls.crt"'),
 }
 
 

@@ -7,7 +7,10 @@ import pytest
 from tests.cluster.kube.client import Client
 from tests.cluster.release import install, ray_service, told
 
-KEPT = {"ca", "cache-tls", "coordinator-tls", "gateway-tls", "redis", "tokens", "tuner-tls", "worker-tls"}
+KEPT = {
+    *("ca", "redis", "tokens"),
+    *(f"{name}-tls" for name in ("cache", "coordinator", "gateway", "redis", "tuner", "worker")),
+}
 pytestmark = pytest.mark.usefixtures("schemas_folder")
 
 
@@ -34,10 +37,10 @@ def test_a_new_host_name_renews_the_gateways_certificate_alone(ns: Client) -> No
 def test_a_new_image_replaces_the_ray_service(ns: Client) -> None:
     install(ns, "tiny-cpu")
     first = ray_service(ns)
-    install(ns, "tiny-cpu", "worker.config.max_running=2")
+    install(ns, "tiny-cpu", "worker.config.engine.max_running=2")
     same = ray_service(ns)
     assert same["metadata"]["uid"] == first["metadata"]["uid"]
-    assert told(same)["max_running"] == 2
+    assert told(same)["engine"]["max_running"] == 2
     install(ns, "tiny-cpu", "image.engine.tag=0.2.0")
     other = ray_service(ns)
     assert other["metadata"]["uid"] != first["metadata"]["uid"]

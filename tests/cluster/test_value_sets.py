@@ -85,9 +85,9 @@ def without_host_paths(pod: Object) -> Object:
 
 def is_changed_and_put_back(ns: Client, name: str) -> None:
     first = ray_service(ns)
-    install(ns, name, "worker.config.max_running=7")
+    install(ns, name, "worker.config.engine.max_running=7")
     changed = ray_service(ns)
-    assert told(changed)["max_running"] == 7
+    assert told(changed)["engine"]["max_running"] == 7
     ns.helm("rollback", RELEASE, "1")
     back = ray_service(ns)
     assert told(back) == told(first)

@@ -6,12 +6,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
+from redis.crc import key_slot
 
-from tlt_cache.base import FrameStore
 from tlt_cache.embedded import embedded_redis
-from tlt_cache.memory import MemoryStore
-from tlt_cache.store import RedisStore
-from tlt_common.domain.hidden import HiddenFrame
+from tlt_cache.frame_store import FrameStore
+from tlt_cache.memory_frame_store import MemoryFrameStore
+from tlt_cache.redis_frame_store import RedisFrameStore
+from tlt_common.codec import encode, read
+from tlt_common.domain.hidden import EncodedFrame, FrameHeader
 from tlt_common.domain.ids import PolicyVersion, RequestId
 
 MIB = 2**20
@@ -19,19 +22,20 @@ MIB = 2**20
 
 def frame(
     request: str = "r", *, start: int = 0, policy: int = 0, tokens: int = 10, response: int = 50, fill: int = 1
-) -> HiddenFrame:
-    return HiddenFrame(
-        request_id=RequestId(request),
+) -> EncodedFrame:
+    header = FrameHeader(
+        request_id=RequestId(f"{request:<6}"),
         policy_version=PolicyVersion(policy),
+        prompt_hash=7,
         start=start,
-        token_ids=tuple(range(start, start + tokens + 1)),
+        token_count=tokens,
         hidden_size=16,
         dtype="BF16",
-        hidden=bytes([fill]) * (tokens * 16 * 2),
         prompt_tokens=5,
         response_tokens=response,
         finished=True,
     )
+    return encode(header, range(start, start + tokens + 1), [bytes([fill]) * header.hidden_bytes])
 
 
 SIZE = frame().size_bytes
@@ -47,9 +51,9 @@ class Stores:
     def make(self, budget_bytes: int, fleet: str = "default") -> FrameStore:
         store: FrameStore
         if self._redis_url is None:
-            store = MemoryStore(budget_bytes=budget_bytes)
+            store = MemoryFrameStore(budget_bytes=budget_bytes)
         else:
-            store = RedisStore(self._redis_url, fleet=fleet, budget_bytes=budget_bytes)
+            store = RedisFrameStore(self._redis_url, fleet=fleet, budget_bytes=budget_bytes)
         self.made.append(store)
         return store
 
@@ -66,8 +70,10 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             await store.aclose()
 
 
-async def taken(store: FrameStore, *, max_tokens: int = 10_000, seed: int = 1, oldest: int = 0) -> list[HiddenFrame]:
-    return [f async for f in store.take(max_tokens=max_tokens, seed=seed, min_policy_version=oldest)]
+async def taken(store: FrameStore, *, max_tokens: int = 10_000, seed: int = 1, oldest: int = 0) -> list[EncodedFrame]:
+    return [
+        read(stored.blob) async for stored in store.take(max_tokens=max_tokens, seed=seed, min_policy_version=oldest)
+    ]
 
 
 async def test_what_was_put_is_taken_unchanged_and_stays(stores: Stores) -> None:
@@ -76,7 +82,66 @@ async def test_what_was_put_is_taken_unchanged_and_stays(stores: Stores) -> None
     for one in frames:
         assert await store.put(one)
     for _ in range(2):
-        assert sorted(await taken(store), key=lambda f: f.start) == frames
+        assert sorted(await taken(store), key=lambda f: f.header.start) == frames
+
+
+async def test_a_payload_nobody_could_decode_is_kept_as_it_came(stores: Stores) -> None:
+    store, good = stores.make(MIB), frame()
+    noise = bytes(range(256)) * 8
+    blob = good.blob[: -good.header.payload_bytes] + noise[: good.header.payload_bytes]
+    assert await store.put(read(blob))
+    assert [stored.blob async for stored in store.take(max_tokens=100, seed=1)] == [blob]
+
+
+async def test_only_what_came_after_a_cursor_is_taken(stores: Stores) -> None:
+    store = stores.make(MIB)
+    for n in range(5):
+        await store.put(frame(f"old{n}"))
+    cursor = max([stored.entry.sequence async for stored in store.take(max_tokens=1000, seed=1)])
+    assert [stored async for stored in store.take(max_tokens=1000, seed=1, newer_than=cursor)] == []
+    for n in range(3):
+        await store.put(frame(f"new{n}"))
+    found = [stored async for stored in store.take(max_tokens=1000, seed=1, newer_than=cursor)]
+    assert {stored.entry.request_id.strip() for stored in found} == {"new0", "new1", "new2"}
+    assert all(stored.entry.sequence > cursor for stored in found)
+
+
+async def test_more_entries_than_one_read_holds_are_taken_and_evicted(stores: Stores) -> None:
+    store = stores.make(1500 * SIZE)
+    for n in range(1400):
+        await store.put(frame(f"r{n:04d}", policy=n // 100))
+    assert len(await taken(store, max_tokens=100_000)) == 1400
+    for n in range(200):
+        await store.put(frame(f"n{n:04d}", policy=99))
+    usage = await store.usage()
+    assert usage.frames + usage.evicted == 1600
+    kept = {f.header.policy_version for f in await taken(store, max_tokens=100_000)}
+    assert 0 not in kept
+    assert {13, 99} <= kept
+
+
+async def test_cursors_go_on_after_a_redis_was_flushed(tmp_path: Path) -> None:
+    async with embedded_redis(None, max_bytes=64 * MIB) as redis:
+        store, client = RedisFrameStore(redis.url, fleet="a", budget_bytes=MIB), Redis.from_url(redis.url)
+        await store.put(frame("before"))
+        (before,) = [stored.entry.sequence async for stored in store.take(max_tokens=100, seed=1)]
+        await client.flushall()
+        await store.put(frame("after"))
+        found = [stored async for stored in store.take(max_tokens=100, seed=1, newer_than=before)]
+        assert [stored.entry.request_id.strip() for stored in found] == ["after"]
+        await client.aclose()
+        await store.aclose()
+
+
+async def test_all_keys_of_a_fleet_are_in_one_slot_of_a_cluster() -> None:
+    async with embedded_redis(None, max_bytes=64 * MIB) as redis:
+        store, client = RedisFrameStore(redis.url, fleet="a", budget_bytes=MIB), Redis.from_url(redis.url)
+        await store.put(frame())
+        keys = [key if isinstance(key, bytes) else key.encode() for key in await client.keys()]
+        assert len(keys) == 5
+        assert len({key_slot(key) for key in keys}) == 1
+        await client.aclose()
+        await store.aclose()
 
 
 async def test_an_empty_store_hands_out_nothing(stores: Stores) -> None:
@@ -98,7 +163,7 @@ async def test_policies_below_the_least_wanted_are_left_out(stores: Stores) -> N
     store = stores.make(MIB)
     for policy in range(4):
         await store.put(frame(f"r{policy}", policy=policy))
-    assert {f.policy_version for f in await taken(store, oldest=2)} == {2, 3}
+    assert {f.header.policy_version for f in await taken(store, oldest=2)} == {2, 3}
 
 
 async def test_usage_counts_what_is_there(stores: Stores) -> None:
@@ -118,7 +183,7 @@ async def test_the_budget_is_never_exceeded_and_the_oldest_policy_goes_first(sto
     usage = await store.usage()
     assert usage.evicted == 40 - usage.frames
     assert usage.tokens == 10 * usage.frames
-    assert {f.policy_version for f in await taken(store)} == {3}
+    assert {f.header.policy_version for f in await taken(store)} == {3}
 
 
 async def test_long_responses_stay_longer(stores: Stores) -> None:
@@ -127,14 +192,14 @@ async def test_long_responses_stay_longer(stores: Stores) -> None:
         await store.put(frame(f"long{n}", response=1000))
     for n in range(50):
         await store.put(frame(f"short{n}", response=10))
-    assert sum(f.response_tokens == 1000 for f in await taken(store)) == 5
+    assert sum(f.header.response_tokens == 1000 for f in await taken(store)) == 5
 
 
 async def test_a_frame_above_the_budget_is_dropped(stores: Stores) -> None:
     store = stores.make(2 * SIZE)
     await store.put(frame("small"))
     assert not await store.put(frame("big", tokens=100))
-    assert [f.request_id for f in await taken(store)] == ["small"]
+    assert [f.header.request_id.strip() for f in await taken(store)] == ["small"]
 
 
 async def test_writers_at_the_same_time_keep_the_account_exact(stores: Stores) -> None:
@@ -148,7 +213,7 @@ async def test_writers_at_the_same_time_keep_the_account_exact(stores: Stores) -
 
 async def test_replicas_share_a_redis_and_fleets_do_not(tmp_path: Path) -> None:
     async with embedded_redis(None, max_bytes=64 * MIB) as redis:
-        one, two, other = (RedisStore(redis.url, fleet=fleet, budget_bytes=10 * SIZE) for fleet in ("a", "a", "b"))
+        one, two, other = (RedisFrameStore(redis.url, fleet=fleet, budget_bytes=10 * SIZE) for fleet in ("a", "a", "b"))
         await asyncio.gather(*(store.put(frame(f"r{n}")) for n in range(30) for store in (one, two)))
         usage = await one.usage()
         assert usage == await two.usage()
@@ -161,7 +226,7 @@ async def test_replicas_share_a_redis_and_fleets_do_not(tmp_path: Path) -> None:
 async def test_a_cancelled_call_ends_at_whatever_moment(tmp_path: Path) -> None:
     async with embedded_redis(None, max_bytes=64 * MIB) as redis:
         for turns in range(30):
-            store = RedisStore(redis.url, fleet="a", budget_bytes=MIB)
+            store = RedisFrameStore(redis.url, fleet="a", budget_bytes=MIB)
             call = asyncio.create_task(store.ping())
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""EAGLE-3 drafters made by hand, and what they draft in plain torch, to hold the engine against."""
+"""Hand-made EAGLE-3 drafters, and a reference of what they draft in plain torch."""
 
 import json
 from collections.abc import Sequence
@@ -6,32 +6,32 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import models  # type: ignore[import-not-found] # beside this script
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_worker.engine.form import DrafterForm
+from tests.engine import models
+from tlt_common.drafter.format import DrafterFormat
 
 SHARPNESS = 2.0
-"""Of the attention of a drafter made here: high enough that a position sees tokens equal to its own."""
+"""Attention sharpness of a drafter made here: high enough that a position attends to tokens equal to its own."""
 
 
 def write_drafter(
-    directory: Path, target: Path, form: DrafterForm, tokens: Sequence[int], *, noise: float, seed: int = 3
+    directory: Path, target: Path, form: DrafterFormat, tokens: Sequence[int], *, noise: float, seed: int = 3
 ) -> Path:
     """
-    A drafter that predicts from the last token alone, as `models.write_target` makes targets that mostly do.
+    Write a drafter that predicts from the last token alone, as do (mostly) the targets of `models.write_target`.
 
-    Its attention finds the token's own embedding and passes it on; what it reads of the target's layers, and its
-    layer, add noise. Its head knows `tokens`. Written as EAGLE-3's authors write theirs.
+    Its attention finds the token's own embedding and passes it through; what it reads from the target's layers, and its
+    layer, add noise. Its head covers `tokens`. Written in the format of EAGLE-3's authors.
     """
     torch.manual_seed(seed)
-    tensors = {name: torch.randn(shape) * noise for name, shape in form.shapes().items()}
+    tensors = {name: torch.randn(shape) * noise for name, shape in form.tensor_shapes().items()}
     hidden = form.hidden_size
     assert form.heads * form.head_dim == form.kv_heads * form.head_dim == hidden, (
-        "one head's slice for each of an embedding's"
+        "heads must cover the embedding exactly"
     )
     for name, scale in (("q", SHARPNESS), ("k", SHARPNESS), ("v", 1.0)):
         tensors[f"layers.0.self_attn.{name}_proj.weight"][:, :hidden] += torch.eye(hidden) * scale
@@ -50,8 +50,8 @@ def write_drafter(
     return directory
 
 
-def config_of(form: DrafterForm, known: int) -> dict[str, Any]:
-    """A config.json as published drafters have it."""
+def config_of(form: DrafterFormat, known: int) -> dict[str, Any]:
+    """Return a config.json as in published drafters."""
     sizes = asdict(form)
     return {
         "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
@@ -69,7 +69,7 @@ class Reference:
 
     drafter: Path
     target: Path
-    form: DrafterForm
+    form: DrafterFormat
 
     def __post_init__(self) -> None:
         self.model = models.load(self.target)
@@ -79,12 +79,12 @@ class Reference:
 
     @torch.no_grad()
     def states(self, ids: Sequence[int]) -> Tensor:
-        """What the drafter reads of the target, [T, layers * H]."""
+        """Return what the drafter reads from the target, [T, layers * H]."""
         seen = self.model(torch.tensor([list(ids)]), output_hidden_states=True).hidden_states
         return torch.cat([seen[layer + 1][0] for layer in self.form.layers], dim=-1)
 
     def rounds(self, ids: Sequence[int], prompt: int, arms: Sequence[int]) -> int:
-        """Rounds that greedy decoding of `ids` takes with chains of so many steps, in turn; 0 is off."""
+        """Return the number of rounds of greedy decoding of `ids` with chains of these lengths in turn; 0 is off."""
         states, have, count = self.states(ids), prompt + 1, 0
         while have < len(ids):
             steps = arms[count % len(arms)]
@@ -97,7 +97,7 @@ class Reference:
 
     @torch.no_grad()
     def chain(self, states: Tensor, ids: list[int], steps: int) -> list[int]:
-        """The drafter's likeliest tokens after `ids`, of which all but the last have states."""
+        """Return the drafter's most likely tokens after `ids`, all but the last of which have states."""
         hidden, tokens, drafts = functional.linear(states, self.tensors["fc.weight"]), ids[1:], list[int]()
         for _ in range(steps):
             out = self._layer(hidden, torch.tensor(tokens))

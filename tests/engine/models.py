@@ -1,4 +1,4 @@
-"""Targets and drafters small enough to compare whole distributions, made where they are used."""
+"""Targets and drafters small enough to compare whole distributions, created on the fly."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from tlt_common.domain.drafter import DrafterModel
-from tlt_worker.engine.form import standard_form
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.reading import standard_format
 
 
 def write_target(
@@ -33,11 +33,11 @@ def write_target(
     kv_heads: int = 2,
 ) -> Path:
     """
-    A Llama (or Qwen3) whose next token depends mostly, but not only, on the last one.
+    Write a Llama (or Qwen3) whose next token depends mostly, but not only, on the last one.
 
-    Embeddings have length sqrt(hidden), so that the final norm leaves them as they are, and layers add little: a
-    drafter that passes the embedding on is right often, and wrong often enough. `weight` is how much layers add, `head`
-    how sure the model is.
+    Embeddings have length sqrt(hidden), so the final norm leaves them unchanged, and layers contribute little: a
+    drafter that passes the embedding through is often right, and wrong often enough. `weight` scales the layers'
+    contribution, `head` the model's certainty.
     """
     torch.manual_seed(seed)
     of_family: dict[str, tuple[Any, Any]] = {
@@ -71,7 +71,7 @@ def write_target(
 
 
 def write_qwen(directory: Path, family: str) -> Path:
-    """A Qwen with random weights: biases and a tied head for Qwen2, normalised queries and keys for Qwen3."""
+    """Write a Qwen with random weights: biases and a tied head for Qwen2, normalised queries and keys for Qwen3."""
     torch.manual_seed(7)
     shape: dict[str, Any] = {
         "vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -92,15 +92,15 @@ def write_qwen(directory: Path, family: str) -> Path:
 
 def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 1.0, seed: int = 3) -> Path:
     """
-    A drafter that passes the token's embedding on, times `gain`, with noise; its layer adds nothing but noise.
+    Write a drafter that passes the token's embedding through, times `gain`, with noise; its layer adds only noise.
 
-    A gain of -1 drafts what `write_target`'s models find least likely, one of 0 anything.
+    A gain of -1 drafts the tokens least likely under `write_target`'s models, a gain of 0 random ones.
     """
     torch.manual_seed(seed)
     config = json.loads((target / "config.json").read_text())
     hidden = config["hidden_size"]
-    form = standard_form(DrafterModel.EAGLE, config)
-    tensors = {name: torch.randn(shape) * noise for name, shape in form.shapes().items()}
+    form = standard_format(DrafterArchitecture.EAGLE, config)
+    tensors = {name: torch.randn(shape) * noise for name, shape in form.tensor_shapes().items()}
     tensors["fc.weight"][:, :hidden] += gain * torch.eye(hidden)
     tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(hidden)
     directory.mkdir(parents=True, exist_ok=True)
@@ -110,6 +110,6 @@ def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 
 
 
 def load(directory: Path) -> Any:
-    """The same model in transformers, in float32."""
+    """Load the model in transformers, in float32."""
     model: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
     return model.eval()

@@ -1,91 +1,95 @@
-"""EAGLE-3 drafters: as exact as others, drafting what plain torch says they draft."""
-
-from collections.abc import Callable
-from typing import Any
+"""EAGLE-3 drafters are as exact as others, and draft the tokens computed in plain torch."""
 
 import numpy as np
 import pytest
-import torch
 
+from tests.engine.host import Play
+from tests.engine.scenes import eagle3
+from tests.engine.scenes.answers import accepted, stats, tokens
+from tests.engine.scenes.eagle3 import Compared, Qwen3Result, RanksResult
 from tests.lossless import goodness
+from tlt_trainer.frame import decoded
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 LEVEL = 1e-4
 
-Play = Callable[[str], dict[str, Any]]
+
+@pytest.fixture(scope="module")
+def result(play: Play) -> Qwen3Result:
+    return play(eagle3.qwen3)
 
 
 @pytest.fixture(scope="module")
-def told(play: Play) -> dict[str, Any]:
-    return play("scenes_eagle3.qwen3")
+def ranks(play: Play) -> RanksResult:
+    return play(eagle3.ranks)
 
 
-@pytest.fixture(scope="module")
-def ranks(play: Play) -> dict[str, Any]:
-    return play("scenes_eagle3.ranks")
-
-
-def tokens(answers: list[Any]) -> list[tuple[int, ...]]:
-    return [answer.token_ids for answer in answers]
-
-
-@pytest.mark.parametrize("case", ["chain", "in turn", "fewer tokens"])
-def test_greedy_answers_are_the_targets_and_drafts_the_drafters(told: dict[str, Any], case: str) -> None:
-    assert [list(ids) for ids in tokens(told[case]["answers"])] == told[case]["expected"]
-    for rounds, expected in zip(told[case]["rounds"], told[case]["expected_rounds"], strict=True):
+def require_equal(case: Compared) -> None:
+    assert [list(ids) for ids in tokens(case.answers)] == case.expected
+    for rounds, expected in zip(case.rounds, case.expected_rounds, strict=True):
         assert rounds in expected
 
 
-def test_drafts_pay(told: dict[str, Any]) -> None:
-    kept = sum(len(answer.token_ids) for answer in told["chain"]["answers"])
-    assert kept / sum(told["chain"]["rounds"]) > 1.5
+def test_greedy_answers_are_the_targets_and_drafts_the_drafters(result: Qwen3Result) -> None:
+    require_equal(result.chain)
 
 
-def test_a_drafter_that_arrives_in_mid_response_catches_up(told: dict[str, Any]) -> None:
-    assert told["early"].token_ids == told["early_off"].token_ids
-    assert told["early"].stats.accepted_draft_tokens > 50
+def test_drafts_stay_the_drafters_when_arms_take_turns(result: Qwen3Result) -> None:
+    require_equal(result.in_turn)
 
 
-def test_greedy_answers_survive_arms_and_swaps_in_flight(told: dict[str, Any]) -> None:
-    assert tokens(told["storm"]) == tokens(told["off"])
-    assert sum(answer.stats.accepted_draft_tokens for answer in told["storm"]) > 50
+def test_a_drafter_may_know_fewer_tokens_than_the_target(result: Qwen3Result) -> None:
+    require_equal(result.fewer_tokens)
+
+
+def test_drafts_pay(result: Qwen3Result) -> None:
+    generated = sum(map(len, tokens(result.chain.answers)))
+    assert generated / sum(result.chain.rounds) > 1.5
+
+
+def test_a_drafter_that_arrives_in_mid_response_catches_up(result: Qwen3Result) -> None:
+    assert result.early.token_ids == result.early_off.token_ids
+    assert stats(result.early).accepted_draft_tokens > 50
+
+
+def test_greedy_answers_survive_arms_and_swaps_in_flight(result: Qwen3Result) -> None:
+    assert tokens(result.storm) == tokens(result.off)
+    assert accepted(result.storm) > 50
 
 
 @pytest.mark.parametrize("arm", ["chain", "tree"])
-def test_drafts_of_a_part_of_the_tokens_are_lossless(told: dict[str, Any], arm: str) -> None:
-    case = told[f"sampled {arm}"]
-    assert case["accepted"] > 0.5
-    counts = goodness.count(np.array(case["tokens"])[:, 1:], 24)
-    assert goodness.fit(counts, case["exact"]).p_value > LEVEL
+def test_drafts_from_a_reduced_vocabulary_are_lossless(result: Qwen3Result, arm: str) -> None:
+    case = result.sampled_chain if arm == "chain" else result.sampled_tree
+    assert case.accepted_per_answer > 0.5
+    counts = goodness.count(np.array(case.tokens)[:, 1:], 24)
+    assert goodness.fit(counts, case.exact).p_value > LEVEL
 
 
-def test_drafters_that_are_none_for_this_engine_are_refused(told: dict[str, Any]) -> None:
-    kind, finite, twice, cut, nowhere = told["refusals"]
-    assert "kind is 'eagle'; the engine was launched for 'eagle3'" in kind
+def test_drafters_that_do_not_fit_this_engine_are_refused(result: Qwen3Result) -> None:
+    architecture, finite, twice, cut, nowhere = result.refusals
+    assert "architecture is 'eagle'; the engine was launched for 'eagle3'" in architecture
     assert "not finite" in finite
-    assert "both to token" in twice
+    assert "to the same token" in twice
     assert "header announces" in cut
     assert "config.json is not readable" in nowhere
 
 
-def test_frames_hold_what_the_drafter_reads(told: dict[str, Any]) -> None:
+def test_frames_hold_what_the_drafter_reads(result: Qwen3Result) -> None:
     covered = set()
-    for frame in told["frames"]:
-        expected = told["states"][frame.start : frame.start + frame.token_count]
-        states = torch.frombuffer(bytearray(frame.hidden), dtype=torch.float32).view(expected.shape)
-        assert frame.hidden_size == expected.shape[1]
-        assert (states - expected).abs().max() < 1e-3
-        covered |= set(range(frame.start, frame.start + frame.token_count))
-    assert covered == set(range(len(told["states"]) - 1))
+    for frame in result.captured.frames:
+        start, end = frame.header.start, frame.header.start + frame.header.token_count
+        expected = result.captured.states[start:end]
+        assert frame.header.hidden_size == expected.shape[1]
+        assert (decoded(frame).hidden - expected).abs().max() < 1e-3
+        covered |= set(range(start, end))
+    assert covered == set(range(len(result.captured.states) - 1))
 
 
-def test_new_weights_of_the_target_are_followed(told: dict[str, Any]) -> None:
-    assert list(told["updated"].token_ids) == told["updated_expected"]
+def test_new_weights_of_the_target_are_followed(result: Qwen3Result) -> None:
+    assert list(result.updated.token_ids) == result.updated_expected
 
 
-def test_two_ranks_draft_as_one(ranks: dict[str, Any]) -> None:
-    assert [list(ids) for ids in tokens(ranks["in turn"]["answers"])] == ranks["in turn"]["expected"]
-    for rounds, expected in zip(ranks["in turn"]["rounds"], ranks["in turn"]["expected_rounds"], strict=True):
-        assert rounds in expected
-    assert len(ranks["sampled"].token_ids) == 60
+def test_two_ranks_draft_as_one(ranks: RanksResult) -> None:
+    require_equal(ranks.in_turn)
+    assert len(ranks.sampled.token_ids) == 60

@@ -1,16 +1,18 @@
-"""Other families of models, and what is left when an engine or its owner ends."""
+"""Other model families, and processes that remain when an engine or its owner ends."""
 
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.engine import host
+from tests.engine.scenes import family
+from tests.engine.scenes.answers import stats
+from tests.engine.scenes.family import FamilyResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -18,12 +20,12 @@ START_S = 240.0
 END_S = 15.0
 
 
-@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
-def test_a_family_of_models_is_served_with_drafts(play: Callable[[str], dict[str, Any]], family: str) -> None:
-    told = play(family)
-    assert list(told["said"].token_ids) == told["expected"]
-    assert told["said"].stats.rounds > 1
-    assert told["left"] == [], "a closed engine leaves no process"
+@pytest.mark.parametrize("scene", [family.qwen2, family.qwen3], ids=lambda scene: scene.__name__)
+def test_a_model_family_is_served_with_drafts(play: host.Play, scene: host.Scene[FamilyResult]) -> None:
+    result = play(scene)
+    assert list(result.answer.token_ids) == result.expected
+    assert stats(result.answer).rounds > 1
+    assert result.remaining_pids == [], "a closed engine leaves no process"
 
 
 def is_running(pid: int) -> bool:
@@ -34,26 +36,26 @@ def is_running(pid: int) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float) -> bool:
-    give_up_s = time.monotonic() + limit_s
+    deadline_s = time.monotonic() + limit_s
     while not condition():
-        if time.monotonic() > give_up_s:
+        if time.monotonic() > deadline_s:
             return False
         threading.Event().wait(0.05)
     return True
 
 
 def test_a_killed_worker_leaves_no_engine_behind(tmp_path: Path) -> None:
-    host = Path(__file__).parent / "host.py"
     with subprocess.Popen(
-        [sys.executable, str(host), "orphans", str(tmp_path / "result"), str(tmp_path)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        host.command(family.orphans, tmp_path / "result", tmp_path),
+        cwd=host.ROOT,
+        env=host.environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as worker:
         try:
-            named = tmp_path / "pids"
-            assert wait_for(lambda: named.exists() or worker.poll() is not None, START_S)
-            pids = [int(pid) for pid in named.read_text().split()]
+            pids_file = tmp_path / "pids"
+            assert wait_for(lambda: pids_file.exists() or worker.poll() is not None, START_S)
+            pids = [int(pid) for pid in pids_file.read_text().split()]
             assert len(pids) >= 1
             assert all(map(is_running, pids))
         finally:

@@ -1,55 +1,61 @@
-"""Retrieved drafts are exact, need no drafter, and get better with every response to the same prompt."""
+"""Retrieved drafts are exact, need no drafter, and improve with every response to the same prompt."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
+from tests.engine.host import Play
+from tests.engine.scenes import ngram
+from tests.engine.scenes.answers import stats, tokens
+from tests.engine.scenes.ngram import AloneResult, MixedResult
 from tlt_common.domain.rollout import TokenChunk
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
-Play = Callable[[str], dict[str, Any]]
+
+@pytest.fixture(scope="module")
+def alone(play: Play) -> AloneResult:
+    return play(ngram.alone)
 
 
 @pytest.fixture(scope="module")
-def told(play: Play) -> dict[str, Any]:
-    return play("scenes_ngram.alone")
+def mixed(play: Play) -> MixedResult:
+    return play(ngram.mixed)
 
 
-def accept_length(chunks: Sequence[TokenChunk]) -> float:
+def accept_length(answers: Sequence[TokenChunk]) -> float:
     """Tokens per request and round."""
-    stats = [chunk.stats for chunk in chunks if chunk.stats]
-    return sum(each.completion_tokens for each in stats) / sum(each.rounds for each in stats)
+    found = [stats(answer) for answer in answers]
+    return sum(each.completion_tokens for each in found) / sum(each.rounds for each in found)
 
 
-@pytest.mark.parametrize("label", ["ngram", "cycle", "bandit", "updated"])
-def test_greedy_answers_are_the_same(told: dict[str, Any], label: str) -> None:
-    assert [a.token_ids for a in told[label]] == [a.token_ids for a in told["off"]]
-    assert accept_length(told[label]) > 1.2
+@pytest.mark.parametrize("case", ["ngram", "cycle", "bandit", "updated"])
+def test_greedy_answers_are_the_same(alone: AloneResult, case: str) -> None:
+    answers = alone.updated if case == "updated" else alone.greedy[case]
+    assert tokens(answers) == tokens(alone.greedy["off"])
+    assert accept_length(answers) > 1.2
 
 
-def test_a_group_helps_itself_and_its_next_epoch_even_more(told: dict[str, Any]) -> None:
-    first, second = accept_length(told["first"]), accept_length(told["second"])
-    assert 1.2 < first < second
+def test_drafts_from_a_group_help_it_and_its_next_epoch_even_more(alone: AloneResult) -> None:
+    assert 1.2 < accept_length(alone.first) < accept_length(alone.second)
 
 
-def test_texts_take_little_memory(told: dict[str, Any]) -> None:
-    assert 0 < told["index_bytes"] < 2**21  # some 6,000 tokens were said
+def test_the_index_uses_little_memory(alone: AloneResult) -> None:
+    assert 0 < alone.index_bytes < 2**21  # about 6,000 tokens were generated
 
 
-@pytest.fixture(scope="module")
-def beside(play: Play) -> dict[str, Any]:
-    return play("scenes_ngram.beside")
-
-
-@pytest.mark.parametrize("drafter", ["none", "wrong"])
-def test_retrieval_stands_in_for_a_drafter_that_is_missing_or_wrong(beside: dict[str, Any], drafter: str) -> None:
-    rounds = beside[drafter]
+def test_retrieval_replaces_a_missing_drafter(mixed: MixedResult) -> None:
+    rounds = mixed.rounds_without_drafter
     assert rounds["ngram-5"] > 0.5 * rounds.total()
-    assert rounds["chain-5"] < (0.3 * rounds.total() if drafter == "wrong" else 1)
+    assert rounds["chain-5"] == 0
 
 
-def test_learned_and_retrieved_drafts_take_turns(beside: dict[str, Any]) -> None:
-    assert [a.token_ids for a in beside["turns"]] == [a.token_ids for a in beside["off"]]
-    assert accept_length(beside["turns"]) > 2
+def test_retrieval_replaces_a_wrong_drafter(mixed: MixedResult) -> None:
+    rounds = mixed.rounds_with_wrong_drafter
+    assert rounds["ngram-5"] > 0.5 * rounds.total()
+    assert rounds["chain-5"] < 0.3 * rounds.total()
+
+
+def test_learned_and_retrieved_drafts_alternate(mixed: MixedResult) -> None:
+    assert tokens(mixed.turns) == tokens(mixed.off)
+    assert accept_length(mixed.turns) > 2

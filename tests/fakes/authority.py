@@ -1,4 +1,4 @@
-"""A throw-away certificate authority, and the files it fills."""
+"""A temporary certificate authority and the files it issues."""
 
 import ssl
 from pathlib import Path
@@ -9,7 +9,7 @@ from tlt_common.config.base import TlsSettings
 
 
 class Authority:
-    """Issues certificates as cert-manager does: a directory per component, with the names of a secret's keys."""
+    """Issues certificates like cert-manager: a directory per component, with the file names of a TLS Secret."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -17,7 +17,7 @@ class Authority:
 
     @property
     def ca(self) -> Path:
-        """File with the authority's own certificate."""
+        """File with the authority's certificate."""
         path = self._directory / "authority.pem"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._ca.cert_pem.write_to_path(path)
@@ -25,11 +25,11 @@ class Authority:
 
     def issue(self, component: str, *, bare: bool = False, trusts: "Authority | None" = None) -> TlsSettings:
         """
-        Write a new certificate of a component, over an old one if there is one.
+        Issue a certificate for a component, replacing an earlier one.
 
         Args:
-            bare: It is for the plain name, and no component's.
-            trusts: Whom the component believes; None: this authority.
+            bare: Use the plain name, without the component domain.
+            trusts: Authority the component trusts; None means this one.
         """
         names = (component,) if bare else (f"{component}.tlt.internal", "localhost", "127.0.0.1")
         issued = self._ca.issue_cert(*names)
@@ -41,5 +41,5 @@ class Authority:
         return TlsSettings(certificate=files / "tls.crt", key=files / "tls.key", ca=files / "ca.crt")
 
     def client(self) -> ssl.SSLContext:
-        """For HTTPS clients that trust this authority."""
+        """Return a context for HTTPS clients that trust this authority."""
         return ssl.create_default_context(cadata=self._ca.cert_pem.bytes().decode())

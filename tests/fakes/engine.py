@@ -1,13 +1,14 @@
-"""An engine that follows a script and keeps the Engine protocol. Time is the loop's, so it may be virtual."""
+"""A scripted engine that implements the Engine protocol. It uses the loop's time, which may be virtual."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.codec import encode
+from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
-from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.base import EngineInfo
@@ -16,7 +17,7 @@ HIDDEN_SIZE = 4
 
 
 def counting(prompt: Prompt) -> tuple[int, ...]:
-    """The answer of an engine without a script: up to 8 tokens that count on from the prompt's last one."""
+    """Return the default response: up to 8 tokens that count up from the prompt's last one."""
     length = min(8, prompt.sampling.max_new_tokens or 8) - len(prompt.prefix_token_ids)
     last = (*prompt.token_ids, *prompt.prefix_token_ids)[-1]
     return tuple((last + i + 1) % 100 for i in range(length))
@@ -27,10 +28,10 @@ class FakeEngine:
     Decodes one scripted token per request every `token_s`.
 
     Attributes:
-        bad_directories: Loads and checks of these raise WeightsError.
-        gate: Loads wait for it; set at first.
-        loading: Set when the first load has begun.
-        captured, posteriors, arms: What was set, oldest first.
+        bad_directories: Loading or checking these raises WeightsError.
+        gate: Loads wait for it; initially set.
+        loading: Set when the first load begins.
+        captured, posteriors, arms: Values set, oldest first.
         aborted: Requests ended by `abort`.
     """
 
@@ -54,7 +55,7 @@ class FakeEngine:
         self._token_s = token_s
         self._running: dict[RequestId, asyncio.Event] = {}
         self._death: asyncio.Future[str] | None = None
-        self._frames: asyncio.Queue[HiddenFrame] = asyncio.Queue()
+        self._frames: asyncio.Queue[EncodedFrame] = asyncio.Queue()
         self._reports: asyncio.Queue[RoundReport] = asyncio.Queue()
         self.policy_version = PolicyVersion(0)
         self.drafter_version = DrafterVersion(0)
@@ -110,9 +111,9 @@ class FakeEngine:
         self.drafter_version = version
         return 0.001
 
-    async def frames(self) -> AsyncIterator[HiddenFrame]:
+    async def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
         while True:
-            yield await self._frames.get()
+            yield (await self._frames.get(),)
 
     async def reports(self) -> AsyncIterator[RoundReport]:
         while True:
@@ -135,21 +136,21 @@ class FakeEngine:
         self.closed = True
 
     def die(self, why: str) -> None:
-        """Fail as an engine process does that was killed: running requests fail with it."""
+        """Fail like a killed engine process: running requests fail with it."""
         assert self._death is not None, "start() comes first"
         self._death.set_result(why)
 
     def report(self, *arms: ArmWindow, switches: int = 0) -> None:
-        """Let the bandit have seen these windows."""
+        """Make the bandit report these windows."""
         self._reports.put_nowait(RoundReport(drafter_version=self.drafter_version, arms=arms, switches=switches))
 
     @property
     def running(self) -> frozenset[RequestId]:
-        """Requests in the engine now."""
+        """Return the number of requests in the engine."""
         return frozenset(self._running)
 
     async def _ended(self, aborted: asyncio.Event) -> bool:
-        """Whether the request was aborted while the next token was computed."""
+        """Whether the request was aborted while its next token was computed."""
         try:
             async with asyncio.timeout(self._token_s):
                 await aborted.wait()
@@ -182,17 +183,16 @@ class FakeEngine:
         if not (prompt.capture and self.captured and self.captured[-1].enabled):
             return
         everything = prompt.token_ids + tokens
-        self._frames.put_nowait(
-            HiddenFrame(
-                request_id=prompt.request_id,
-                policy_version=self.policy_version,
-                start=0,
-                token_ids=everything,
-                hidden_size=HIDDEN_SIZE,
-                dtype="BF16",
-                hidden=bytes((len(everything) - 1) * HIDDEN_SIZE * 2),
-                prompt_tokens=len(prompt.token_ids),
-                response_tokens=len(tokens),
-                finished=True,
-            )
+        header = FrameHeader(
+            request_id=prompt.request_id,
+            policy_version=self.policy_version,
+            prompt_hash=prompt_hash(prompt.token_ids),
+            start=0,
+            token_count=len(everything) - 1,
+            hidden_size=HIDDEN_SIZE,
+            dtype="BF16",
+            prompt_tokens=len(prompt.token_ids),
+            response_tokens=len(tokens),
+            finished=True,
         )
+        self._frames.put_nowait(encode(header, everything, [bytes(header.hidden_bytes)]))

@@ -1,4 +1,4 @@
-"""A Kubernetes API server in this process: resource versions, refusals, outages and lost answers."""
+"""An in-process Kubernetes API server: resource versions, refusals, outages and lost responses."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ from tlt_coordinator.kube.api import (
 
 @dataclass
 class FakeServer:
-    """What is kept. Replicas see it through a `FakeKube` each."""
+    """The stored objects. Each replica accesses them through its own `FakeKube`."""
 
     leases: dict[str, LeaseObject] = field(default_factory=dict)
     pods: dict[str, PodObject] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class FakeServer:
     versions: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def add_pod(self, name: str, **labels: str) -> None:
-        """Make a pod, or another one of the same name. Underscores of label names stand for slashes."""
+        """Create a pod, or replace the one of that name. Underscores in label names stand for slashes."""
         named = {key.replace("_", "/"): value for key, value in labels.items()}
         self.pods[name] = PodObject(name=name, uid=f"uid-{next(self.versions)}", labels=named, annotations={})
 
@@ -40,15 +40,15 @@ class FakeKube:
 
     server: FakeServer = field(default_factory=FakeServer)
     away: bool = False
-    """Nothing gets through."""
+    """Whether requests fail to reach the server."""
     mute: bool = False
-    """Requests get through, answers do not."""
+    """Whether responses are lost."""
     refused: set[tuple[str, str]] = field(default_factory=set)
-    """Verb and resource."""
+    """Refused pairs of verb and resource."""
     delay_s: float = 0.0
-    """Until a request arrives."""
+    """Seconds until a request arrives."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
-    """Verb, resource, name; of all that were tried."""
+    """Verb, resource and name of all attempts."""
 
     def count(self, verb: str, resource: str) -> int:
         return sum(call[:2] == (verb, resource) for call in self.calls)

@@ -1,4 +1,4 @@
-"""A worker of the wire alone: says what it is told to say, and hands out the orders it gets."""
+"""The lease stream of a worker without the worker: sends what the test tells it and returns the orders it receives."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def hello(name: str) -> WorkerHello:
 
 
 class LeaseHolder:
-    """One stream of one worker. It opens with a hello and a status, unless told to open with something else."""
+    """The stream of one worker. By default it begins with a hello and a status."""
 
     def __init__(
         self,
@@ -59,16 +59,16 @@ class LeaseHolder:
 
     async def order(self, kind: type[Order]) -> Order:
         """
-        Next order of that kind; others are passed over.
+        Return the next order of that kind, skipping others.
 
         Raises:
-            TltError: The stream ended, as the coordinator said why.
+            TltError: The coordinator ended the stream with this error.
         """
         async with asyncio.timeout(ORDER_S):
             while True:
                 with translated():
                     message = await self._call.read()
-                if not isinstance(message, wire.pb.HoldLeaseResponse):  # gRPC's mark of the end
+                if not isinstance(message, wire.pb.HoldLeaseResponse):  # gRPC's end-of-stream marker
                     raise UnavailableError("the stream ended")
                 if isinstance(order := wire.order_from_pb(message), kind):
                     return order

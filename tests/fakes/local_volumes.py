@@ -3,8 +3,8 @@ A stand-in for a storage driver: serves claims of one StorageClass with `local` 
 
     python -m tests.fakes.local_volumes KUBECONFIG FOLDER CLASS NODE
 
-A `local` volume is a folder of the host. Unlike a `hostPath` it honours the pods' fsGroup, as real drivers do, and any
-number of pods may mount it, whatever access mode was asked for.
+A `local` volume is a directory of the host. Unlike a `hostPath`, it honours the pods' fsGroup, as real drivers do, and
+any number of pods may mount it, whatever access mode was requested.
 """
 
 import argparse
@@ -21,7 +21,7 @@ CLAIMS, VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 
 
 def volume(claim: dict[str, Any], folder: Path, node: str) -> dict[str, Any]:
-    """The volume for a claim, bound to it from the start."""
+    """Return the volume for a claim, already bound to it."""
     meta, spec = claim["metadata"], claim["spec"]
     on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {
@@ -48,7 +48,7 @@ def volume(claim: dict[str, Any], folder: Path, node: str) -> dict[str, Any]:
 
 
 def reconcile(api: Rest, folder: Path, storage_class: str, node: str) -> None:
-    """Make the volumes that are asked for, and remove the released ones with what they hold."""
+    """Create the requested volumes; delete released ones with their contents."""
     volumes = {found["metadata"]["name"]: found for found in api.items(VOLUMES)}
     for claim in api.items(CLAIMS):
         mine = claim["spec"].get("storageClassName") == storage_class and not claim["spec"].get("volumeName")
@@ -58,7 +58,7 @@ def reconcile(api: Rest, folder: Path, storage_class: str, node: str) -> None:
             api.create(VOLUMES, volume(claim, folder, node))
     for name, found in volumes.items():
         mine = found["spec"].get("storageClassName") == storage_class
-        # A deleted claim leaves its volume Released; without a driver of its own the controller may say Failed.
+        # A deleted claim leaves its volume Released; without a driver, the controller may set it to Failed.
         if mine and found["status"].get("phase") in {"Released", "Failed"}:
             api.delete(f"{VOLUMES}/{name}")
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -68,7 +68,7 @@ def serve(api: Rest, folder: Path, storage_class: str, node: str) -> Never:
     while True:
         try:
             reconcile(api, folder, storage_class, node)
-        except OSError as error:  # the API server starts or ends
+        except OSError as error:  # the API server is starting or stopping
             sys.stderr.write(f"{error}\n")
         time.sleep(POLL_S)
 

@@ -1,4 +1,4 @@
-"""The services a worker talks to, each as a recorder behind a real server that can go away and come back."""
+"""The services a worker talks to: recorders behind real servers that can be stopped and restarted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import grpc
 
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.tuner import Posterior
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator, hidden, tuner
@@ -20,7 +20,7 @@ Order = Lease | Revocation | DrafterWish
 
 
 class Peer:
-    """A service at an address that stays the same when it comes back."""
+    """A service that keeps its address when it is restarted."""
 
     def __init__(self, name: str, add: Callable[[grpc.aio.Server], None]) -> None:
         self._service = Service(name=name, add=add)
@@ -41,7 +41,7 @@ class FakeCoordinator(coordinator.Servicer):
     Records what workers report; sends what is put into `orders`.
 
     Attributes:
-        hellos, statuses: What workers said, oldest first.
+        hellos, statuses: Messages from workers, oldest first.
         changed: Notified at every status.
     """
 
@@ -64,7 +64,7 @@ class FakeCoordinator(coordinator.Servicer):
             recording.cancel()
 
     async def until(self, holds: Callable[[WorkerStatus], bool]) -> WorkerStatus:
-        """Wait for the next status of which that holds; those before it are not looked at again."""
+        """Wait for the next status that satisfies the condition; earlier ones are not checked again."""
         async with asyncio.timeout(20), self.changed:
             while True:
                 for status in self.statuses[self._looked_at :]:
@@ -88,10 +88,10 @@ class FakeCoordinator(coordinator.Servicer):
 
 
 class FakeCache(hidden.Servicer):
-    """Keeps frames; asks for everything."""
+    """Stores frames; enables capture of everything."""
 
     def __init__(self) -> None:
-        self.frames: asyncio.Queue[HiddenFrame] = asyncio.Queue()
+        self.frames: asyncio.Queue[EncodedFrame] = asyncio.Queue()
         self.policies: asyncio.Queue[CapturePolicy] = asyncio.Queue()
         self.peer = Peer(hidden.SERVICE_NAME, partial(hidden.add_servicer, self))
 
@@ -100,7 +100,7 @@ class FakeCache(hidden.Servicer):
     ) -> hidden.pb.PutResponse:
         kept = 0
         async for message in request_iterator:
-            self.frames.put_nowait(hidden.frame_from_pb(message.frame))
+            self.frames.put_nowait(hidden.frame_from_pb(message))
             kept += 1
         return hidden.pb.PutResponse(kept_count=kept)
 

@@ -1,9 +1,9 @@
 """
-The pods that KubeRay's operator 1.7 makes of a RayCluster's templates.
+The pods that KubeRay 1.7's operator creates from a RayCluster's templates.
 
-Part of a stand-in (see `rayservice_operator`). Followed: names, labels, generated `ray start` commands, environment,
-probes, the init container that waits for the head, /dev/shm, Redis for fault tolerance. Not followed: autoscaler,
-TLS and token authentication of Ray, several hosts a replica, the history server.
+Part of a stand-in (see `rayservice_operator`). Implemented: names, labels, generated `ray start` commands, environment,
+probes, the init container that waits for the head, /dev/shm, Redis for fault tolerance. Not implemented: autoscaler,
+TLS and token authentication of Ray, several hosts per replica, the history server.
 """
 
 import copy
@@ -57,13 +57,13 @@ class Cluster:
 
 
 def owner(kind: str, name: str, uid: str) -> Object:
-    """A reference by which the cluster removes a thing with its owner."""
+    """Return an owner reference, by which the cluster garbage-collects an object with its owner."""
     reference = {"apiVersion": "ray.io/v1", "kind": kind, "name": name, "uid": uid}
     return {**reference, "controller": True, "blockOwnerDeletion": True}
 
 
 def head_pod(cluster: Cluster) -> Object:
-    """The head, not yet in the Service of Serve: whoever checks its proxy says when."""
+    """Return the head pod, not yet selected by the Serve Service; the caller adds it once its proxy is healthy."""
     group = cluster.spec["headGroupSpec"]
     given = group.get("rayStartParams") or {}
     parameters = {"dashboard-host": "0.0.0.0", **given}
@@ -74,7 +74,7 @@ def head_pod(cluster: Cluster) -> Object:
 
 
 def worker_pod(cluster: Cluster, group: Object) -> Object:
-    """A worker of a group. It waits for the head before it starts."""
+    """Return a worker pod of a group. It waits for the head before it starts."""
     address = f"{cluster.head_host}:{cluster.gcs_port}"
     parameters = {"address": address, **(group.get("rayStartParams") or {})}
     pod = _pod(cluster, group, "worker", group["groupName"], parameters)
@@ -95,7 +95,7 @@ def worker_pod(cluster: Cluster, group: Object) -> Object:
 
 
 def wanted_workers(group: Object) -> int:
-    """How many pods a group shall have: its replicas, within its bounds."""
+    """Return the number of pods of a group: its replicas, within its bounds."""
     if group.get("suspend"):
         return 0
     least, most = group.get("minReplicas", 0), group.get("maxReplicas", math.inf)
@@ -134,7 +134,7 @@ def _pod(cluster: Cluster, group: Object, kind: str, name: str, parameters: dict
 
 
 def _start(main: Object, command: str) -> None:
-    """The template's own command comes before, unless it starts Ray itself."""
+    """Return the container's command. The template's own command runs first, unless it starts Ray itself."""
     own = " ".join([*main.get("command", []), *main.get("args", [])])
     if "ray start" not in own:
         generated = f"ulimit -n ${{RAY_START_ULIMIT_OPEN_FILES:-65536}}; {command}"
@@ -161,7 +161,7 @@ def _redis(cluster: Cluster) -> Object | None:
 
 
 def _environment(cluster: Cluster, kind: str, command: str, given: list[Object]) -> list[Object]:
-    """What the operator adds; a template's own value of a variable that may be set stays."""
+    """Return the variables the operator adds; a template's own value of an overridable variable is kept."""
     host = "127.0.0.1" if kind == "head" else cluster.head_host
     fields = {
         "RAY_CLUSTER_NAME": "metadata.labels['ray.io/cluster']",

@@ -1,4 +1,4 @@
-"""The probes that KubeRay's operator 1.7 gives to Ray's containers in a RayService (Ray 2.53 and later)."""
+"""The probes that KubeRay 1.7's operator adds to Ray's containers in a RayService (Ray 2.53 and later)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ CHECK = "wget --tries 1 -T {seconds} -q -O- http://localhost:{port}/{path} | gre
 
 
 def add_probes(main: Object, kind: str, agent_port: int) -> None:
-    """Add what the template leaves out. A worker is ready when its proxy of Serve is."""
+    """Add the probes missing in the template. A worker is ready if its Serve proxy is."""
     answer = {"httpGet": {"path": "/api/healthz", "port": agent_port}}
     common = {"timeoutSeconds": 5 if kind == "head" else 2, "periodSeconds": 5}
     main.setdefault("livenessProbe", {**answer, **common, "initialDelaySeconds": 30, "failureThreshold": 120})

@@ -1,4 +1,4 @@
-"""The Services and statuses that KubeRay's operator 1.7 makes for a RayService. Part of `rayservice_operator`."""
+"""The Services and statuses that KubeRay 1.7's operator creates for a RayService. Part of `rayservice_operator`."""
 
 import json
 import urllib.error
@@ -17,11 +17,11 @@ TIMEOUT_S = 10.0
 
 
 class RayServiceError(Exception):
-    """A RayService that KubeRay would not run either."""
+    """The RayService would not run with KubeRay either."""
 
 
 def cluster_head_service(cluster: Cluster) -> Object:
-    """The headless Service by which workers find the head, ready or not."""
+    """Return the headless Service through which workers find the head, ready or not."""
     labels = cluster.spec["headGroupSpec"]["template"].get("metadata", {}).get("labels", {})
     return _head_service(cluster, labels.get(NAME, "kuberay"))
 
@@ -35,7 +35,7 @@ def _head_service(cluster: Cluster, application: str) -> Object:
 
 
 def head_service(service: Object, cluster: Cluster) -> Object:
-    """The same under the RayService's name. As with KubeRay, it selects no head that has another `NAME` label."""
+    """Return the same Service under the RayService's name. It selects no head with another `NAME` label."""
     named = _head_service(cluster, "kuberay")
     meta = service["metadata"]
     named["metadata"]["name"] = f"{meta['name']}-head-svc"
@@ -44,11 +44,11 @@ def head_service(service: Object, cluster: Cluster) -> Object:
 
 
 def serve_service(service: Object, cluster: Cluster) -> Object:
-    """The Service of the pods whose proxies of Serve are healthy."""
+    """Return the Service of the pods with healthy Serve proxies."""
     meta = service["metadata"]
     reference = owner("RayService", meta["name"], meta["uid"])
     ports = {name: port for name, port in _ports(cluster).items() if name == "serve" or name.startswith("serve-")}
-    if not ports:  # KubeRay says so too, and goes no further: the RayService never becomes ready
+    if not ports:  # KubeRay reports the same and stops: the RayService never becomes ready
         raise RayServiceError("the head container has no port named `serve`: no Service for Serve can be made")
     made = _service(f"{meta['name']}-serve-svc", cluster, reference, ports)
     made["spec"]["selector"] = {"ray.io/cluster": cluster.name, "ray.io/serve": "true"}
@@ -56,7 +56,7 @@ def serve_service(service: Object, cluster: Cluster) -> Object:
 
 
 def applications(head: str) -> dict[str, Object]:
-    """What Serve says of its applications: status, message, and those of their deployments."""
+    """Return Serve's status and message of its applications and their deployments."""
     reply = _http("GET", f"http://{head}:8265/api/serve/applications/?api_type=declarative")
     found = {}
     for name, application in json.loads(reply)["applications"].items():
@@ -64,18 +64,18 @@ def applications(head: str) -> dict[str, Object]:
             key: {"status": value["status"], "message": value.get("message", "")}
             for key, value in application.get("deployments", {}).items()
         }
-        said = {"status": application["status"], "message": application.get("message", "")}
-        found[name or "default"] = {**said, "serveDeploymentStatuses": deployments}
+        state = {"status": application["status"], "message": application.get("message", "")}
+        found[name or "default"] = {**state, "serveDeploymentStatuses": deployments}
     return found
 
 
 def deploy(head: str, config: Object) -> None:
-    """Hand Serve its configuration; it works towards it from then on."""
+    """Submit the configuration to Serve, which then works towards it."""
     _http("PUT", f"http://{head}:8265/api/serve/applications/", json.dumps(config).encode())
 
 
 def proxy_healthy(head: str) -> bool:
-    """Whether the head's own proxy of Serve would answer requests."""
+    """Whether the head's Serve proxy would accept requests."""
     try:
         return _http("GET", f"http://{head}:{DEFAULT_PORTS['serve']}/-/healthz") == b"success"
     except OSError:
@@ -83,7 +83,7 @@ def proxy_healthy(head: str) -> bool:
 
 
 def condition(kind: str, old: list[Object], *, holds: bool, reason: str, message: str) -> Object:
-    """A condition; the time of its last change stays while its status does."""
+    """Return a condition; its transition time changes only with its status."""
     status = "True" if holds else "False"
     same = [found for found in old if found["type"] == kind and found["status"] == status]
     since = same[0]["lastTransitionTime"] if same else datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -106,7 +106,7 @@ def _service(name: str, cluster: Cluster, reference: Object, ports: dict[str, in
 
 def _http(method: str, url: str, body: bytes | None = None) -> bytes:
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, data=body, method=method, headers=headers)  # noqa: S310 - a pod of ours
+    request = urllib.request.Request(url, data=body, method=method, headers=headers)  # noqa: S310 - our own pod
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:  # noqa: S310
             answer: bytes = reply.read()

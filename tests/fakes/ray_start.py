@@ -1,4 +1,4 @@
-"""The `ray start` command that KubeRay's operator 1.7 makes of a group's parameters and its container's resources."""
+"""The `ray start` command that KubeRay 1.7's operator builds from a group's parameters and container resources."""
 
 import math
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 Object = dict[str, Any]
 
 METRICS, AGENT = 8080, 52365
-# `ray start` flags whose "false" must be said; of other booleans a true one is a switch, a false one is left out.
+# `ray start` flags that need an explicit "false"; other booleans are switches that are omitted if false.
 SAID_BOOLEANS = {"log-color", "include-dashboard", "include-log-monitor"}
 UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def quantity(amount: str | float) -> int:
-    """A Kubernetes quantity as a whole number, rounded up."""
+    """Return a Kubernetes quantity as an integer, rounded up."""
     text = str(amount)
     unit = text.lstrip("0123456789.")
     return math.ceil(float(text[: len(text) - len(unit)]) * UNITS.get(unit, 1))
 
 
 def start_command(kind: str, parameters: dict[str, str], resources: Object) -> str:
-    """The `ray start` command of a node of this kind."""
+    """Return the `ray start` command of a node of this kind."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     found: dict[str, str] = {"metrics-export-port": str(METRICS), "dashboard-agent-listen-port": str(AGENT)}
     if cpus := limits.get("cpu", requests.get("cpu")):

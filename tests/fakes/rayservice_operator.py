@@ -1,11 +1,12 @@
 """
-A stand-in for KubeRay's operator, which no package registry offers: it makes RayServices run, in real pods.
+A stand-in for KubeRay's operator, which is in no package registry: it runs RayServices in real pods.
 
     python -m tests.fakes.rayservice_operator KUBECONFIG
 
-It follows KubeRay 1.7 with `upgradeStrategy.type: None`: one RayCluster, made once; a changed rayClusterConfig does
-nothing; a changed serveConfigV2 is handed to Serve again; pods that are gone or ended are replaced; all goes with the
-RayService. Any other strategy is refused with a status condition. Its custom resource definitions must be installed.
+It follows KubeRay 1.7 with `upgradeStrategy.type: None`: one RayCluster, created once; a changed rayClusterConfig has
+no effect; a changed serveConfigV2 is submitted to Serve again; missing or terminated pods are replaced; all objects are
+deleted with the RayService. Any other strategy is refused with a status condition. KubeRay's custom resource
+definitions must be installed.
 """
 
 import argparse
@@ -32,10 +33,10 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 class Operator:
     """
-    Reconciles every RayService once a call. Keeps in memory, as KubeRay does, what each Serve was told last.
+    Reconciles every RayService once per call. Like KubeRay, keeps the last configuration of each Serve in memory.
 
     Args:
-        pods_only: Leave Serve alone: for nodes that do not exist, where no head answers.
+        pods_only: Do not contact Serve: for nodes that do not exist, where no head responds.
     """
 
     def __init__(self, api: Rest, *, pods_only: bool = False) -> None:
@@ -48,12 +49,12 @@ class Operator:
             meta = service["metadata"]
             try:
                 self.reconcile(service)
-            except (OSError, RestError, serve.RayServiceError) as error:  # the next round tries again
+            except (OSError, RestError, serve.RayServiceError) as error:  # retried in the next round
                 sys.stderr.write(f"{meta['namespace']}/{meta['name']}: {type(error).__name__}: {error}\n")
                 sys.stderr.flush()
 
     def reconcile(self, service: Object) -> None:
-        """Do what is next for one of them."""
+        """Perform the next steps for one RayService."""
         meta = service["metadata"]
         path = f"{API}/namespaces/{meta['namespace']}/rayservices/{meta['name']}"
         if "deletionTimestamp" in meta:
@@ -61,8 +62,8 @@ class Operator:
         elif FINALIZER not in meta.get("finalizers", []):
             self._api.merge(path, {"metadata": {"finalizers": [*meta.get("finalizers", []), FINALIZER]}})
         elif (strategy := (service["spec"].get("upgradeStrategy") or {}).get("type")) != "None":
-            said = f"the stand-in knows upgradeStrategy.type None only, not {strategy}"
-            refused = serve.condition("Ready", [], holds=False, reason="ValidationFailed", message=said)
+            problem = f"upgradeStrategy.type is {strategy}; the stand-in accepts only None"
+            refused = serve.condition("Ready", [], holds=False, reason="ValidationFailed", message=problem)
             self._status(service, path, {"conditions": [refused]})
         else:
             self._run(service, path)
@@ -90,7 +91,7 @@ class Operator:
         self._api.merge(f"{API}/namespaces/{cluster.namespace}/rayclusters/{name}/status", {"status": ready})
 
     def _cluster(self, service: Object, name: str) -> Cluster:
-        """The RayCluster of a RayService, made from its configuration of that moment and never changed."""
+        """Return the RayCluster of a RayService, created from its first configuration and never changed."""
         meta = service["metadata"]
         collection = f"{API}/namespaces/{meta['namespace']}/rayclusters"
         labels = {"ray.io/originated-from-cr-name": meta["name"], "ray.io/originated-from-crd": "RayService"}
@@ -108,7 +109,7 @@ class Operator:
         return Cluster(name=name, namespace=meta["namespace"], uid=found["metadata"]["uid"], spec=found["spec"])
 
     def _pods(self, cluster: Cluster) -> tuple[Object | None, bool]:
-        """Replace what is gone. Gives the head, and whether all workers are ready."""
+        """Replace missing pods. Return the head, and whether all workers are ready."""
         pods = self._living(cluster)
         heads = [pod for pod in pods if pod["metadata"]["labels"]["ray.io/node-type"] == "head"]
         if not heads:
@@ -123,7 +124,7 @@ class Operator:
         return (heads[0] if heads else None), ready
 
     def _living(self, cluster: Cluster) -> list[Object]:
-        """Its pods, but for those that are leaving; those that ended are deleted."""
+        """Return its pods that are not terminating; delete those that ended."""
         collection = f"/api/v1/namespaces/{cluster.namespace}/pods"
         living = []
         for pod in self._api.items(f"{collection}?labelSelector=ray.io/cluster={cluster.name}"):
@@ -134,7 +135,7 @@ class Operator:
         return living
 
     def _serve(self, service: Object, cluster: Cluster, head: Object) -> dict[str, Object]:
-        """Tell Serve what to run where it does not know; gives what it says of its applications."""
+        """Submit a new configuration to Serve; return the status of its applications."""
         address, config = head["status"]["podIP"], service["spec"].get("serveConfigV2", "")
         running = serve.applications(address)
         if not running or self._told.get(cluster.name) != config:
@@ -160,7 +161,7 @@ class Operator:
             "conditions": [serve.condition("Ready", old, holds=endpoints > 0, reason=reason, message=message)],
             "pendingServiceStatus": status.get("pendingServiceStatus"),
         }
-        # Applications that are no more must be said to be none: a merge alone would keep them.
+        # Set removed applications to null explicitly: a merge patch would keep them.
         known = (status.get("activeServiceStatus") or {}).get("applicationStatuses", {})
         shown = {**dict.fromkeys(known), **running}
         if active:
@@ -170,7 +171,7 @@ class Operator:
         self._status(service, path, merged)
 
     def _endpoints(self, service: Object) -> int:
-        """How many ready pods the Service of Serve has."""
+        """Return the number of ready pods of the Serve Service."""
         meta = service["metadata"]
         selector = f"kubernetes.io/service-name={meta['name']}-serve-svc"
         slices = f"/apis/discovery.k8s.io/v1/namespaces/{meta['namespace']}/endpointslices?labelSelector={selector}"
@@ -179,7 +180,7 @@ class Operator:
         return len({one["targetRef"]["uid"] for one in ready})
 
     def _remove(self, service: Object, path: str) -> None:
-        """Let go of the RayService once its RayCluster and pods are gone; its Services have it as their owner."""
+        """Release the RayService once its RayCluster and pods are deleted; it owns its Services."""
         meta, name = service["metadata"], _cluster_name(service.get("status", {}))
         pods = f"/api/v1/namespaces/{meta['namespace']}/pods"
         left = self._api.items(f"{pods}?labelSelector=ray.io/cluster={name}") if name else []
@@ -231,7 +232,7 @@ def run(api: Rest) -> Never:
     while True:
         try:
             operator.reconcile_all()
-        except (OSError, RestError) as error:  # no definitions yet, or the API server starts or ends
+        except (OSError, RestError) as error:  # definitions are missing, or the API server is starting or stopping
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
         time.sleep(POLL_S)
 

@@ -1,4 +1,4 @@
-"""Files of tokens."""
+"""Token files."""
 
 from pathlib import Path
 
@@ -19,6 +19,6 @@ TOKENS: list[dict[str, object]] = [
 
 
 def write(path: Path, tokens: list[dict[str, object]] | None = None) -> Path:
-    """Write a file of tokens, those above unless others are given."""
+    """Write a token file, by default with the tokens above."""
     path.write_text(yaml.safe_dump({"tokens": TOKENS if tokens is None else tokens}))
     return path

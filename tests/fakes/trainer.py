@@ -1,4 +1,4 @@
-"""A spot trainer that does as it is told, after the time it is told to take."""
+"""A scripted spot trainer with configurable delays."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,12 +12,13 @@ from tlt_common.errors import StaleEpochError, UnavailableError
 
 class FakeTrainer:
     """
-    Keeps the TrainerLink and Child protocols.
+    Implements the TrainerControl and Child protocols.
 
     Attributes:
-        calls: What was asked, oldest first: ("start", epoch) or ("preempt", epoch).
-        gone: Nothing is answered any more.
+        calls: Calls received, oldest first: ("start", epoch) or ("preempt", epoch).
+        gone: Whether calls get no response.
         has_data: Whether a lease makes it train.
+        computes: Share of the time under a lease for which the device computes.
     """
 
     def __init__(self, *, start_s: float = 0.0, preempt_s: float = 0.0) -> None:
@@ -27,17 +28,21 @@ class FakeTrainer:
         self.policies: list[tuple[Path, PolicyVersion]] = []
         self.gone = False
         self.has_data = True
+        self.computes = 1.0
         self.kills = 0
         self._epoch = Epoch(0)
         self._newest = Epoch(0)
+        self._training_s = 0.0
+        self._since_s = 0.0
         self._exited = asyncio.Event()
 
     def kill(self) -> None:
         self.kills += 1
 
     def die(self) -> None:
-        """Exit as a process does that was killed."""
+        """Exit like a killed process."""
         self.gone = True
+        self._training_s, self._epoch = 0.0, Epoch(0)
         self._exited.set()
 
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
@@ -52,11 +57,13 @@ class FakeTrainer:
         await self._answer(self.start_s)
         if lease.epoch < self._newest:
             raise StaleEpochError(f"lease {lease.epoch} was replaced by {self._newest}", field="epoch")
+        self._count()
         self._epoch = self._newest = lease.epoch
 
     async def preempt(self, epoch: Epoch) -> TrainingProgress:
         self.calls.append(("preempt", epoch))
         await self._answer(self.preempt_s)
+        self._count()
         self._epoch = Epoch(0)
         return self._progress()
 
@@ -66,15 +73,22 @@ class FakeTrainer:
 
     async def _answer(self, after_s: float) -> None:
         if self.gone:
-            raise UnavailableError("the trainer is gone")
+            raise UnavailableError("the trainer is unreachable")
         await asyncio.sleep(after_s)
 
+    def _count(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._epoch and self.has_data:
+            self._training_s += self.computes * (now_s - self._since_s)
+        self._since_s = now_s
+
     def _progress(self) -> TrainingProgress:
+        self._count()
         return TrainingProgress(
             training=bool(self._epoch) and self.has_data,
             steps=len(self.calls),
             tokens=0,
-            training_s=0.0,
+            training_s=self._training_s,
             loss=1.5,
             held_out_top1=0.5,
             drafter_version=DrafterVersion(0),

@@ -1,39 +1,49 @@
-"""A worker that follows a script, behind a real gRPC server."""
+"""A scripted worker behind a real gRPC server."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from tlt_common.checkpoint import FILE_NAME, read
+from tests.fakes.fetched import fetched, require_newer
+from tlt_common.checkpoint import read
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.request_ids import is_named, request_of
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
-from tlt_common.domain.weights import TensorChunk, WeightsUpdate
-from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
+from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
+from tlt_common.errors import NotFoundError, StaleVersionError, TltError, UnavailableError
 from tlt_common.rpc.drain import Drain
-from tlt_common.rpc.server import Door, Service, serving
+from tlt_common.rpc.server import ServerSecurity, Service, serving
+from tlt_common.spool import FILE_NAME
+from tlt_common.weights_digest import TensorDigest
 from tlt_common.wire import worker as wire
+from tlt_worker.watchers import Watchers
 
 
 class FakeWorker(wire.Servicer):
     """
-    Counts on from the last token of a prompt, one token per chunk, until `max_new_tokens` or a stop token.
+    Counts up from the last token of a prompt, one token per chunk, until `max_new_tokens` or a stop token.
 
-    A token depends on its prefix alone, so that a response that moved between workers reads like one that did not.
+    A token depends only on its prefix, so that a response moved between workers equals one that was not.
 
     Attributes:
-        gate: Tokens after the first `free_tokens` of a response wait for it; set at first.
-        prompts: What was asked, oldest first.
-        hung_up: Requests whose caller left before they were complete.
-        stage_error, commit_error, generate_error: Raised instead of doing it, while set.
-        staged: Version kept ready, and its tensors as bytes.
-        weights: Tensors served, as bytes.
+        gate: Tokens after the first `free_tokens` of a response wait for it; initially set.
+        prompts: Prompts received, oldest first.
+        hung_up: Requests whose caller disconnected before they were complete.
+        stage_error, commit_error, generate_error: Raised instead of performing the call, while set.
+        staged: Staged release, and its tensors as bytes; `weights`: tensors served.
+        orders: Orders to stage received, oldest first.
+        commit_gate, stage_gate: Commits and stagings wait for it; initially set.
         updates: Versions committed, oldest first.
-        drain: Refuses requests once it has begun.
-        reticent: It does not say that it drains when it is asked how it is.
+        drain: Refuses requests once draining has begun.
+        token_s: Seconds per token.
+        silent: Withholds all reports while set, as a process that hangs does.
+        training: Whether it reports that its device trains.
+        watchers: The gateways that watch it.
+        reticent: Whether it conceals in its status that it is draining.
     """
 
     def __init__(
@@ -44,7 +54,7 @@ class FakeWorker(wire.Servicer):
         context_length: int = 128,
         max_running: int = 8,
         policy_version: int = 0,
-        door: Door | None = None,
+        security: ServerSecurity | None = None,
     ) -> None:
         self.worker_id = WorkerId(worker_id)
         self.vocab_size = vocab_size
@@ -58,14 +68,27 @@ class FakeWorker(wire.Servicer):
         self.prompts: list[Prompt] = []
         self.running: set[RequestId] = set()
         self.hung_up: list[RequestId] = []
+        self.aborted: list[RequestId] = []
+        self._ending: dict[RequestId, asyncio.Event] = {}
         self.generate_error: TltError | None = None
         self.stage_error: TltError | None = None
         self.commit_error: TltError | None = None
-        self.staged: tuple[PolicyVersion, dict[str, bytes]] | None = None
+        self.staged: tuple[ReleaseId, dict[str, bytes]] | None = None
+        self.orders: list[StageOrder] = []
+        self.commit_gate, self.stage_gate = asyncio.Event(), asyncio.Event()
+        for gate in (self.commit_gate, self.stage_gate):
+            gate.set()
+        self._committed = ReleaseId(version=PolicyVersion(policy_version))
+        self._source: str | None = None
+        self._holds: dict[ReleaseId, list[TensorChunk]] = {}
         self.weights: dict[str, bytes] = {}
         self.updates: list[PolicyVersion] = []
         self.reticent = False
-        self._door = door
+        self.training = False
+        self.silent = False
+        self.token_s = 0.0
+        self.watchers = Watchers(self._info)
+        self._door = security
         self.drain = Drain("Generate")
         self._changed = asyncio.Condition()
         self._killed = asyncio.Event()
@@ -74,9 +97,10 @@ class FakeWorker(wire.Servicer):
     async def __aenter__(self) -> Self:
         """Serve, at the same address as before if there was one."""
         self._killed.clear()
+        self.watchers = Watchers(self._info)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
         server = await self._server.enter_async_context(
-            serving(self.address, service, door=self._door, drain=self.drain)
+            serving(self.address, service, security=self._door, drain=self.drain)
         )
         self.address = f"127.0.0.1:{server.port}"
         return self
@@ -85,12 +109,13 @@ class FakeWorker(wire.Servicer):
         await self.kill()
 
     async def kill(self) -> None:
-        """Be gone: streams break, the port closes."""
+        """Stop at once: streams break, the port closes."""
         self._killed.set()
+        self.watchers.close()
         await self._server.aclose()
 
     async def until(self, running: int) -> None:
-        """Wait until exactly so many requests run."""
+        """Wait until exactly this many requests run."""
         async with asyncio.timeout(10), self._changed:
             await self._changed.wait_for(lambda: len(self.running) == running)
 
@@ -108,74 +133,126 @@ class FakeWorker(wire.Servicer):
         finally:
             if not (complete or self._killed.is_set()):
                 self.hung_up.append(prompt.request_id)
+            self._ending.pop(prompt.request_id, None)
             await asyncio.shield(self._count(prompt.request_id, -1))
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:
-        return wire.pb.AbortResponse(aborted_count=0)
+        wanted = set(request.request_ids)
+        names = [name for name in self._ending if is_named(request_of(name), wanted)]
+        for name in names:
+            self._ending[name].set()
+        self.aborted += names
+        ended = sorted({request_of(name) for name in names})
+        return wire.pb.AbortResponse(aborted_count=len(ended), request_ids=ended)
+
+    @property
+    def release(self) -> ReleaseId:
+        """The release served; without a key once a test has set `policy_version`."""
+        same = self._committed.version == self.policy_version
+        return self._committed if same else ReleaseId(version=self.policy_version)
 
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
     ) -> wire.pb.StageWeightsResponse:
-        tensors: list[TensorChunk] = []
-        version = PolicyVersion(0)
-        async for message in request_iterator:
-            match wire.stage_from_pb(message):
-                case WeightsUpdate(version=version, uri=uri):
-                    if uri is not None:
-                        tensors += read(Path(uri.removeprefix("file://")) / FILE_NAME)
-                case TensorChunk() as tensor:
-                    tensors.append(tensor)
+        order, stream = await wire.order_and_tensors(aiter(request_iterator))
+        self.orders.append(order)
+        require_newer(order, served=self.release, staged=self.staged and self.staged[0])
+        tensors = [chunk async for chunk in stream]
+        if order.uri is not None:
+            tensors += read(Path(order.uri.removeprefix("file://")) / FILE_NAME)
+        elif order.peers:
+            tensors = await fetched(order)
+        await self.stage_gate.wait()
         if self.stage_error is not None:
             raise self.stage_error
-        self.staged = (version, {})
+        require_newer(order, served=self.release, staged=self.staged and self.staged[0])
+        self._holds[order.release] = tensors
+        self._source = order.uri
+        digest, content = TensorDigest(), dict[str, bytes]()
         for tensor in tensors:
-            self.staged[1][tensor.name] = self.staged[1].get(tensor.name, b"") + tensor.data
-        return wire.pb.StageWeightsResponse(staged_bytes=sum(map(len, self.staged[1].values())))
+            digest.add(tensor)
+            content[tensor.name] = content.get(tensor.name, b"") + tensor.data
+        self.staged = order.release, content
+        return wire.pb.StageWeightsResponse(staged_bytes=sum(map(len, content.values())), digest=digest.value)
 
     async def CommitWeights(self, request: wire.pb.CommitWeightsRequest, context: Any) -> wire.pb.CommitWeightsResponse:
+        release = wire.release_from_pb(request.release)
+        await self.commit_gate.wait()
         if self.commit_error is not None:
             raise self.commit_error
-        if self.staged is None or self.staged[0] != request.policy_version:
-            raise InvalidRequestError("that version is not staged", field="policy_version")
-        self.policy_version, self.weights = self.staged
-        self.staged = None
+        if release == self.release:
+            return wire.pb.CommitWeightsResponse()
+        if self.staged is None or self.staged[0] != release:
+            raise StaleVersionError(f"release {release} is not staged", field="release")
+        self.weights, self.staged = self.staged[1], None
+        self.policy_version, self._committed = release.version, release
         self.updates.append(self.policy_version)
+        self.watchers.changed()
         return wire.pb.CommitWeightsResponse(pause_s=0.0)
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Any
     ) -> wire.pb.DiscardWeightsResponse:
-        self.staged = None
+        if self.staged and self.staged[0] == wire.release_from_pb(request.release):
+            self.staged = None
         return wire.pb.DiscardWeightsResponse()
 
-    async def ApplyDrafter(self, request: wire.pb.ApplyDrafterRequest, context: Any) -> wire.pb.ApplyDrafterResponse:
-        return wire.pb.ApplyDrafterResponse()
+    async def FetchWeights(
+        self, request: wire.pb.FetchWeightsRequest, context: Any
+    ) -> AsyncIterator[wire.pb.FetchWeightsResponse]:
+        tensors = self._holds.get(wire.release_from_pb(request.release))
+        if tensors is None:
+            raise NotFoundError("not held")
+        for tensor in tensors:
+            yield wire.pb.FetchWeightsResponse(tensor=wire.tensor_to_pb(tensor))
+        yield wire.pb.FetchWeightsResponse(end=wire.pb.FetchWeightsEnd(piece_count=len(tensors)))
 
-    async def GetWorkerInfo(self, request: wire.pb.GetWorkerInfoRequest, context: Any) -> wire.pb.GetWorkerInfoResponse:
-        return wire.info_to_pb(
-            WorkerInfo(
-                worker_id=self.worker_id,
-                model="fake",
-                vocab_size=self.vocab_size,
-                context_length=self.context_length,
-                max_running=self.max_running,
-                policy_version=self.policy_version,
-                drafter_version=DrafterVersion(0),
-                running=len(self.running),
-                device="scripted",
-                draining=self.drain.begun and not self.reticent,
-            )
+    async def Watch(
+        self, request_iterator: AsyncIterator[wire.pb.WatchRequest], context: Any
+    ) -> AsyncIterator[wire.pb.WatchResponse]:
+        demands = wire.demands_from_pb(request_iterator)
+        async with aclosing(self.watchers.watch(demands)) as reports:
+            async for report in reports:
+                if not self.silent:
+                    yield wire.report_to_pb(report)
+
+    def _info(self) -> WorkerInfo:
+        return WorkerInfo(
+            worker_id=self.worker_id,
+            model="fake",
+            vocab_size=self.vocab_size,
+            context_length=self.context_length,
+            max_running=self.max_running,
+            policy_version=self.policy_version,
+            drafter_version=DrafterVersion(0),
+            running=len(self.running),
+            device="scripted",
+            draining=self.drain.begun and not self.reticent,
+            training=self.training,
+            release=ServedRelease(id=self.release, uri=self._source),
         )
 
     async def _answer(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
-        """One token per chunk and round."""
+        """Yield one token per chunk and round."""
         sampling = prompt.sampling
         length = sampling.max_new_tokens or self.context_length - len(prompt.token_ids)
         token = (*prompt.token_ids, *prompt.prefix_token_ids)[-1]
         before = len(prompt.prefix_token_ids)
+        aborted = self._ending.setdefault(prompt.request_id, asyncio.Event())
         for count in range(before + 1, length + 1):
             if count - before > self.free_tokens:
-                await self._pass_gate()
+                await self._pass_gate(aborted)
+            if self.token_s:
+                await asyncio.sleep(self.token_s)
+            if aborted.is_set():
+                yield TokenChunk(
+                    request_id=prompt.request_id,
+                    token_ids=(),
+                    logprobs=(),
+                    policy_versions=(),
+                    finish_reason=FinishReason.ABORT,
+                )
+                return
             token = (token + 1) % self.vocab_size
             stopped = token in sampling.stop_token_ids and count > sampling.min_new_tokens
             finish = FinishReason.STOP if stopped else FinishReason.LENGTH if count == length else None
@@ -197,14 +274,16 @@ class FakeWorker(wire.Servicer):
             if finish:
                 return
 
-    async def _pass_gate(self) -> None:
+    async def _pass_gate(self, aborted: asyncio.Event) -> None:
         """
+        Wait for the gate, or until the request is aborted.
+
         Raises:
-            UnavailableError: The worker was killed meanwhile.
+            UnavailableError: The worker was killed while waiting.
         """
-        while not (self.gate.is_set() or self._killed.is_set()):
+        while not (self.gate.is_set() or self._killed.is_set() or aborted.is_set()):
             async with asyncio.TaskGroup() as waits:
-                tasks = [waits.create_task(event.wait()) for event in (self.gate, self._killed)]
+                tasks = [waits.create_task(event.wait()) for event in (self.gate, self._killed, aborted)]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in tasks:
                     task.cancel()

@@ -1,15 +1,15 @@
-"""What is played: settings, arms and sizes."""
+"""Cases to run: settings, arms and sizes."""
 
 from dataclasses import dataclass, replace
 
+from tlt_common.domain.arm import arm_named
 from tlt_common.domain.rollout import SamplingParams
-from tlt_common.domain.strategy import arm_named
 
 VOCABULARY = 32
 PROMPT = (3, 7, 5, 9, 4, 12, 30)
-"""Its next token is open enough at every setting for several answers to be likely."""
+"""Its next token has enough entropy at every setting for several responses to be likely."""
 ANSWER_TOKENS = 6
-"""Longer than the tokens looked at: a chain is not cut by the end of the answer."""
+"""More than the tokens compared: a chain is not truncated by the end of the response."""
 LONG_TOKENS = 64
 
 SEEDED = "T 1.0 seeds"
@@ -39,20 +39,20 @@ class Phase:
     name: str
     arms: tuple[str, ...]
     drafter: str = GOOD
-    least_accept_length: float = 1.0
-    """What is shown of arms that keep no drafts is little."""
+    min_accept_length: float = 1.0
+    """Minimum accept length; arms whose drafts are all rejected would prove little."""
 
 
 def _drafting(arm: str) -> Phase:
-    """Whoever looks up what its siblings said is right less often than the good drafter."""
-    return Phase(name=arm, arms=(arm,), least_accept_length=1.15 if arm.startswith("ngram") else 1.5)
+    """Return the phase of one arm; drafts retrieved from siblings are accepted less often than the good drafter's."""
+    return Phase(name=arm, arms=(arm,), min_accept_length=1.15 if arm.startswith("ngram") else 1.5)
 
 
 PLAIN_PHASE = Phase(name="off", arms=("off",))
 PHASES = (
     PLAIN_PHASE,
     *map(_drafting, ARMS[1:]),
-    Phase(name="mixed", arms=ARMS, least_accept_length=1.3),
+    Phase(name="mixed", arms=ARMS, min_accept_length=1.3),
     Phase(name="mixed, random drafter", arms=ARMS, drafter=RANDOM),
     Phase(name="mixed, wrong drafter", arms=ARMS, drafter=WRONG),
 )
@@ -61,19 +61,19 @@ ENGINE_ARMS = tuple(map(arm_named, ARMS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is played."""
+    """How much is run."""
 
     settings: tuple[str, ...]
     draws: int
-    """Short answers of each setting in each phase."""
+    """Short responses per setting and phase."""
     long_answers: int
-    """Answers of LONG_TOKENS tokens in each phase, settings in turn."""
+    """Responses of LONG_TOKENS tokens per phase, cycling through the settings."""
     greedy_prompts: int
-    """Asked once for each drafter, and once more under swaps, aborts and resumptions."""
+    """Prompts sent once per drafter, and again during swaps, aborts and resumptions."""
     wrong_engines: tuple[str, ...]
-    """Scenes with wrong acceptance that are played."""
+    """Scenes with wrong acceptance to run."""
     limit_s: float
-    """A scene that lasts longer hangs."""
+    """Timeout of a scene."""
 
 
 SIZES = {

@@ -1,4 +1,4 @@
-"""One engine for the whole suite, one that is broken on purpose; each scene is played once."""
+"""One engine for the whole suite, and deliberately broken ones; each scene runs once."""
 
 import os
 import pickle
@@ -12,7 +12,7 @@ import pytest
 
 from tests.lossless import judge, report
 from tests.lossless.cases import SIZES, Size
-from tests.lossless.scenes import Told
+from tests.lossless.scenes import SuiteResult
 
 ROOT = Path(__file__).parents[2]
 Play = Callable[..., Any]
@@ -20,12 +20,12 @@ _LINES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--size", choices=tuple(SIZES), default="short", help="how much the lossless suite plays")
+    parser.addoption("--size", choices=tuple(SIZES), default="short", help="Size of the lossless suite.")
 
 
 @pytest.fixture(scope="session")
 def size_name(request: pytest.FixtureRequest) -> str:
-    return str(request.config.getoption("--size", default="short"))  # the option is unknown where all tests are run
+    return str(request.config.getoption("--size", default="short"))  # the option does not exist if all tests are run
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def size(size_name: str) -> Size:
 
 @pytest.fixture(scope="session")
 def play(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """Play a scene of `scenes.py` in a process of its own and return what it returns."""
+    """Run a scene of `scenes.py` in its own process and return its result."""
 
     def run(scene: str, **variables: str) -> Any:
         work = tmp_path_factory.mktemp(scene)
@@ -56,21 +56,21 @@ def play(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
 
 
 @pytest.fixture(scope="session")
-def told(play: Play) -> Told:
-    found: Told = play("whole")
-    return found
+def suite(play: Play) -> SuiteResult:
+    result: SuiteResult = play("whole")
+    return result
 
 
 @pytest.fixture(scope="session")
-def verdicts(told: Told, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
-    found = judge.verdicts(told.target, told.phases)
+def verdicts(suite: SuiteResult, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
+    found = judge.verdicts(suite.target, suite.phases)
     request.config.stash[_LINES] = report.table(found, whole=size_name != "short")
     return found
 
 
 @pytest.fixture(scope="session")
 def broken_plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A PYTHONPATH on which SGLang finds `broken.install` beside the product's plug-in."""
+    """Return a PYTHONPATH on which SGLang finds `broken.install` in addition to the product's plug-in."""
     directory = tmp_path_factory.mktemp("plugin")
     (info := directory / "tlt_broken-0.dist-info").mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tlt-broken\nVersion: 0\n")

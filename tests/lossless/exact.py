@@ -1,7 +1,7 @@
 """
-The distribution that answers should have, from transformers' logits and a plain statement of the filters.
+The distribution that responses should have, from transformers' logits and a direct implementation of the filters.
 
-Nothing here is the product's: it is what the product is measured against.
+Shares no code with the product: it is the reference for it.
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ import torch
 from tlt_common.domain.rollout import SamplingParams
 
 TOKENS = 4
-"""Tokens of an answer that are counted."""
+"""Compared tokens of a response."""
 WINDOWS = {"1": (0, 1), "1-4": (0, 4), "2-4": (1, 4), "3-4": (2, 4)}
-"""Which of them are looked at together. The first comes from prefill, the others from verification."""
+"""Ranges of tokens compared jointly. The first token comes from prefill, the others from verification."""
 
 Logits = npt.NDArray[np.float32]
 Masses = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ Masses = npt.NDArray[np.float64]
 
 @torch.no_grad()
 def next_logits(model: Any, prompt: tuple[int, ...]) -> list[Logits]:
-    """Logits after the prompt and every continuation of k = 0 to 3 tokens: arrays [V ** k, V], in order of ids."""
+    """Return logits after the prompt and every continuation of k = 0 to 3 tokens: arrays [V ** k, V], by ids."""
     size, levels = int(model.config.vocab_size), []
     answers = torch.zeros(1, 0, dtype=torch.int64)
     for _ in range(TOKENS):
@@ -37,7 +37,7 @@ def next_logits(model: Any, prompt: tuple[int, ...]) -> list[Logits]:
 
 
 def exact(logits: list[Logits], sampling: SamplingParams) -> dict[str, Masses]:
-    """Masses of the tokens of each window, over cells as `goodness.count` numbers them, from `next_logits`."""
+    """Return the masses of each window's tokens, over cells numbered as by `goodness.count`, from `next_logits`."""
     masses, size = np.ones(1), logits[0].shape[1]
     for level in logits:
         masses = (masses[:, None] * filtered(level, sampling)).reshape(-1)
@@ -48,10 +48,10 @@ def exact(logits: list[Logits], sampling: SamplingParams) -> dict[str, Masses]:
 
 def filtered(logits_MV: Logits, sampling: SamplingParams) -> Masses:
     """
-    Softmax at the temperature, cut by top-k, top-p and min-p, normalised: rows [M, V].
+    Return the softmax at the temperature, filtered by top-k, top-p and min-p and normalised: rows [M, V].
 
-    All three look at the uncut masses: a token stays if it is among the k most probable, if those before it hold no
-    more than p, and if it has at least min-p of the largest.
+    All three apply to the unfiltered masses: a token is kept if it is among the k most probable, if the mass of those
+    before it does not exceed p, and if it has at least min-p of the largest.
     """
     scaled_MV = logits_MV.astype(np.float64) / sampling.temperature
     masses_MV: Masses = np.exp(scaled_MV - scaled_MV.max(-1, keepdims=True))
@@ -69,10 +69,11 @@ def filtered(logits_MV: Logits, sampling: SamplingParams) -> Masses:
 
 def places(masses_TV: Masses, tokens_T: npt.NDArray[np.int64], seed: int) -> Masses:
     """
-    Place of each token on the line of its own distribution, most probable token first: uniform on [0, 1) if drawn so.
+    Return each token's place in its cumulative distribution, most probable token first; uniform on [0, 1) if exact.
 
-    The randomised probability integral transform. It judges tokens of any context together, however long the answer;
-    what favours or spares probable tokens shows at the line's ends. A token of no mass has place 1.
+    The randomised probability integral transform. It compares tokens of any context together, however long the
+    response; a bias towards or against probable tokens shows at the ends of the interval. A token without mass has
+    place 1.
     """
     mine_T = np.take_along_axis(masses_TV, tokens_T[:, None], 1)[:, 0]
     before_T = np.where(masses_TV > mine_T[:, None], masses_TV, 0.0).sum(1)

@@ -1,8 +1,7 @@
 """
-How well samples fit a distribution, or each other. Pure.
+Goodness of fit of samples to a distribution, or to each other. Pure.
 
-Counts and masses are vectors over C cells (answers, numbered). Cells expected too rarely for chi-square are counted
-together as one.
+Counts and masses are vectors over C cells (numbered responses). Cells expected too rarely for chi-square are pooled.
 """
 
 from dataclasses import dataclass
@@ -16,34 +15,34 @@ from scipy.stats import chi2
 Counts = npt.NDArray[np.int64]
 Masses = npt.NDArray[np.float64]
 
-LEAST_EXPECTED = 5.0
-"""Cells expected less often are pooled: the usual bound for Pearson's statistic to follow chi-square."""
+MIN_EXPECTED = 5.0
+"""Cells with a smaller expected count are pooled: the usual bound for Pearson's statistic to follow chi-square."""
 PERMUTATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Pearson's statistic of one comparison, and the distance beside what chance alone makes of it."""
+    """Pearson's statistic of one comparison, and its distance along with the distance expected by chance."""
 
     samples: int
     statistic: float
     freedom: int
-    """Degrees of freedom of `statistic`; 0 when all mass is in one cell, which then fits."""
+    """Degrees of freedom of `statistic`; 0 if all mass is in one cell."""
     distance: float
     """Total variation over the pooled cells."""
     expected_distance: float
-    """What `distance` is on average where the distributions are equal."""
+    """Mean of `distance` for equal distributions."""
 
     @property
     def p_value(self) -> float:
-        """Probability of a statistic at least as large where the distributions are equal."""
+        """Probability of a statistic at least as large for equal distributions."""
         if self.freedom == 0:
             return 1.0 if self.statistic == 0.0 else 0.0
         return float(chi2.sf(self.statistic, self.freedom))
 
 
 def count(answers_NL: npt.NDArray[np.integer], vocabulary: int) -> Counts:
-    """Count N answers of L tokens in vocabulary ** L cells, the first token being the highest digit."""
+    """Count N responses of L tokens in vocabulary ** L cells; the first token is the most significant digit."""
     digits = tuple(answers_NL.T.astype(np.int64))
     cells_N = np.ravel_multi_index(digits, (vocabulary,) * len(digits))
     return np.bincount(cells_N, minlength=vocabulary ** len(digits)).astype(np.int64)
@@ -53,14 +52,14 @@ def fit(counts_C: Counts, masses_C: Masses) -> Fit:
     """
     Compare samples with the distribution they should have.
 
-    A sample in a cell of no mass makes the statistic infinite.
+    A sample in a cell without mass makes the statistic infinite.
     """
     samples = int(counts_C.sum())
-    common_C = masses_C * samples >= LEAST_EXPECTED
+    common_C = masses_C * samples >= MIN_EXPECTED
     found, masses = _pooled(counts_C, common_C), _pooled(masses_C, common_C)
     expected = masses * samples
     impossible = bool(counts_C[masses_C <= 0.0].any())
-    filled = expected > 1e-9 * samples  # a rest of nothing but rounding is no cell
+    filled = expected > 1e-9 * samples  # a remainder due to rounding only is not a cell
     statistic = float(((found - expected)[filled] ** 2 / expected[filled]).sum())
     return Fit(
         samples=samples,
@@ -72,11 +71,11 @@ def fit(counts_C: Counts, masses_C: Masses) -> Fit:
 
 
 def compare(ours_C: Counts, theirs_C: Counts, seed: int = 0) -> Fit:
-    """Compare two samples with each other; the expected distance is that of random divisions of both together."""
+    """Compare two samples with each other; the expected distance is that of random splits of their union."""
     ours, theirs = int(ours_C.sum()), int(theirs_C.sum())
-    together_C = ours_C + theirs_C
-    common_C = together_C * (min(ours, theirs) / (ours + theirs)) >= LEAST_EXPECTED
-    mine, both = _pooled(ours_C, common_C), _pooled(together_C, common_C)
+    both_C = ours_C + theirs_C
+    common_C = both_C * (min(ours, theirs) / (ours + theirs)) >= MIN_EXPECTED
+    mine, both = _pooled(ours_C, common_C), _pooled(both_C, common_C)
     mine, both = mine[both > 0], both[both > 0]
     expected = both * (ours / (ours + theirs))
     rest = both * (theirs / (ours + theirs))
@@ -91,8 +90,8 @@ def compare(ours_C: Counts, theirs_C: Counts, seed: int = 0) -> Fit:
     )
 
 
-def together(fits: list[Fit]) -> Fit:
-    """Independent comparisons as one: statistics and degrees of freedom add, distances are averaged over samples."""
+def combined(fits: list[Fit]) -> Fit:
+    """Combine independent comparisons: add statistics and degrees of freedom, average distances over samples."""
     samples = sum(each.samples for each in fits)
     return Fit(
         samples=samples,
@@ -104,16 +103,16 @@ def together(fits: list[Fit]) -> Fit:
 
 
 def _pooled(values_C: npt.NDArray[Any], common_C: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Values of common cells, then the sum of all others."""
+    """Return the values of common cells, then the sum of all others."""
     return np.append(values_C[common_C], values_C[~common_C].sum())
 
 
 def _mean_deviation(samples: int, masses_C: Masses) -> Masses:
-    """E|X / n - p| of binomial counts X (De Moivre 1730): 2 (m / n) (1 - p) P(X = m), m = floor(np) + 1."""
+    """Return E|X / n - p| of binomial counts X (De Moivre 1730): 2 (m / n) (1 - p) P(X = m), m = floor(np) + 1."""
     inner_C = np.clip(masses_C, 1e-300, 1 - 1e-15)
-    most_C = np.minimum(np.floor(samples * inner_C) + 1, samples)
+    m_C = np.minimum(np.floor(samples * inner_C) + 1, samples)
     log_C = (
-        gammaln(samples + 1) - gammaln(most_C + 1) - gammaln(samples - most_C + 1)
-        + most_C * np.log(inner_C) + (samples - most_C) * np.log1p(-inner_C)
+        gammaln(samples + 1) - gammaln(m_C + 1) - gammaln(samples - m_C + 1)
+        + m_C * np.log(inner_C) + (samples - m_C) * np.log1p(-inner_C)
     )  # fmt: skip
-    return np.asarray(2 * (most_C / samples) * (1 - inner_C) * np.exp(log_C), dtype=np.float64)
+    return np.asarray(2 * (m_C / samples) * (1 - inner_C) * np.exp(log_C), dtype=np.float64)

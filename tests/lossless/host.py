@@ -1,7 +1,7 @@
 """
-Plays one scene with one engine, in a process of its own: `python -m tests.lossless.host SCENE SIZE RESULT WORK`.
+Runs one scene with one engine in its own process: `python -m tests.lossless.host SCENE SIZE RESULT WORK`.
 
-SGLang keeps its configuration in globals, so that engines of different scenes must not share a process.
+SGLang keeps its configuration in globals, so engines of different scenes must not share a process.
 """
 
 import asyncio

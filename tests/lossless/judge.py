@@ -1,4 +1,4 @@
-"""From what the engine said to verdicts: how well each case fits, and what greedy and log-probabilities should be."""
+"""Verdicts on an engine's responses: goodness of fit per case, and errors of greedy tokens and log-probabilities."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from tests.engine import models
 from tests.lossless import exact, goodness
 from tests.lossless.cases import PLAIN_PHASE, PROMPT, SETTINGS, VOCABULARY
 from tests.lossless.goodness import Fit
-from tests.lossless.scenes import Answer, Drawn, Played
+from tests.lossless.scenes import Answer, Drawn, PhaseResult
 
 LEVEL = 0.01
-"""Chance that a correct engine fails, all comparisons together (Bonferroni)."""
+"""Probability that a correct engine fails, over all comparisons (Bonferroni)."""
 ALL = "all settings"
 OFF_WINDOW, LONG = "1-4 off", "long"
 PLACES = 20
 TIE = 1e-5
-"""Logits closer than this are equal in float32: either token is then right."""
+"""Logits closer than this are considered equal in float32: either token is correct."""
 
 Tokens = npt.NDArray[np.int64]
 
@@ -32,70 +32,72 @@ class Verdict:
 
     phase: str
     setting: str
-    looked_at: str
+    comparison: str
     """Window of tokens, and what they are compared with."""
     accept_length: float
     fit: Fit
 
 
-def verdicts(target: Path, phases: dict[str, Played]) -> list[Verdict]:
-    """Compare each phase with the exact distribution, setting by setting and together, and with the plain phase."""
+def verdicts(target: Path, phases: dict[str, PhaseResult]) -> list[Verdict]:
+    """Compare each phase with the exact distribution, per setting and combined, and with the plain phase."""
     model, plain = models.load(target), phases[PLAIN_PHASE.name].drawn
     masses, found = expected(model, plain), []
-    for name, played in phases.items():
+    for name, result in phases.items():
         for window in exact.WINDOWS:
-            found += _together(name, f"{window} exact", fits(played.drawn, window, masses), played)
+            found += _with_all(name, f"{window} exact", fits(result.drawn, window, masses), result)
         if name != PLAIN_PHASE.name:
             pairs = {
                 setting: (_count(drawn, "1-4"), _count(plain[setting], "1-4"))
-                for setting, drawn in played.drawn.items()
+                for setting, drawn in result.drawn.items()
             }
             compared = {setting: goodness.compare(*pair) for setting, pair in pairs.items()}
-            found += _together(name, OFF_WINDOW, compared, played)
+            found += _with_all(name, OFF_WINDOW, compared, result)
         found.append(
-            Verdict(phase=name, setting=ALL, looked_at=LONG, accept_length=0.0, fit=_long_fit(model, played.long))
+            Verdict(phase=name, setting=ALL, comparison=LONG, accept_length=0.0, fit=_long_fit(model, result.long))
         )
     return found
 
 
 def expected(model: torch.nn.Module, settings: Iterable[str]) -> dict[str, dict[str, exact.Masses]]:
-    """Masses of each setting's short answers, for each window."""
+    """Return the masses of each setting's short responses, for each window."""
     logits = exact.next_logits(model, PROMPT)
     return {setting: exact.exact(logits, SETTINGS[setting]) for setting in settings}
 
 
 def fits(drawn: dict[str, Drawn], window: str, masses: dict[str, dict[str, exact.Masses]]) -> dict[str, Fit]:
-    """Compare one window of each setting's answers with its masses."""
-    return {setting: goodness.fit(_count(said, window), masses[setting][window]) for setting, said in drawn.items()}
+    """Compare one window of each setting's responses with its masses."""
+    return {
+        setting: goodness.fit(_count(samples, window), masses[setting][window]) for setting, samples in drawn.items()
+    }
 
 
 def _count(drawn: Drawn, window: str) -> goodness.Counts:
     return goodness.count(drawn.tokens[:, slice(*exact.WINDOWS[window])], VOCABULARY)
 
 
-def _together(phase: str, looked_at: str, fits: dict[str, Fit], played: Played) -> list[Verdict]:
-    lengths = {setting: drawn.accept_length for setting, drawn in played.drawn.items()}
+def _with_all(phase: str, comparison: str, fits: dict[str, Fit], result: PhaseResult) -> list[Verdict]:
+    lengths = {setting: drawn.accept_length for setting, drawn in result.drawn.items()}
     lengths[ALL] = sum(lengths.values()) / len(lengths)
     return [
-        Verdict(phase=phase, setting=setting, looked_at=looked_at, accept_length=lengths[setting], fit=each)
-        for setting, each in {**fits, ALL: goodness.together(list(fits.values()))}.items()
+        Verdict(phase=phase, setting=setting, comparison=comparison, accept_length=lengths[setting], fit=each)
+        for setting, each in {**fits, ALL: goodness.combined(list(fits.values()))}.items()
     ]
 
 
 def _long_fit(model: torch.nn.Module, answers: list[Answer]) -> Fit:
-    """Every token of the long answers by its place in its own distribution, in PLACES equal parts."""
+    """Compare the places of the long responses' tokens in their own distributions, in PLACES equal bins."""
     places = [
         exact.places(exact.filtered(logits, each.prompt.sampling), np.array(each.chunk.token_ids), seed)
-        for seed, (each, logits) in enumerate(seen(model, answers))
+        for seed, (each, logits) in enumerate(logits_of(model, answers))
     ]
     cells = np.floor(np.concatenate(places) * PLACES).astype(np.int64)
-    masses = np.append(np.full(PLACES, 1 / PLACES), 0.0)  # the last place is that of impossible tokens
+    masses = np.append(np.full(PLACES, 1 / PLACES), 0.0)  # the last bin is that of impossible tokens
     return goodness.fit(np.bincount(cells, minlength=PLACES + 1).astype(np.int64), masses)
 
 
 @torch.no_grad()
-def seen(model: torch.nn.Module, answers: Iterable[Answer]) -> list[tuple[Answer, exact.Logits]]:
-    """Transformers' logits [T, V] before each token of each answer, in one pass over the whole text."""
+def logits_of(model: torch.nn.Module, answers: Iterable[Answer]) -> list[tuple[Answer, exact.Logits]]:
+    """Return transformers' logits [T, V] before each token of each response, from one pass over the whole text."""
     found = []
     by_length = sorted(answers, key=_length)
     for _, group in groupby(by_length, key=_length):
@@ -112,40 +114,40 @@ def _length(answer: Answer) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy:
-    """How greedy answers compare with transformers'."""
+    """Greedy responses compared with transformers'."""
 
     tokens: int
     wrong: int
-    """Tokens that are not transformers' choice."""
+    """Tokens that differ from transformers' choice."""
     ties: int
-    """Of these, how many have a logit within TIE of the choice's."""
-    widest: float
-    """How far the worst is behind the choice."""
+    """How many of these have a logit within TIE of the choice's."""
+    max_gap: float
+    """Largest logit gap to transformers' choice."""
     accept_length: float
-    """Tokens per round."""
+    """Tokens per request and round."""
 
 
 def greedy(model: torch.nn.Module, answers: list[Answer]) -> Greedy:
-    """Judge each token after the tokens before it: if none is wrong, whole answers are transformers' own."""
+    """Compare each token given the tokens before it: if none is wrong, whole responses equal transformers'."""
     behind = []
-    for each, logits in seen(model, answers):
-        said = np.take_along_axis(logits, np.array(each.chunk.token_ids)[:, None], 1)[:, 0]
-        behind.append(logits.max(1) - said)
+    for each, logits in logits_of(model, answers):
+        chosen = np.take_along_axis(logits, np.array(each.chunk.token_ids)[:, None], 1)[:, 0]
+        behind.append(logits.max(1) - chosen)
     gaps = np.concatenate(behind)
     stats = [each.chunk.stats for each in answers if each.chunk.stats]
     return Greedy(
         tokens=len(gaps),
         wrong=int((gaps > 0).sum()),
         ties=int(((gaps > 0) & (gaps < TIE)).sum()),
-        widest=float(gaps.max()),
+        max_gap=float(gaps.max()),
         accept_length=sum(each.completion_tokens for each in stats) / sum(each.rounds for each in stats),
     )
 
 
 def logprob_error(model: torch.nn.Module, answers: list[Answer]) -> float:
-    """Largest difference of a reported log-probability from transformers' log_softmax(logits / temperature)."""
+    """Return the largest difference between a reported log-probability and transformers' at the temperature."""
     worst = 0.0
-    for each, logits in seen(model, answers):
+    for each, logits in logits_of(model, answers):
         scaled = torch.from_numpy(logits) / each.prompt.sampling.temperature
         chosen = torch.tensor(each.chunk.token_ids).unsqueeze(1)
         expected = torch.log_softmax(scaled, -1).gather(1, chosen).squeeze(1)

@@ -1,4 +1,4 @@
-"""The suite's table: what was compared, and how well it fits."""
+"""Table of the suite's comparisons and how well they fit."""
 
 from collections import defaultdict
 
@@ -9,18 +9,18 @@ _EXACT = tuple(f"{window} exact" for window in WINDOWS)
 
 
 def table(verdicts: list[Verdict], *, whole: bool) -> list[str]:
-    """One line for each phase and setting, or for each phase only."""
+    """Return one line per phase and setting, or per phase only."""
     cases: dict[tuple[str, str], dict[str, Verdict]] = defaultdict(dict)
     for each in verdicts:
         if whole or each.setting == ALL:
-            cases[each.phase, each.setting][each.looked_at] = each
+            cases[each.phase, each.setting][each.comparison] = each
     head = " ".join(f"{name:>9}" for name in (*_EXACT, OFF_WINDOW, LONG))
-    answers = sum(each.fit.samples for each in verdicts if each.setting == ALL and each.looked_at == _EXACT[0])
+    answers = sum(each.fit.samples for each in verdicts if each.setting == ALL and each.comparison == _EXACT[0])
     lines = [
         "",
         (
             f"lossless: {answers:,} short answers; p values of {len(verdicts)} comparisons, accepted above "
-            f"{LEVEL / len(verdicts):.1e}; total variation of tokens 1 to 4 (and what it is on average under equality)"
+            f"{LEVEL / len(verdicts):.1e}; total variation of tokens 1 to 4 (and its mean for equal distributions)"
         ),
         f"{'arms':24} {'setting':22} {'n':>6} {'accept':>6} {head} {'TV exact':>15} {'TV off':>15}",
     ]
@@ -35,7 +35,7 @@ def table(verdicts: list[Verdict], *, whole: bool) -> list[str]:
             f"{_distance(by_name, '1-4 exact'):>15} {_distance(by_name, OFF_WINDOW):>15}"
         )
     worst = min(verdicts, key=lambda each: each.fit.p_value)
-    lines.append(f"least p: {worst.fit.p_value:.2g} ({worst.phase}, {worst.setting}, {worst.looked_at})")
+    lines.append(f"smallest p: {worst.fit.p_value:.2g} ({worst.phase}, {worst.setting}, {worst.comparison})")
     return lines
 
 

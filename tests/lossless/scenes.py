@@ -1,4 +1,4 @@
-"""What happens in an engine. Each scene returns plain values for `judge.py` and the tests."""
+"""Runs of an engine. Each scene returns plain values for `judge.py` and the tests."""
 
 import asyncio
 import itertools
@@ -18,56 +18,69 @@ from tests.lossless.cases import SETTINGS, Phase, Size
 from tests.lossless.exact import TOKENS
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
-from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.experiment import Experiment
 
 AT_ONCE = 256
 GREEDY_AT_ONCE = 24
-"""Few enough for batches to shrink and grow while answers run."""
+"""Few enough that batches shrink and grow while responses are generated."""
 SWAP_S = 0.05
 _seeds = itertools.count()
-"""Each seeded answer has its own: over many the distribution is the target's."""
+"""A seed per seeded response: over many of them the distribution is the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Answers of one setting."""
+    """Responses of one setting."""
 
     tokens: npt.NDArray[np.int64]
-    """The first tokens of each answer: [N, TOKENS]."""
+    """The first tokens of each response: [N, TOKENS]."""
     accept_length: float
-    """Drafts kept and the bonus token per verification round, over all answers."""
+    """Accepted drafts and the bonus token per verification round, over all responses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A whole answer."""
+    """A complete response."""
 
     prompt: Prompt
     chunk: TokenChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """All that was said in one phase."""
+class PhaseResult:
+    """All responses of one phase."""
 
     drawn: dict[str, Drawn]
     long: list[Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the suite's engine said."""
+class SuiteResult:
+    """All responses of the suite's engine."""
 
     target: Path
     greedy_target: Path
-    phases: dict[str, Played]
+    phases: dict[str, PhaseResult]
     greedy: dict[str, list[Answer]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongResult:
+    """Responses of an engine with wrong acceptance."""
+
+    target: Path
+    drawn: dict[str, Drawn]
+    """By setting."""
+
+
 @asynccontextmanager
-async def engine(options: EngineOptions) -> AsyncIterator[SglangEngine]:
-    made = SglangEngine(options)
+async def engine(target: Path, *, lossless: bool = True) -> AsyncIterator[SglangEngine]:
+    config = EngineConfig(
+        dtype="float32", arms=tuple(arm.name for arm in cases.ENGINE_ARMS), max_running=AT_ONCE, context_length=192
+    )
+    made = SglangEngine(target, config, Experiment(seed=1, lossless=lossless))
     try:
         await made.start()
         yield made
@@ -75,15 +88,8 @@ async def engine(options: EngineOptions) -> AsyncIterator[SglangEngine]:
         await made.aclose()
 
 
-def options(target: Path, *, lossless: bool = True) -> EngineOptions:
-    return EngineOptions(
-        model=target, dtype="float32", arms=cases.ENGINE_ARMS, max_running=AT_ONCE, context_length=192, seed=1,
-        lossless=lossless,
-    )  # fmt: skip
-
-
 class Drafters:
-    """Drafters to swap in: one that is often right, one that knows nothing, one that is always wrong."""
+    """Drafters to swap in: one that is often right, a random one, and one that is always wrong."""
 
     def __init__(self, work: Path, target: Path) -> None:
         kinds = {cases.GOOD: (0.02, 1.0), cases.RANDOM: (0.2, 0.0), cases.WRONG: (0.02, -1.0)}
@@ -107,7 +113,7 @@ async def answer(made: SglangEngine, prompt: Prompt) -> TokenChunk:
 
 
 async def answers(made: SglangEngine, prompts: Iterable[Prompt], at_once: int = AT_ONCE) -> list[Answer]:
-    """Answer all, so many at once: when one ends the next begins."""
+    """Answer all prompts with at most `at_once` in flight."""
     waiting = iter(prompts)
 
     async def one_by_one() -> list[Answer]:
@@ -116,45 +122,45 @@ async def answers(made: SglangEngine, prompts: Iterable[Prompt], at_once: int = 
     return list(itertools.chain(*await asyncio.gather(*(one_by_one() for _ in range(at_once)))))
 
 
-async def whole(work: Path, size: Size) -> Told:
-    """Every phase, then greedy answers of another policy, in one engine."""
+async def whole(work: Path, size: Size) -> SuiteResult:
+    """Run every phase, then greedy responses of another policy, in one engine."""
     target = write_target(work)
-    # Layers add more: fewer loops, so that a cache with a wrong entry would show.
+    # Layers contribute more, so there are fewer repetitions: a wrong cache entry would show.
     greedy_target = models.write_target(work / "greedy", vocabulary=cases.VOCABULARY, weight=0.16)
     drafters = Drafters(work, target)
-    async with engine(options(target)) as made:
-        phases = {phase.name: await _play(made, phase, size, drafters) for phase in cases.PHASES}
+    async with engine(target) as made:
+        phases = {phase.name: await _run_phase(made, phase, size, drafters) for phase in cases.PHASES}
         await made.load_weights(greedy_target, PolicyVersion(1))
         greedy = await _greedy(made, size, Drafters(work / "greedy-drafters", greedy_target))
-    return Told(target=target, greedy_target=greedy_target, phases=phases, greedy=greedy)
+    return SuiteResult(target=target, greedy_target=greedy_target, phases=phases, greedy=greedy)
 
 
 def write_target(work: Path) -> Path:
     return models.write_target(work / "target", vocabulary=cases.VOCABULARY, weight=0.1, head=0.6)
 
 
-async def broken(work: Path, size: Size) -> tuple[Path, dict[str, Drawn]]:
-    """Short answers of an engine that runs with the plug-in `broken.install`, chains of 3."""
+async def broken(work: Path, size: Size) -> WrongResult:
+    """Sample short responses with chains of 3 from an engine with the plug-in `broken.install`."""
     target = write_target(work)
-    async with engine(options(target)) as made:
-        return target, await _draw_chains(made, work, target, size)
+    async with engine(target) as made:
+        return WrongResult(target=target, drawn=await _draw_chains(made, work, target, size))
 
 
-async def unpatched(work: Path, size: Size) -> tuple[Path, dict[str, Drawn]]:
-    """The same with SGLang's own verification."""
+async def unpatched(work: Path, size: Size) -> WrongResult:
+    """Same, with SGLang's own verification."""
     target = write_target(work)
-    async with engine(options(target, lossless=False)) as made:
-        return target, await _draw_chains(made, work, target, size)
+    async with engine(target, lossless=False) as made:
+        return WrongResult(target=target, drawn=await _draw_chains(made, work, target, size))
 
 
 async def _draw_chains(made: SglangEngine, work: Path, target: Path, size: Size) -> dict[str, Drawn]:
     await Drafters(work, target).load(made, cases.GOOD)
     made.force_arms("chain-3")
-    # A seed decides by its noise, not by the rule that is wrong here.
+    # Seeded requests draw with their noise, not by the rule that is wrong here.
     return await draw(made, (setting for setting in size.settings if setting != cases.SEEDED), size.draws)
 
 
-async def _play(made: SglangEngine, phase: Phase, size: Size, drafters: Drafters) -> Played:
+async def _run_phase(made: SglangEngine, phase: Phase, size: Size, drafters: Drafters) -> PhaseResult:
     await drafters.load(made, phase.drafter)
     made.force_arms(*phase.arms)
     drawn = await draw(made, size.settings, size.draws)
@@ -162,13 +168,13 @@ async def _play(made: SglangEngine, phase: Phase, size: Size, drafters: Drafters
         _prompt(f"long/{n}", random.Random(n), 12, replace(SETTINGS[setting], max_new_tokens=cases.LONG_TOKENS))
         for n, setting in zip(range(size.long_answers), itertools.cycle(size.settings), strict=False)
     )
-    return Played(drawn=drawn, long=await answers(made, long))
+    return PhaseResult(drawn=drawn, long=await answers(made, long))
 
 
 async def draw(made: SglangEngine, settings: Iterable[str], draws: int) -> dict[str, Drawn]:
-    """Answer one prompt again and again; requests of all settings share batches."""
+    """Answer one prompt repeatedly; requests of all settings share batches."""
     names = tuple(settings)
-    asked = (
+    prompts = (
         Prompt(
             request_id=RequestId(f"{setting}/{n}"),
             token_ids=cases.PROMPT,
@@ -177,10 +183,10 @@ async def draw(made: SglangEngine, settings: Iterable[str], draws: int) -> dict[
         for n in range(draws)
         for setting in names
     )
-    said: dict[str, list[TokenChunk]] = {setting: [] for setting in names}
-    for each in await answers(made, asked):
-        said[each.prompt.request_id.rpartition("/")[0]].append(each.chunk)
-    return {setting: _drawn(chunks) for setting, chunks in said.items()}
+    by_setting: dict[str, list[TokenChunk]] = {setting: [] for setting in names}
+    for each in await answers(made, prompts):
+        by_setting[each.prompt.request_id.rpartition("/")[0]].append(each.chunk)
+    return {setting: _drawn(chunks) for setting, chunks in by_setting.items()}
 
 
 def _drawn(chunks: list[TokenChunk]) -> Drawn:
@@ -192,28 +198,28 @@ def _drawn(chunks: list[TokenChunk]) -> Drawn:
 
 
 async def _greedy(made: SglangEngine, size: Size, drafters: Drafters) -> dict[str, list[Answer]]:
-    """The same prompts with each drafter, and with drafters that change while answers are aborted and resumed."""
+    """Answer the same prompts with each drafter, and with changing drafters while responses are aborted and resumed."""
     sampling = SamplingParams(temperature=0.0, ignore_eos=True)
     chance = random.Random(7)
-    asked = [
+    prompts = [
         _prompt(f"greedy/{n}", chance, chance.randint(3, 40), replace(sampling, max_new_tokens=chance.randint(40, 96)))
         for n in range(size.greedy_prompts)
     ]
     made.force_arms(*cases.ARMS)
-    said = {}
+    by_drafter = {}
     for name in (cases.GOOD, cases.RANDOM, cases.WRONG):
         await drafters.load(made, name)
-        said[name] = await answers(made, asked, GREEDY_AT_ONCE)
+        by_drafter[name] = await answers(made, prompts, GREEDY_AT_ONCE)
     swapping = asyncio.create_task(_swap(made, drafters))
     try:
-        said["swapped"] = await answers(made, asked, GREEDY_AT_ONCE)
-        waiting = iter(asked)
-        said["swapped, aborted and resumed"] = list(
+        by_drafter["swapped"] = await answers(made, prompts, GREEDY_AT_ONCE)
+        waiting = iter(prompts)
+        by_drafter["swapped, aborted and resumed"] = list(
             itertools.chain(*await asyncio.gather(*(_interrupted(made, waiting) for _ in range(GREEDY_AT_ONCE))))
         )
     finally:
         swapping.cancel()
-    return said
+    return by_drafter
 
 
 async def _swap(made: SglangEngine, drafters: Drafters) -> None:
@@ -223,28 +229,28 @@ async def _swap(made: SglangEngine, drafters: Drafters) -> None:
 
 
 async def _interrupted(made: SglangEngine, prompts: Iterator[Prompt]) -> list[Answer]:
-    """Abort each answer somewhere in its middle, as a lost connection would, and go on from what was said."""
+    """Abort each response midway, as a lost connection would, and resume from its tokens."""
     found = []
     for prompt in prompts:
-        said = await _beginning(made, prompt, tokens=8 + len(prompt.token_ids) % 29)
-        if said.finish_reason is None:
+        received = await _beginning(made, prompt, tokens=8 + len(prompt.token_ids) % 29)
+        if received.finish_reason is None:
             name = RequestId(f"{prompt.request_id}/resumed")
-            rest = await answer(made, replace(prompt, request_id=name, prefix_token_ids=said.token_ids))
-            said = said.followed_by(rest)
-        found.append(Answer(prompt=prompt, chunk=said))
+            rest = await answer(made, replace(prompt, request_id=name, prefix_token_ids=received.token_ids))
+            received = received.followed_by(rest)
+        found.append(Answer(prompt=prompt, chunk=received))
     return found
 
 
 async def _beginning(made: SglangEngine, prompt: Prompt, tokens: int) -> TokenChunk:
-    said: TokenChunk | None = None
+    received: TokenChunk | None = None
     # Closing aborts the request.
     async with aclosing(cast("AsyncGenerator[TokenChunk]", made.generate(prompt))) as chunks:
         async for chunk in chunks:
-            said = chunk if said is None else said.followed_by(chunk)
-            if len(said.token_ids) >= tokens:
+            received = chunk if received is None else received.followed_by(chunk)
+            if len(received.token_ids) >= tokens:
                 break
-    assert said is not None
-    return said
+    assert received is not None
+    return received
 
 
 def _prompt(name: str, chance: random.Random, length: int, sampling: SamplingParams) -> Prompt:

@@ -1,4 +1,4 @@
-"""The statistics flag what differs and pass what does not."""
+"""The statistics flag different distributions and pass equal ones."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_distances_average_to_what_equality_makes_of_them() -> None:
 
 def test_comparisons_add_up() -> None:
     fits = [goodness.fit(drawn(MASSES, 1000, seed), MASSES) for seed in range(10)]
-    whole = goodness.together(fits)
+    whole = goodness.combined(fits)
     assert whole.samples == 10_000
     assert whole.freedom == sum(f.freedom for f in fits)
     assert whole.p_value > 1e-4

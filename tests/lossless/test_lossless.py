@@ -1,15 +1,15 @@
-"""Speculation changes nothing: sampled, greedy, and in the log-probabilities."""
+"""Speculation is lossless: sampled and greedy tokens, and log-probabilities."""
 
 import pytest
 
 from tests.engine import models
 from tests.lossless import judge
 from tests.lossless.cases import PHASES, Phase
-from tests.lossless.scenes import Told
+from tests.lossless.scenes import SuiteResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
 
-LARGEST_LOGPROB_ERROR = 1e-3
+MAX_LOGPROB_ERROR = 1e-3
 
 phases = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 
@@ -23,20 +23,20 @@ def test_sampled_answers_follow_the_target_distribution(verdicts: list[judge.Ver
 
 @phases
 def test_drafts_were_kept_where_the_drafter_is_good(verdicts: list[judge.Verdict], phase: Phase) -> None:
-    """Without accepted drafts nothing is shown."""
+    """Without accepted drafts the comparisons prove nothing."""
     lengths = {each.setting: each.accept_length for each in verdicts if each.phase == phase.name and each.accept_length}
-    assert min(lengths.values()) >= phase.least_accept_length, lengths
+    assert min(lengths.values()) >= phase.min_accept_length, lengths
 
 
 @pytest.mark.parametrize("way", ["good", "random", "wrong", "swapped", "swapped, aborted and resumed"])
-def test_greedy_answers_are_transformers(told: Told, way: str) -> None:
-    """Token for token, with another arm each round."""
-    found = judge.greedy(models.load(told.greedy_target), told.greedy[way])
+def test_greedy_answers_are_transformers(suite: SuiteResult, way: str) -> None:
+    """Token for token, with a different arm each round."""
+    found = judge.greedy(models.load(suite.greedy_target), suite.greedy[way])
     assert found.wrong == found.ties, found
     assert way != "good" or found.accept_length > 1.2, found
 
 
 @phases
-def test_logprobs_are_those_of_a_full_recomputation(told: Told, phase: Phase) -> None:
-    assert len(told.phases[phase.name].long) >= 50
-    assert judge.logprob_error(models.load(told.target), told.phases[phase.name].long) <= LARGEST_LOGPROB_ERROR
+def test_logprobs_are_those_of_a_full_recomputation(suite: SuiteResult, phase: Phase) -> None:
+    assert len(suite.phases[phase.name].long) >= 50
+    assert judge.logprob_error(models.load(suite.target), suite.phases[phase.name].long) <= MAX_LOGPROB_ERROR

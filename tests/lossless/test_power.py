@@ -1,4 +1,4 @@
-"""What the suite would notice: wrong acceptance of several kinds, at the size the suite runs at."""
+"""Power of the suite: it flags wrong acceptance of several kinds at the size it runs at."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,16 +10,17 @@ import torch
 from tests.engine import models
 from tests.lossless import broken, exact, goodness, judge
 from tests.lossless.cases import VOCABULARY, Size
+from tests.lossless.scenes import WrongResult
 from tlt_common.domain.rollout import SamplingParams
 
 STEPS = 3
 COMPARISONS = 1000
-"""More than the suite makes: its level is no stricter."""
+"""More than the suite makes, so this level is at least as strict."""
 LEVEL = judge.LEVEL / COMPARISONS
 
 
 class Markov:
-    """A target whose next token depends on the last one, and a drafter that is nearly right. Start: token 0."""
+    """A target whose next token depends on the last one, and a nearly correct drafter. Starts at token 0."""
 
     def __init__(self, seed: int = 5) -> None:
         torch.manual_seed(seed)
@@ -28,12 +29,13 @@ class Markov:
         self.q_VV = torch.softmax(self.logits_VV + torch.randn(VOCABULARY, VOCABULARY) * 0.7, -1)
 
     def masses(self) -> exact.Masses:
-        """Of every answer of three tokens."""
+        """Return the mass of every response of three tokens."""
         p = self.p_VV.double()
         return (p[0][:, None, None] * p[:, :, None] * p[None]).reshape(-1).numpy()
 
     def answers(self, samples: int, accept: Callable[..., None]) -> Any:
-        """Draw a chain from the drafter, verify it, and go on plainly where it ends early: [N, 3]."""
+        """Draw a chain from the drafter, verify it, and continue with plain sampling after the last accepted token: [N,
+        3]."""
         chain = [torch.zeros(samples, dtype=torch.int64)]
         for _ in range(STEPS):
             chain.append(torch.multinomial(self.q_VV[chain[-1]], 1).squeeze(1))
@@ -47,11 +49,11 @@ class Markov:
             uniform_samples=torch.rand(samples, STEPS + 1), uniform_samples_for_final_sampling=torch.rand(samples),
             target_probs=self.p_VV[candidates_BN], draft_probs=self.q_VV[candidates_BN[:, :-1]],
         )  # fmt: skip
-        said_BN = predicts.view(samples, -1)[:, :STEPS]
+        tokens_BN = predicts.view(samples, -1)[:, :STEPS]
         for place in range(1, STEPS):
-            plain_B = torch.multinomial(self.p_VV[said_BN[:, place - 1]], 1).squeeze(1)
-            said_BN[:, place] = torch.where(kept_B >= place, said_BN[:, place], plain_B)
-        return said_BN.numpy()
+            plain_B = torch.multinomial(self.p_VV[tokens_BN[:, place - 1]], 1).squeeze(1)
+            tokens_BN[:, place] = torch.where(kept_B >= place, tokens_BN[:, place], plain_B)
+        return tokens_BN.numpy()
 
     def p_value(self, samples: int, accept: Callable[..., None]) -> float:
         return goodness.fit(goodness.count(self.answers(samples, accept), VOCABULARY), self.masses()).p_value
@@ -59,7 +61,7 @@ class Markov:
 
 @pytest.fixture(scope="module")
 def samples(size: Size) -> int:
-    """As many as the suite draws for one arm."""
+    """Number of samples the suite draws for one arm."""
     return size.draws * len(size.settings)
 
 
@@ -75,7 +77,7 @@ def test_wrong_acceptance_is_flagged(samples: int, accept: Callable[..., None]) 
 
 
 def test_filters_one_after_the_other_are_flagged(size: Size) -> None:
-    """One setting's draws are enough."""
+    """One setting's draws suffice."""
     params = SamplingParams(temperature=1.5, top_k=6, top_p=0.8)
     logits = Markov().logits_VV[:1].numpy()
     masses = broken.filtered_twice(logits, params.temperature, params.top_k, params.top_p)[0]
@@ -89,10 +91,10 @@ def test_filters_one_after_the_other_are_flagged(size: Size) -> None:
 def test_a_sibling_that_counts_again_is_flagged(size: Size, siblings: tuple[int, ...]) -> None:
     torch.manual_seed(2)
     p_V = Markov().p_VV[0]
-    taken = broken.first_of_siblings(
+    chosen = broken.first_of_siblings(
         p_V.expand(size.draws, -1), siblings, torch.rand(size.draws), torch.rand(size.draws)
     )
-    fits = goodness.fit(goodness.count(taken.numpy()[:, None], VOCABULARY), p_V.double().numpy())
+    fits = goodness.fit(goodness.count(chosen.numpy()[:, None], VOCABULARY), p_V.double().numpy())
     assert (fits.p_value < LEVEL) == (len(set(siblings)) < len(siblings))
 
 
@@ -102,10 +104,10 @@ def test_a_sibling_that_counts_again_is_flagged(size: Size, siblings: tuple[int,
 def test_an_engine_with_wrong_acceptance_is_flagged(
     play: Callable[..., Any], size: Size, broken_plugin: str, scene: str
 ) -> None:
-    """`broken` keeps drafts of p > 0.3; `unpatched` verifies as SGLang does on a CPU."""
+    """`broken` accepts drafts of p > 0.3; `unpatched` verifies as SGLang does on a CPU."""
     if scene not in size.wrong_engines:
-        pytest.skip("another size starts this engine")
-    target, drawn = play(scene, **({"PYTHONPATH": broken_plugin} if scene == "broken" else {}))
-    masses = judge.expected(models.load(target), drawn)
-    for setting, fit in judge.fits(drawn, "2-4", masses).items():
+        pytest.skip("this engine runs at another size only")
+    result: WrongResult = play(scene, **({"PYTHONPATH": broken_plugin} if scene == "broken" else {}))
+    masses = judge.expected(models.load(result.target), result.drawn)
+    for setting, fit in judge.fits(result.drawn, "2-4", masses).items():
         assert fit.p_value < LEVEL, setting

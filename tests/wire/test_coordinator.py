@@ -2,12 +2,43 @@
 
 import pytest
 
-from tlt_common.domain.fleet import WorkerHello
+from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX
+from tlt_common.domain.fleet import Fleet, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
-from tlt_common.wire.coordinator import report_from_pb, report_to_pb
+from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.coordinator import fleet_to_pb, pb, publication_from_pb, report_from_pb, report_to_pb
 
 
 @pytest.mark.parametrize("pod", ["", "fleet-worker-x7"])
 def test_a_hello_arrives_whole(pod: str) -> None:
     hello = WorkerHello(worker_id=WorkerId("w0"), address="a:1", model="m", device="cpu", max_running=3, pod=pod)
     assert report_from_pb(report_to_pb(hello)) == hello
+
+
+STATUS = WorkerStatus(state=WorkerState.TRAINING, lent=True, training_s=12.5, training_age_s=0.25)
+
+
+def test_a_status_arrives_whole() -> None:
+    assert report_from_pb(report_to_pb(STATUS)) == STATUS
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["training_s", "training_age_s"])
+def test_seconds_that_would_spoil_the_ledger_are_refused(name: str, value: float) -> None:
+    message = report_to_pb(STATUS)
+    setattr(message.status, name, value)
+    with pytest.raises(InvalidRequestError, match=f"status.{name} is"):
+        report_from_pb(message)
+
+
+@pytest.mark.parametrize("base", [-1, 2**63 - 1, COUNTED_MAX + 1])
+def test_a_version_that_cannot_be_counted_on_from_is_refused(base: int) -> None:
+    message = pb.PublishDrafterRequest(base_version=base, uri="/d", worker_id="w")
+    with pytest.raises(InvalidRequestError) as caught:
+        publication_from_pb(message)
+    assert caught.value.field == "base_version"
+
+
+def test_queues_whose_sum_does_not_fit_the_message_are_shown_as_its_maximum() -> None:
+    fleet = Fleet(workers=(), queued=2 * INT32_MAX, drafter=None, drafters=(), lending=True, bubble_utilisation=0.0)
+    assert fleet_to_pb(fleet).queued_count == INT32_MAX

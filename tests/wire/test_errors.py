@@ -35,7 +35,9 @@ class Refusing(wire.Servicer):
     async def Abort(self, request: Any, context: Any) -> Any:
         raise self.error
 
-    async def UpdateWeights(self, request: Any, context: Any) -> Any:
+    async def UpdateWeights(self, request_iterator: Any, context: Any) -> Any:
+        async for _ in request_iterator:
+            pass
         raise self.error
 
 
@@ -75,6 +77,17 @@ async def test_a_defect_says_nothing_of_its_inside() -> None:
     arrived = await raised_by(ValueError("secret"), streaming=False)
     assert type(arrived) is errors.TltError
     assert "secret" not in str(arrived)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_bytes_that_are_no_message_are_refused(streaming: bool) -> None:
+    service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(Refusing(ValueError()), server))
+    async with serving("127.0.0.1:0", service) as server, connect(f"127.0.0.1:{server.port}") as channel:
+        path = f"/{wire.SERVICE_NAME}/{'UpdateWeights' if streaming else 'GetServerInfo'}"
+        make: Any = channel.stream_unary if streaming else channel.unary_unary
+        with pytest.raises(errors.InvalidRequestError, match="cannot be decoded") as caught, translated():
+            await make(path)(iter([b"\xff"]) if streaming else b"\xff")
+    assert caught.value.field == "request"
 
 
 async def test_the_retry_delay_arrives() -> None:

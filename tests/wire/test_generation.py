@@ -37,7 +37,7 @@ SAMPLING = st.builds(
 )
 PROMPTS = st.builds(
     Prompt,
-    request_id=st.text(max_size=5).map(RequestId),
+    request_id=st.text(max_size=5).filter(str.isprintable).map(RequestId),
     token_ids=TOKENS,
     sampling=SAMPLING,
     speculation=st.sampled_from(Speculation),
@@ -80,3 +80,11 @@ def test_an_unknown_kind_of_logprobs_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequestError, match="accepted: policy, raw, truncated") as raised:
         wire.prompt_from_pb(message)
     assert raised.value.field == "sampling.logprobs"
+
+
+def test_an_unknown_kind_of_speculation_is_refused_by_name() -> None:
+    message = wire.prompt_to_pb(Prompt(request_id=RequestId("r"), token_ids=(1,)))
+    message.speculation = 9  # type: ignore[assignment] # what a newer client may send
+    with pytest.raises(InvalidRequestError, match="accepted: auto, off") as raised:
+        wire.prompt_from_pb(message)
+    assert raised.value.field == "prompt.speculation"

@@ -1,9 +1,9 @@
 """
-Which arm runs the next round: BEG-MAB, the bucketed epsilon-greedy bandit of TLT (arXiv 2511.16665).
+Chooses the arm of each round: BEG-MAB, the bucketed epsilon-greedy bandit of TLT (arXiv 2511.16665).
 
-Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` says how, and what an arm is worth is
-judged either as in the paper (`rewards`) or from accept length and round time apart (`parts`), the default. `trace` is
-how rounds are written down, for replaying them.
+Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` parametrises it, and the worth of an
+arm is estimated either as in the paper (`rewards`) or from accept length and round time separately (`parts`), the
+default. `round_trace` records rounds for replay.
 """
 
 from tlt_common.bandit.bandit import Bandit

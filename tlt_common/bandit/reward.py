@@ -1,16 +1,16 @@
-"""What a round was worth, and which rounds are alike."""
+"""Reward of a round, and buckets of batch sizes."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 TRIAL_ROUNDS = 3
-"""Rounds before an arm is judged by what it did: the fewest whose median survives one warm-up round."""
+"""Rounds before an arm is judged by its own results: the fewest whose median is robust to one warm-up round."""
 
 
 def bucket(batch: int) -> int:
     """
-    Largest power of two that is not above `batch`: rounds of like batch sizes are compared.
+    Return the largest power of two not above `batch`: rounds in the same bucket are compared.
 
     Raises:
         ValueError: No request is running.
@@ -22,14 +22,14 @@ def bucket(batch: int) -> int:
 
 def reward(accepted: Sequence[int], elapsed_s: float) -> float:
     """
-    Tokens per second of one round: a * bs / elapsed with a = sum(accepted) / bs + 1 (TLT, BEG-MAB).
+    Return the tokens per second of one round: a * bs / elapsed with a = sum(accepted) / bs + 1 (TLT, BEG-MAB).
 
     Args:
-        accepted: Draft tokens kept per running request, without the bonus token.
-        elapsed_s: Draft plus verify.
+        accepted: Accepted draft tokens per running request, without the bonus token.
+        elapsed_s: Seconds of draft plus verify.
 
     Raises:
-        ValueError: No request was running, or no time passed: such a round teaches nothing.
+        ValueError: No request was running, or no time passed.
     """
     if not accepted or elapsed_s <= 0.0:
         raise ValueError(f"a round of {len(accepted)} requests in {elapsed_s} s has no reward")
@@ -37,7 +37,10 @@ def reward(accepted: Sequence[int], elapsed_s: float) -> float:
 
 
 def weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    """Smallest value that at least half of the weight does not exceed. Of at least one (value, weight above 0)."""
+    """
+    Return the smallest value that at least half of the weight does not exceed. Requires at least one (value, weight)
+    pair with a weight above 0.
+    """
     ordered = sorted(values)
     reached = tuple(accumulate(weight for _, weight in ordered))
     return ordered[bisect_left(reached, reached[-1] / 2)][0]

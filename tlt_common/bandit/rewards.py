@@ -1,17 +1,17 @@
-"""The paper's judgment: the median reward of a window of rounds."""
+"""Estimates the worth of an arm as in the paper: the median reward of a window of rounds."""
 
 from collections.abc import Sequence
 
 from tlt_common.bandit.reward import TRIAL_ROUNDS, reward, weighted_median
 from tlt_common.bandit.window import MedianWindow
-from tlt_common.domain.strategy import OFF, Arm, ArmWindow
+from tlt_common.domain.arm import OFF, Arm, ArmWindow
 
 
 class RewardTrack:
     """
-    One deque of rewards per arm, whatever the batch size, as in the paper (Algorithm 1).
+    One window of rewards per arm, regardless of the batch size, as in the paper (Algorithm 1).
 
-    A new batch size is noticed once its rounds have filled half of the window.
+    A new batch size takes effect once its rounds have filled half of the window.
     """
 
     def __init__(self, arm: Arm, below_requests: float, *, window: int) -> None:
@@ -33,7 +33,7 @@ class RewardTrack:
         return ()
 
     def drafter_changed(self) -> None:
-        if self.arm.learned:
+        if self.arm.needs_drafter:
             self._rewards, self._prior = MedianWindow(self._capacity), None
 
     def policy_changed(self) -> None:

@@ -1,14 +1,14 @@
-"""What is reported of rounds."""
+"""Sums of rounds for reports."""
 
 from collections.abc import Sequence
 
 from tlt_common.bandit.reward import reward
 from tlt_common.bandit.window import MedianWindow
-from tlt_common.domain.strategy import ArmWindow
+from tlt_common.domain.arm import ArmWindow
 
 
-class Tally:
-    """Rounds of one arm and bucket since they were last reported. The median is that of the last `capacity`."""
+class RoundTally:
+    """Rounds of one arm and bucket since the last report. The median covers the last `capacity` rounds."""
 
     __slots__ = ("_accepted", "_drafted", "_elapsed_s", "_produced", "_rewards", "_rounds")
 
@@ -31,7 +31,7 @@ class Tally:
         self._elapsed_s += elapsed_s
 
     def window(self, arm: str, group: int) -> ArmWindow:
-        """Return the sums."""
+        """Return the sums as a window."""
         return ArmWindow(
             arm=arm,
             group=group,

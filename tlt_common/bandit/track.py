@@ -1,22 +1,22 @@
-"""What is known of one arm, however it is judged."""
+"""Interface of an arm's record, however its worth is estimated."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from tlt_common.domain.strategy import Arm, ArmWindow
+from tlt_common.domain.arm import Arm, ArmWindow
 
 
-class Track(Protocol):
-    """One arm's record. Worth is in tokens per second, comparable among arms at one batch-size bucket only."""
+class ArmTrack(Protocol):
+    """Record of one arm. Worth is in tokens per second; compare it only between arms at the same batch-size bucket."""
 
     @property
     def arm(self) -> Arm:
-        """Whose record it is."""
+        """The recorded arm."""
         ...
 
     @property
     def below_requests(self) -> float:
-        """The arm may run below so many requests."""
+        """The arm is allowed below this many running requests."""
         ...
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
@@ -24,21 +24,21 @@ class Track(Protocol):
         ...
 
     def worth(self, group: int) -> float | None:
-        """Say what it is worth in a bucket; None: it has to be tried."""
+        """Return its worth at a bucket; None if it must be tried first."""
         ...
 
     def groups(self) -> Sequence[int]:
-        """Buckets where its worth is known, of which others may be guessed."""
+        """Return the buckets where its worth is known, from which others can be estimated."""
         ...
 
     def drafter_changed(self) -> None:
-        """Drop what says nothing of another drafter."""
+        """Drop results that are not valid for another drafter."""
         ...
 
     def policy_changed(self) -> None:
-        """Doubt what was learned with other weights."""
+        """Reduce the results under earlier weights to a prior."""
         ...
 
     def merge(self, windows: Sequence[ArmWindow]) -> None:
-        """Take over what the fleet knows of this arm, in place of what was taken over before."""
+        """Adopt the fleet's results for this arm, replacing those adopted before."""
         ...

@@ -1,4 +1,4 @@
-"""The blocking client: the asyncio one, in a thread of its own."""
+"""The blocking client: runs the asyncio client in a thread of its own."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tlt_common.client.rollout import Client, arranged
+from tlt_common.client.rollout import PATIENCE_S, Client, arranged
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.rollout import Sample, SamplingParams, TokenChunk
 from tlt_common.domain.weights import UpdateResult
@@ -20,27 +20,30 @@ _DEFAULT = SamplingParams()
 
 class BlockingClient:
     """
-    Methods, options and errors are those of `Client`; callbacks run in the caller's thread.
+    Blocking version of `Client`, with the same methods, options and errors. Callbacks run in the caller's thread.
 
-    An exception in the caller, such as Ctrl-C, aborts what runs on the server.
+    An exception in the caller, such as KeyboardInterrupt, aborts its requests on the server.
     """
 
     def __init__(
         self,
-        endpoint: str,
+        endpoint: str | Sequence[str],
         *,
         token: Secret | None = None,
         ca: str | PathLike[str] | None = None,
         tls: bool | None = None,
         server_name: str = "",
+        patience_s: float | None = PATIENCE_S,
     ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tlt-client", daemon=True)
         self._thread.start()
         try:
-            self._client = self._do(_made(endpoint, token=token, ca=ca, tls=tls, server_name=server_name))
+            self._client = self._run(
+                _created(endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s)
+            )
         except BaseException:
-            self._end()
+            self._stop()
             raise
 
     def __enter__(self) -> Self:
@@ -52,26 +55,26 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection and end the thread. Repeating it does nothing."""
+        """Close the connection and stop the thread. Closing twice does nothing."""
         if self._loop.is_closed():
             return
-        self._do(self._client.aclose())
-        self._end()
+        self._run(self._client.aclose())
+        self._stop()
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     def generate(self, prompt_ids: Sequence[int], sampling: SamplingParams = _DEFAULT, **options: Any) -> TokenChunk:
-        """Answer one prompt in one piece."""
-        return self._do(self._client.generate(prompt_ids, sampling, **options))
+        """Generate one response. See `Client.generate`."""
+        return self._run(self._client.generate(prompt_ids, sampling, **options))
 
     def stream(
         self, prompt_ids: Sequence[int], sampling: SamplingParams = _DEFAULT, **options: Any
     ) -> Generator[TokenChunk, None, None]:
-        """Answer one prompt, chunk by chunk."""
-        return self._each(self._client.stream(prompt_ids, sampling, **options))
+        """Generate one response, chunk by chunk. See `Client.stream`."""
+        return self._iterate(self._client.stream(prompt_ids, sampling, **options))
 
     def batch(
         self,
@@ -82,7 +85,7 @@ class BlockingClient:
         on_progress: Callable[[Sample], None] | None = None,
         **options: Any,
     ) -> list[list[TokenChunk]]:
-        """Answer many prompts; returns `samples` responses for each, in order."""
+        """Generate `samples` responses for each prompt and return them in order. See `Client.batch`."""
         responses: dict[tuple[int, int], TokenChunk] = {}
         with closing(self.stream_batch(prompts, samples, sampling, **options)) as finished:
             for sample in finished:
@@ -98,28 +101,28 @@ class BlockingClient:
         sampling: SamplingParams = _DEFAULT,
         **options: Any,
     ) -> Generator[Sample, None, None]:
-        """Answer many prompts; samples come as they finish."""
-        return self._each(self._client.stream_batch(prompts, samples, sampling, **options))
+        """Generate responses to many prompts and yield each sample when it finishes. See `Client.stream_batch`."""
+        return self._iterate(self._client.stream_batch(prompts, samples, sampling, **options))
 
     def publish_weights(
         self, version: int, weights: str | PathLike[str] | Mapping[str, Any], *, timeout_s: float | None = None
     ) -> UpdateResult:
-        """Install weights on all workers, all or none."""
-        return self._do(self._client.publish_weights(version, weights, timeout_s=timeout_s))
+        """Install weights on all workers, or on none if one refuses them. See `Client.publish_weights`."""
+        return self._run(self._client.publish_weights(version, weights, timeout_s=timeout_s))
 
     def abort(self, *request_ids: str, everything: bool = False) -> int:
-        """End requests by id, or all."""
-        return self._do(self._client.abort(*request_ids, everything=everything))
+        """Abort requests by id, or all requests. See `Client.abort`."""
+        return self._run(self._client.abort(*request_ids, everything=everything))
 
     def info(self) -> ServerInfo:
-        """What is served."""
-        return self._do(self._client.info())
+        """Return what the gateway serves. See `Client.info`."""
+        return self._run(self._client.info())
 
     def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:
-        """Wait until the gateway is there and so many workers take requests."""
-        return self._do(self._client.wait_ready(timeout_s, workers=workers))
+        """Wait until the gateway is reachable and `workers` workers accept requests. See `Client.wait_ready`."""
+        return self._run(self._client.wait_ready(timeout_s, workers=workers))
 
-    def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -127,16 +130,16 @@ class BlockingClient:
             future.cancel()
             raise
 
-    def _each(self, items: AsyncGenerator[Result, None]) -> Generator[Result, None, None]:
+    def _iterate(self, items: AsyncGenerator[Result, None]) -> Generator[Result, None, None]:
         try:
-            while (item := self._do(_next(items))) is not None:
+            while (item := self._run(_next(items))) is not None:
                 yield item
         finally:
-            self._do(items.aclose())
+            self._run(items.aclose())
 
 
-async def _made(endpoint: str, **options: Any) -> Client:
-    """A channel belongs to the loop it is made in."""
+async def _created(endpoint: str | Sequence[str], **options: Any) -> Client:
+    """Create the client in the running event loop, to which a channel is bound."""
     return Client(endpoint, **options)
 
 

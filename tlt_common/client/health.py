@@ -1,4 +1,4 @@
-"""Whether a service takes calls, by the gRPC health protocol."""
+"""Health checks through the gRPC health protocol."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ from tlt_common.rpc.errors import translated
 
 def credentials_of(ca: Path | None, certificate: Path | None, key: Path | None) -> TlsSettings | None:
     """
-    Join options of a command line: all three, or none.
+    Combine command-line options into TLS settings; None if neither certificate nor key is given.
 
     Raises:
-        ConfigError: One is missing.
+        ConfigError: Some of the three options are missing.
     """
     if certificate is None and key is None:
         return None
     if ca is None or certificate is None or key is None:
-        raise ConfigError("--certificate, --key and --ca belong together; give all three", field="certificate")
+        raise ConfigError("--certificate and --key require each other and --ca; give all three", field="certificate")
     return TlsSettings(certificate=certificate, key=key, ca=ca)
 
 
@@ -32,7 +32,7 @@ def channel_to(address: str, *, ca: Path | None, tls: TlsSettings | None, server
     Open a channel to any service of the suite.
 
     Raises:
-        ConfigError: A file cannot be used.
+        ConfigError: A file is unreadable or invalid.
     """
     if tls is None:
         return connect_endpoint(address, ca=ca, server_name=server_name)
@@ -43,15 +43,15 @@ def channel_to(address: str, *, ca: Path | None, tls: TlsSettings | None, server
 
 async def require_serving(channel: grpc.aio.Channel, service: str, *, timeout_s: float) -> None:
     """
-    Ask a server whether it takes calls, for one of its services or, with an empty name, at all.
+    Check that a server accepts calls for one of its gRPC services, or at all if `service` is empty.
 
     Raises:
-        NotFoundError: It has no such service.
-        UnavailableError: It takes none, or nobody answers.
+        NotFoundError: The server has no such service.
+        UnavailableError: It does not accept calls, or is unreachable.
     """
     request = health_pb2.HealthCheckRequest(service=service)
     with translated():
-        answer = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
-    if answer.status != health_pb2.HealthCheckResponse.SERVING:
-        status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-        raise UnavailableError(f"the service says {status}")
+        response = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
+    if response.status != health_pb2.HealthCheckResponse.SERVING:
+        status = health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
+        raise UnavailableError(f"the service reports {status}")

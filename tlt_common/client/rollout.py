@@ -1,29 +1,36 @@
 """The asyncio client."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import grpc
-
-from tlt_common.client.tensors import stream as tensor_stream
+from tlt_common.client.batches import ResumedBatch
+from tlt_common.client.gateways import Gateways
+from tlt_common.client.patience import Patience
+from tlt_common.client.responses import response
+from tlt_common.client.retried import retried
+from tlt_common.client.updates import publish
+from tlt_common.domain.batch import SEEDS
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.merged_chunk import MergedChunk
+from tlt_common.domain.request_ids import new_request_id
 from tlt_common.domain.rollout import Prompt, Sample, SamplingParams, Speculation, TokenChunk
-from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
+from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import UnavailableError
-from tlt_common.rpc.endpoint import Secret, connect_endpoint
+from tlt_common.rpc.endpoint import Secret
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import rollout as wire
 
-RETRY_PAUSES_S = (0.2, 0.4, 0.8, 1.6)
-"""3 s in all: longer than a gateway that restarts is away from its port."""
 CALL_S = 10.0
-"""Deadline of calls that only ask."""
+"""Deadline of short calls."""
 READY_PAUSE_S = 0.1
+PATIENCE_S = 600.0
+"""Default of `patience_s`: longer than a gateway takes to restart on another node."""
 
 Result = TypeVar("Result")
 _DEFAULT = SamplingParams()
@@ -31,41 +38,43 @@ _DEFAULT = SamplingParams()
 
 class Client:
     """
-    Talks to a gateway: `async with Client("localhost:7700") as client`. Belongs to the event loop it is used in.
+    Client of a gateway: `async with Client("localhost:7700") as client`. Bound to the event loop it is used in.
 
-    All methods raise TltErrors. Only calls that are harmless to repeat are retried, and only when the gateway is not
-    there; a response is not among them: one that is lost in mid-way was long, and drawing it again would favor short
-    ones.
+    All methods raise TltErrors. Responses and batches that break, because the gateway or the connection is lost, are
+    continued at the next endpoint from the tokens received so far: as if nothing had happened, seeded ones token for
+    token. A gateway that refuses because its queue is full is asked again after the delay that it states.
     """
 
     def __init__(
         self,
-        endpoint: str,
+        endpoint: str | Sequence[str],
         *,
         token: Secret | None = None,
         ca: str | PathLike[str] | None = None,
         tls: bool | None = None,
         server_name: str = "",
+        patience_s: float | None = PATIENCE_S,
     ) -> None:
         """
-        Name the gateway. Nothing is sent before the first call.
+        Create a client. Nothing is sent before the first call.
 
         Args:
-            endpoint: host:port.
-            token: Shown with every call: the secret, or a `Path` to the file it is in, read anew when it changes.
-            ca: PEM file of the authorities whose certificates are believed, read anew when it changes; None: the ones
-                gRPC comes with.
-            tls: Whether to encrypt; None: if `ca` is given. False says that somebody else does, such as a service
-                mesh: without it a token is sent in the clear to this machine only.
-            server_name: Name that must be in the server's certificate; empty: the host of `endpoint`. Behind a tunnel
-                or a port-forward, "gateway.tlt.internal".
+            endpoint: host:port, or several of gateways that are replicas. A DNS name may have several addresses.
+            token: Token sent with every call, or a `Path` to the file that contains it, reloaded when it changes.
+            ca: CA bundle (PEM) to verify the server with, reloaded when it changes; None uses gRPC's default roots.
+            tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that something
+                else encrypts, such as a service mesh: otherwise a token is sent in plain text only to this machine.
+            server_name: Name expected in the server certificate; empty means the host of `endpoint`. Use
+                "gateway.tlt.internal" behind a tunnel or port-forward.
+            patience_s: Seconds for which a response or batch that broke, or was refused because the queue is full, is
+                tried again without receiving anything; 0 fails at once, None means no limit.
 
         Raises:
-            ConfigError: The options contradict each other, or a file cannot be used.
+            ConfigError: The options contradict each other, or a file is unreadable or invalid.
         """
-        self.endpoint = endpoint
-        self._channel = connect_endpoint(endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
-        self._stub = wire.Stub(self._channel)
+        self._gateways = Gateways(endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
+        self.endpoint = ", ".join(self._gateways.endpoints)
+        self._patience_s = patience_s
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,19 +85,22 @@ class Client:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection; what still runs is aborted."""
-        await self._channel.close()
+        """Close the connection. Running requests are aborted."""
+        await self._gateways.aclose()
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: SamplingParams = _DEFAULT, **options: Any
     ) -> TokenChunk:
-        """Answer one prompt in one piece. Options and errors as `stream`; cancelling aborts the request."""
-        whole: TokenChunk | None = None
-        async for chunk in self.stream(prompt_ids, sampling, **options):
-            whole = whole.followed_by(chunk) if whole else chunk
-        if whole is None:
-            raise UnavailableError("the gateway ended the stream without a response")
-        return whole
+        """
+        Generate one response and return it in one piece.
+
+        Options and errors are those of `stream`. Cancelling aborts the request.
+        """
+        merged = MergedChunk()
+        async with aclosing(self.stream(prompt_ids, sampling, **options)) as chunks:
+            async for chunk in chunks:
+                merged.add(chunk)
+        return merged.whole()
 
     async def stream(
         self,
@@ -103,29 +115,27 @@ class Client:
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
         """
-        Answer one prompt, chunk by chunk. Closing the iterator aborts the request.
+        Generate one response, chunk by chunk. Closing the iterator aborts the request.
 
         Args:
-            prompt_ids: Tokens of the model's vocabulary.
-            sampling: Temperature 1 and nothing else by default.
-            request_id: For `abort`; empty lets the gateway make one.
-            speculation: Off for comparisons; the distribution is the same.
+            prompt_ids: Token ids of the prompt.
+            sampling: Sampling parameters; the default samples at temperature 1 without truncation or penalties.
+            request_id: Id for `abort`, unique among requests; empty generates one.
+            speculation: Whether drafts may be used; the distribution is the same either way.
             capture: Whether hidden states may be used for drafter training.
-            policy_version: Answer only with this version; None takes what is served.
-            prefix_ids: Tokens of the response made before. It goes on behind them, as exactly as if it had not been
-                interrupted: lengths and penalties count them, a seed goes on where it was. Only new tokens come back.
-            timeout_s: Deadline of the whole response; None has none.
+            policy_version: Required policy version when the response begins; None accepts the version served. Weights
+                published meanwhile generate the rest, as `TokenChunk.policy_versions` shows.
+            prefix_ids: Tokens of the response generated earlier. The response continues after them exactly as if it had
+                not been interrupted: length limits and penalties count them, and a seed continues. Only new tokens are
+                returned.
+            timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         prompt = _prompt(prompt_ids, sampling, request_id, speculation, capture, policy_version)
         prompt = replace(prompt, prefix_token_ids=tuple(prefix_ids))
-        request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
-        call = self._stub.Generate(request, timeout=timeout_s)
-        try:
-            with translated():
-                async for message in call:
-                    yield wire.chunk_from_pb(message.chunk)
-        finally:
-            call.cancel()
+        patience = Patience(self._patience_s, timeout_s=timeout_s)
+        async with aclosing(response(self._gateways, prompt, patience)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def batch(
         self,
@@ -137,10 +147,10 @@ class Client:
         **options: Any,
     ) -> list[list[TokenChunk]]:
         """
-        Answer many prompts; returns `samples` responses for each, in order.
+        Generate `samples` responses for each prompt and return them in order.
 
-        `on_progress` is called with each sample as it finishes, which carries counts and time. Options as
-        `stream_batch`.
+        `on_progress` is called with each sample when it finishes; samples carry progress counts and the elapsed time.
+        Options are those of `stream_batch`.
         """
         responses: dict[tuple[int, int], TokenChunk] = {}
         async for sample in self.stream_batch(prompts, samples, sampling, **options):
@@ -161,95 +171,101 @@ class Client:
         policy_version: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
-        """Answer many prompts; samples come as they finish. Closing the iterator aborts all. Options as `stream`."""
+        """
+        Generate `samples` responses for each prompt and yield each sample when it finishes.
+
+        Closing the iterator aborts all requests. Options are those of `stream`, with one request id per prompt. With a
+        seed, every sample has its own: sample s of prompt p is drawn with `seed + p * samples + s`.
+        """
         names = request_ids or [""] * len(prompts)
-        asked = [
-            _prompt(ids, sampling, name, speculation, capture, policy_version)
-            for ids, name in zip(prompts, names, strict=True)
+        requests = [
+            _prompt(ids, _shifted(sampling, index * samples), name, speculation, capture, policy_version)
+            for index, (ids, name) in enumerate(zip(prompts, names, strict=True))
         ]
-        call = self._stub.GenerateBatch(wire.batch_to_pb(asked, samples), timeout=timeout_s)
-        try:
-            with translated():
-                async for message in call:
-                    yield wire.sample_from_pb(message)
-        finally:
-            call.cancel()
+        batch = ResumedBatch(self._gateways, requests, samples, Patience(self._patience_s, timeout_s=timeout_s))
+        async with aclosing(batch.run()) as finished:
+            async for sample in finished:
+                yield sample
 
     async def publish_weights(
         self, version: int, weights: str | PathLike[str] | Mapping[str, Any], *, timeout_s: float | None = None
     ) -> UpdateResult:
         """
-        Install weights on all workers, all or none; requests in flight go on with them.
+        Install weights on all workers, or on none if one refuses them. Requests in flight continue with the new ones.
+
+        If the gateway or the connection is lost, the update is repeated at the next endpoint, under the same
+        idempotency key: it takes effect once.
 
         Args:
-            version: Above the one served. The step of the trainer, usually.
-            weights: A directory of safetensors that every worker can read and that stays as it is until the next
-                update, by path or URL (file://, s3://, ...); or a state dict of torch tensors or numpy arrays, which is
+            version: New policy version, above the one served; usually the trainer's step.
+            weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
+                that is not changed before the next update; or a state dict of torch tensors or numpy arrays, which is
                 streamed.
-            timeout_s: Deadline.
+            timeout_s: Deadline in seconds; None sets no deadline.
 
         Raises:
-            InvalidRequestError: The version is not above the one served.
-            WeightsError: They do not fit the model. What was served still is.
+            InvalidRequestError: The version is not above the one served, which has other weights.
+            StaleVersionError: Another update of this version, or of a higher one, won.
+            WeightsError: The weights do not fit the model. The previous weights stay in use.
         """
-        uri = None if isinstance(weights, Mapping) else fspath(weights)
-        header = WeightsUpdate(version=PolicyVersion(version), uri=uri)
-        tensors = tensor_stream(weights) if isinstance(weights, Mapping) else iter(())
-
-        async def messages() -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
-            part: WeightsUpdate | TensorChunk | None = header
-            while part is not None:
-                yield wire.update_to_pb(part)
-                part = await asyncio.to_thread(next, tensors, None)
-
-        with translated():
-            return wire.result_from_pb(await self._stub.UpdateWeights(messages(), timeout=timeout_s))
+        patience = Patience(self._patience_s, timeout_s=timeout_s)
+        return await publish(self._gateways, PolicyVersion(version), weights, patience)
 
     async def abort(self, *request_ids: str, everything: bool = False) -> int:
-        """End requests by id, or all; returns how many ran or waited. Their responses end with FinishReason.ABORT."""
+        """
+        Abort requests by id, or all requests; return how many were running or queued. Their responses end with
+        FinishReason.ABORT.
+        """
         request = wire.pb.AbortRequest(request_ids=[RequestId(name) for name in request_ids], all=everything)
 
-        async def call() -> int:
+        async def call(stub: wire.AsyncStub) -> int:
             with translated():
-                return (await self._stub.Abort(request, timeout=CALL_S)).aborted_count
+                return (await stub.Abort(request, timeout=CALL_S)).aborted_count
 
-        return await _retried(call)
+        return await retried(self._gateways, call)
 
     async def info(self) -> ServerInfo:
-        """What is served."""
-        return await _retried(self._info)
+        """Return what the gateway serves."""
+        return await retried(self._gateways, _info)
 
     async def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:
         """
-        Wait until the gateway is there and so many workers take requests.
+        Wait until the gateway is reachable and `workers` workers accept requests.
 
         Raises:
-            UnavailableError: They were not within `timeout_s`.
+            UnavailableError: They are not ready within `timeout_s`.
         """
-        missing = f"no gateway answers at {self.endpoint}"
+        missing = f"no gateway is reachable at {self.endpoint}"
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
                     try:
-                        info = await self._info()
+                        info = await _info(stub := self._gateways.stub)
                     except UnavailableError as error:
-                        missing = f"no gateway answers at {self.endpoint}: {error.message}"
+                        self._gateways.failed(stub)
+                        missing = f"no gateway is reachable at {self.endpoint}: {error.message}"
                     else:
                         if info.workers >= workers:
                             return info
-                        missing = f"{info.workers} of {workers} workers take requests at {self.endpoint}"
+                        missing = f"{info.workers} of {workers} workers accept requests at {self.endpoint}"
                     await asyncio.sleep(READY_PAUSE_S)
         except TimeoutError:
             raise UnavailableError(f"after {timeout_s:g} s {missing}") from None
 
-    async def _info(self) -> ServerInfo:
-        with translated():
-            return wire.info_from_pb(await self._stub.GetServerInfo(wire.pb.GetServerInfoRequest(), timeout=CALL_S))
+
+async def _info(stub: wire.AsyncStub) -> ServerInfo:
+    with translated():
+        return wire.info_from_pb(await stub.GetServerInfo(wire.pb.GetServerInfoRequest(), timeout=CALL_S))
 
 
 def arranged(responses: Mapping[tuple[int, int], TokenChunk], prompts: int, samples: int) -> list[list[TokenChunk]]:
-    """Responses by prompt and sample."""
+    """Return the responses by prompt and sample."""
     return [[responses[prompt, sample] for sample in range(samples)] for prompt in range(prompts)]
+
+
+def _shifted(sampling: SamplingParams, offset: int) -> SamplingParams:
+    """Add an offset to the seed, if there is one. The gateway adds the index of the sample."""
+    return sampling if sampling.seed is None else replace(sampling, seed=(sampling.seed + offset) % SEEDS)
 
 
 def _prompt(
@@ -261,23 +277,10 @@ def _prompt(
     policy_version: int | None,
 ) -> Prompt:
     return Prompt(
-        request_id=RequestId(request_id),
+        request_id=RequestId(request_id) if request_id else new_request_id(),
         token_ids=tuple(token_ids),
         sampling=sampling,
         speculation=speculation,
         capture=capture,
         policy_version=None if policy_version is None else PolicyVersion(policy_version),
     )
-
-
-async def _retried(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Repeat a harmless call while the gateway is not there. A deadline that passed is not a reason to try again."""
-    for pause_s in RETRY_PAUSES_S:
-        try:
-            return await call()
-        except UnavailableError as error:
-            cause = error.__cause__
-            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
-            await asyncio.sleep(pause_s)
-    return await call()

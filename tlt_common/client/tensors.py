@@ -1,4 +1,4 @@
-"""State dicts as streams of raw bytes. Torch and numpy are the caller's; neither is imported unless it is used."""
+"""State dicts as streams of raw bytes. Imports neither torch nor numpy; uses them if the caller has imported them."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,13 @@ TIED_HEAD = "lm_head.weight"
 
 def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
     """
-    Cut torch tensors (any device) or numpy arrays into pieces. An output head that is tied to the embedding is left
-    out, as checkpoints on disk leave it out; other tensors that share memory are sent each under its name.
+    Split torch tensors (on any device) or numpy arrays into pieces.
+
+    An output head that is tied to the embedding is omitted, as in checkpoints on disk. Other tensors that share memory
+    are sent once per name.
 
     Raises:
-        InvalidRequestError: A value is neither, or of another type than bfloat16, float16 or float32.
+        InvalidRequestError: A value is neither a tensor nor an array, or not bfloat16, float16 or float32.
     """
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
     for name, value in state_dict.items():
@@ -47,7 +49,7 @@ def _dtype(name: str, dtype: str, known: Mapping[str, str]) -> str:
 
 
 def _torch(value: Any) -> memoryview:
-    """Raw bytes, row-major. Seen as bytes, since numpy knows no bfloat16."""
+    """Return the raw bytes, row-major. Views the tensor as bytes, since numpy has no bfloat16."""
     torch = sys.modules["torch"]
     flat = value.detach().contiguous().cpu().reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy())

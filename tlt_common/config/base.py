@@ -1,51 +1,69 @@
-"""Base of all configuration models. Imports nothing heavy, so that --help is instant."""
+"""Base classes of all configuration models. Imports nothing heavy, so that --help stays fast."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class Frozen(BaseModel):
-    """A piece of configuration. A docstring under a field explains it to users (`tlt config explain`)."""
+    """A group of configuration keys. The docstring below a field is its documentation (`tlt config explain`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        # A value that is refused may be a secret; `loader` shows those that are not.
+        hide_input_in_errors=True,
+    )
 
 
 class TlsSettings(Frozen):
-    """Files in PEM, read anew when they change: a renewed certificate needs no restart."""
+    """PEM files, reloaded when they change: a renewed certificate needs no restart."""
 
     certificate: Path
-    """Own certificate, with the chain up to the authority. It carries the DNS name COMPONENT.tlt.internal beside the
-    names the service is reached by."""
+    """Certificate of this service, with the chain up to the CA. Must contain the DNS name COMPONENT.tlt.internal in
+    addition to the names the service is reached by."""
     key: Path
     """Private key of the certificate."""
     ca: Path
-    """Authorities whose certificates are believed, of servers and of callers."""
+    """CA bundle to verify servers and callers with."""
 
 
 class ServiceConfig(Frozen):
-    """What every service is told."""
+    """Keys common to all services."""
 
+    component: ClassVar[str] = "service"
+    """Name of the service in metrics and traces; not a key."""
     listen: str = Field("127.0.0.1:0", pattern=r"^.*:\d{1,5}$")
-    """host:port of the gRPC server; port 0 takes any free one."""
+    """host:port of the gRPC server; port 0 picks a free port."""
     metrics_port: int | None = Field(None, ge=0, le=65535)
-    """Port of /metrics, /livez and /readyz; 0 takes any free one, null turns them off."""
+    """Port of /metrics, /livez and /readyz; 0 picks a free port, null disables them."""
+    liveness_s: float | None = Field(30.0, gt=0)
+    """Seconds without a turn of the event loop after which /livez fails, so that Kubernetes or `tlt up` restarts the
+    process. Time in which the whole process got no CPU time does not count. Null never fails."""
     metrics_host: str | None = None
-    """Host of that port; null: the one of `listen`."""
+    """Host of the metrics port; null uses the host of `listen`."""
     tls: TlsSettings | None = None
-    """Encrypts every port and tells services apart by certificate; null: plain text, and everybody is let in."""
+    """Enables TLS on every port and authenticates services by certificate; null disables both."""
     traces: str = Field("", pattern=r"^$|^https?://(\[[0-9A-Fa-f:.]+\]|[^/\s:\[\]]+):\d{1,5}$")
-    """http(s)://host:port of an OpenTelemetry collector that takes OTLP by gRPC; empty: no traces are made. Needs
-    tlt[traces]."""
+    """http(s)://host:port of an OpenTelemetry collector that accepts OTLP over gRPC; empty disables tracing. Requires
+    tlt-suite[traces]."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe events that are written."""
+    """Minimum severity of log events."""
     port_file: Path | None = None
-    """Where the bound addresses are written as JSON once the service takes calls."""
+    """File to write the bound addresses to, as JSON, once the service accepts calls; null writes none."""
+
+
+def is_secret(annotation: Any) -> bool:
+    """Return whether a field of this type holds a secret, optional or not."""
+    return any(choice is SecretStr for choice in (annotation, *get_args(annotation)))
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model a key of that type holds, optional or not; None: it holds something else."""
+    """Return the model nested in a field of this type, optional or not, or None if it holds something else."""
     for choice in (annotation, *get_args(annotation)):
         if isinstance(choice, type) and issubclass(choice, BaseModel):
             return choice

@@ -1,1 +1,1 @@
-"""Frozen nouns without I/O. Nothing here knows gRPC, Ray, Redis, Kubernetes or torch."""
+"""Frozen domain types without I/O. Independent of gRPC, Ray, Redis, Kubernetes and torch."""

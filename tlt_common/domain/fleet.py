@@ -1,66 +1,73 @@
 """Workers, their states and leases, and the fleet's drafter."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.domain.weights import ReleaseId, ServedRelease
 
 
 class WorkerState(StrEnum):
-    """What a worker is doing with its device. Every device-second is in exactly one state."""
+    """What a worker uses its device for. Every device-second is in exactly one state."""
 
     ROLLOUT = "rollout"
-    """At least one request runs."""
+    """At least one request is running."""
     TRAINING = "training"
-    """The drafter trains."""
+    """The device computes for drafter training, as measured by the trainer."""
     SWITCHING = "switching"
-    """A grant, revoke or swap is under way."""
+    """A lease is being granted or revoked, a drafter swapped, or the trainer holds the device without computing."""
     UPDATING = "updating"
     """Policy weights are being loaded."""
     IDLE = "idle"
-    """Nothing: a bubble."""
+    """The device is unused: a bubble."""
     DOWN = "down"
-    """Not there."""
+    """The worker is unreachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHello:
-    """Who a worker is."""
+    """Identity of a worker."""
 
     worker_id: WorkerId
     address: str
     """host:port of its gRPC server."""
     model: str
     device: str
-    """Kernels it uses, in words."""
+    """Human-readable description of the device and its kernels."""
     max_running: int
     pod: str = ""
-    """Name of the Kubernetes pod it runs in; empty outside Kubernetes."""
+    """Name of its Kubernetes pod; empty outside Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """How a worker is."""
+    """Current status of a worker."""
 
     state: WorkerState = WorkerState.IDLE
     running: int = 0
     policy_version: PolicyVersion = PolicyVersion(0)
     drafter_version: DrafterVersion = DrafterVersion(0)
     epoch: Epoch = Epoch(0)
-    """Of the training lease it holds; 0: none."""
+    """Epoch of its training lease; 0 means none."""
     accept_length: float = 0.0
-    """Tokens per verification round lately, bonus included; 0: nothing ran."""
+    """Recent tokens per verification round, bonus token included; 0 if nothing ran."""
     produced_tokens: int = 0
     arm: str = ""
     training_steps: int = 0
     training_loss: float = 0.0
     trainer_ready: bool = False
+    lent: bool = False
+    """Whether the trainer may be computing on the device."""
+    training_s: float = 0.0
+    """Seconds the device computed for training since the worker started; only increases."""
+    training_age_s: float = 0.0
+    """Seconds since the trainer reported `training_s`; 0 unless lent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
-    """What a worker says of itself to a gateway."""
+    """Description of a worker for gateways."""
 
     worker_id: WorkerId
     model: str
@@ -72,7 +79,38 @@ class WorkerInfo:
     running: int
     device: str
     draining: bool = False
-    """It is about to end and takes no new requests."""
+    """Whether it is shutting down and refuses new requests."""
+    training: bool = False
+    """Whether its device trains the drafter."""
+    release: ServedRelease | None = None
+    """The release it serves; None if it does not say more than the version."""
+
+    @property
+    def served(self) -> ServedRelease:
+        """The release it serves."""
+        return self.release or ServedRelease(id=ReleaseId(version=self.policy_version))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchDemand:
+    """What a gateway tells a worker it watches."""
+
+    gateway_id: str
+    demand: int
+    """Requests of the gateway that run on the worker, plus those queued at the gateway."""
+    serial: int = 0
+    """Rises with every message of a stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchReport:
+    """What a worker tells a gateway that watches it."""
+
+    info: WorkerInfo
+    slots: int
+    """Concurrent requests the gateway may run on the worker."""
+    serial: int = 0
+    """Serial of the last demand the worker received on the stream; 0 before the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +130,25 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A worker that is there."""
+    """A connected worker."""
 
     hello: WorkerHello
     status: WorkerStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipChange:
+    """Which workers accept requests."""
+
+    is_change: bool = False
+    """Whether this changes an earlier list; otherwise `joined` is the whole list."""
+    joined: tuple[Member, ...] = ()
+    left: tuple[WorkerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right of a worker to train for `ttl_s` from when it was received. A higher epoch replaces it."""
+    """Permission for a worker to train for `ttl_s` seconds after receipt. A higher epoch replaces it."""
 
     epoch: Epoch
     ttl_s: float
@@ -108,14 +156,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocation:
-    """The end of the lease of that epoch."""
+    """Revokes the lease of that epoch."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterWish:
-    """The drafter every worker should have."""
+    """The drafter every worker should use."""
 
     version: DrafterVersion
     uri: str
@@ -129,11 +177,30 @@ class DrafterRecord:
     worker_id: WorkerId
     at_unix_s: float
     held_out_top1: float
+    """Share of held-out positions predicted correctly; 0 if not measured, as for a drafter from outside the fleet."""
+    policy_version: PolicyVersion = PolicyVersion(0)
+    """Newest policy among those that generated the held-out data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A drafter offered to the fleet."""
+
+    base: DrafterVersion
+    """Version it was trained from; 0: from scratch."""
+    uri: str
+    worker_id: WorkerId
+    held_out_top1: float
+    """Share of held-out positions whose most likely token it predicts."""
+    base_top1: float | None = None
+    """The same share for the base, on the same positions; None: the base was not scored."""
+    policy_version: PolicyVersion = PolicyVersion(0)
+    """Newest policy among those that generated the held-out data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """A worker entered a state."""
+    """Transition of a worker to a state."""
 
     state: WorkerState
     at_unix_s: float
@@ -147,11 +214,13 @@ class WorkerAccount:
     status: WorkerStatus
     seconds: Mapping[WorkerState, float]
     timeline: tuple[StateChange, ...]
+    unsettled: Mapping[WorkerState, float] = field(default_factory=dict)
+    """The part of `seconds` that counts as training as soon as the trainer says that it computed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """How the fleet is."""
+    """Current status of the fleet."""
 
     workers: tuple[WorkerAccount, ...]
     queued: int
@@ -159,20 +228,20 @@ class Fleet:
     drafters: tuple[DrafterRecord, ...]
     lending: bool
     bubble_utilisation: float
-    """training / (training + idle + switching) since start; 0 when there was no bubble."""
+    """training / (training + idle + switching) since start; 0 if there was no bubble."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingProgress:
-    """How a spot trainer goes."""
+    """Progress of a spot trainer."""
 
     training: bool
     steps: int
-    """Optimizer steps since the drafter began, over restarts."""
+    """Optimizer steps on the drafter, across restarts."""
     tokens: int
     training_s: float
-    """Seconds of training since this process began."""
+    """Seconds the device computed for training since the process started; only increases."""
     loss: float
     held_out_top1: float
     drafter_version: DrafterVersion
-    """Last published or adopted."""
+    """Version last published or adopted."""

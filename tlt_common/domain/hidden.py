@@ -1,85 +1,135 @@
 """Hidden states as raw bytes."""
 
+import hashlib
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
 ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
-"""Element types as safetensors names them."""
+"""Bytes per element, by safetensors' name of the type."""
+
+TOKEN_ID_BYTES = 4
+
+PROMPT_HASHES = 2**64
+"""Number of different prompt hashes."""
+
+
+def prompt_hash(token_ids: Sequence[int]) -> int:
+    """
+    Return a hash of a prompt: the first 64 bits of BLAKE2b over the ids as little-endian int32.
+
+    Equal in every process and on every platform, unlike `hash()`; uniform over 0 .. PROMPT_HASHES - 1.
+    """
+    ids = struct.pack(f"<{len(token_ids)}i", *token_ids)
+    return int.from_bytes(hashlib.blake2b(ids, digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HiddenFrame:
+class FrameHeader:
     """
-    A stretch of one response: n hidden states and the n + 1 tokens around them.
+    Describes a frame: n hidden states of one response and the n + 1 token ids around them.
 
-    State t (of position start + t) was computed from tokens up to position start + t, so that it, with the
-    token at start + t + 1, is the drafter's input: the last hidden state for EAGLE; for EAGLE-3 those of a low, a
-    middle and a high layer, side by side.
+    State t (at position start + t) was computed from the tokens up to position start + t. Together with the token at
+    start + t + 1 it is the drafter's input: the last hidden state for EAGLE; for EAGLE-3 those of a low, a middle and a
+    high layer, concatenated.
     """
 
     request_id: RequestId
     policy_version: PolicyVersion
+    prompt_hash: int
+    """Hash of the prompt's token ids, 64 bits; see `prompt_hash`. Equal prompts have equal hashes in every epoch."""
     start: int
     """Position of the first state in the sequence, prompt included."""
-    token_ids: tuple[int, ...]
-    """n + 1 ids, of positions start .. start + n."""
+    token_count: int
+    """Number of states, n."""
     hidden_size: int
-    """Elements of one state: the model's hidden size, times the layers an EAGLE-3 drafter reads."""
+    """Elements per state: the model's hidden size, times the number of layers an EAGLE-3 drafter reads."""
     dtype: str
-    hidden: bytes
-    """n * hidden_size elements, little-endian, row-major."""
+    """Element type in safetensors' notation."""
     prompt_tokens: int
-    """Length of the prompt: positions from there on were generated."""
+    """Length of the prompt; later positions were generated."""
     response_tokens: int
     """Tokens of the response so far."""
     finished: bool
+    """Whether the response is complete."""
 
     def __post_init__(self) -> None:
         """
-        Check that bytes and tokens agree.
+        Validate each field.
 
         Raises:
-            InvalidRequestError: They do not.
+            InvalidRequestError: A value is out of range; names the field.
         """
         if self.dtype not in ELEMENT_BYTES:
             raise InvalidRequestError(
                 f"frame.dtype is {self.dtype!r}; accepted: {sorted(ELEMENT_BYTES)}", field="frame.dtype"
             )
-        expected = self.token_count * self.hidden_size * ELEMENT_BYTES[self.dtype]
-        if self.token_count < 1 or self.hidden_size < 1 or len(self.hidden) != expected:
-            raise InvalidRequestError(
-                f"frame.hidden has {len(self.hidden)} bytes; accepted: {expected} for {self.token_count} states "
-                f"of {self.hidden_size} {self.dtype}",
-                field="frame.hidden",
-            )
+        for name, minimum in _MINIMUMS.items():
+            if (value := getattr(self, name)) < minimum:
+                raise InvalidRequestError(
+                    f"frame.{name} is {value}; accepted: {minimum} and above", field=f"frame.{name}"
+                )
 
     @property
-    def token_count(self) -> int:
-        """Number of states, n."""
-        return len(self.token_ids) - 1
+    def token_id_bytes(self) -> int:
+        """Bytes of the n + 1 token ids."""
+        return TOKEN_ID_BYTES * (self.token_count + 1)
+
+    @property
+    def hidden_bytes(self) -> int:
+        """Bytes of the n states."""
+        return self.token_count * self.hidden_size * ELEMENT_BYTES[self.dtype]
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of token ids and states."""
+        return self.token_id_bytes + self.hidden_bytes
+
+
+_MINIMUMS = {"prompt_hash": 0, "start": 0, "token_count": 1, "hidden_size": 1, "prompt_tokens": 0, "response_tokens": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedFrame:
+    """A frame in transit: the bytes written by the engine, and the header read from them. See `tlt_common.codec`."""
+
+    header: FrameHeader
+    blob: bytes
 
     @property
     def size_bytes(self) -> int:
-        """What keeping it costs, payload and ids."""
-        return len(self.hidden) + 4 * len(self.token_ids) + 64
+        """Size of the blob."""
+        return len(self.blob)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenFrame:
+    """A decoded frame. Both views refer to the decoded blob."""
+
+    header: FrameHeader
+    token_ids: memoryview
+    """n + 1 ids (int32), at positions start .. start + n."""
+    hidden: memoryview
+    """n * hidden_size elements, little-endian, row-major."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturePolicy:
-    """What engines keep of their hidden states. Decided before anything is copied."""
+    """Which hidden states engines capture. Evaluated before anything is copied."""
 
     enabled: bool = True
     sample_ratio: float = 1.0
-    """Share of requests captured."""
+    """Share of requests to capture."""
     frame_tokens: int = 256
-    """Most states of one frame."""
+    """Maximum number of states in a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUsage:
-    """How full the cache is."""
+    """Usage of the cache."""
 
     frames: int
     tokens: int

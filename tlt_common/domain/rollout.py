@@ -3,28 +3,42 @@
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from tlt_common.domain.bounds import (
+    INT32_MAX,
+    INT64_MAX,
+    MAX_INTERNAL_ID,
+    require_count,
+    require_ids,
+    require_name,
+    require_range,
+)
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
+
+MAX_STOP_TOKEN_IDS = 256
+"""Maximum number of stop tokens of a request."""
+MIN_REPETITION_PENALTY = 0.01
+"""Smaller divisors would turn logits into infinities."""
 
 
 class Speculation(StrEnum):
     """Whether drafts may be used for a request. The distribution of responses is the same either way."""
 
     AUTO = "auto"
-    """The engine's bandit decides each round."""
+    """The engine's bandit chooses each round."""
     OFF = "off"
-    """No draft is accepted for this request; others of its batch may be drafted for."""
+    """No draft is accepted for this request; other requests of its batch may still use drafts."""
 
 
 class LogprobKind(StrEnum):
-    """Of which distribution the logprobs of a response are. Penalties are part of each."""
+    """Distribution to which the logprobs of a response refer. All kinds include penalties."""
 
     POLICY = "policy"
-    """log_softmax(logits / temperature) over the whole vocabulary, as trainers recompute it; greedy: as RAW."""
+    """log_softmax(logits / temperature) over the whole vocabulary, as trainers recompute it; same as RAW if greedy."""
     RAW = "raw"
-    """log_softmax(logits): temperature 1."""
+    """log_softmax(logits), at temperature 1."""
     TRUNCATED = "truncated"
-    """What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalised; 0 if greedy."""
 
 
 class FinishReason(StrEnum):
@@ -33,27 +47,28 @@ class FinishReason(StrEnum):
     STOP = "stop"
     """An end token or a stop token."""
     LENGTH = "length"
-    """max_new_tokens or the context was reached."""
+    """max_new_tokens or the context length was reached."""
     ABORT = "abort"
-    """Somebody aborted it."""
+    """The request was aborted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """How one response is sampled. Defaults sample the policy as it is, as RL needs."""
+    """Sampling parameters of one response. The defaults sample the unmodified policy, as RL requires."""
 
     temperature: float = 1.0
-    """0 is greedy."""
+    """0 means greedy."""
     top_p: float = 1.0
     top_k: int = 0
     """0 keeps all candidates."""
     min_p: float = 0.0
     max_new_tokens: int | None = None
-    """None: the rest of the context."""
+    """Maximum number of generated tokens; None means the rest of the context."""
     stop_token_ids: tuple[int, ...] = ()
+    """At most 256, within the vocabulary."""
     ignore_eos: bool = False
     seed: int | None = None
-    """Makes the response repeatable: its tokens depend on prompt, seed and weights, on drafts only by rounding."""
+    """Makes the response reproducible: its tokens depend on prompt, seed and weights; drafts affect only rounding."""
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
@@ -62,35 +77,29 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         """
-        Check every field by itself.
+        Validate every field.
 
         Raises:
-            InvalidRequestError: A number is out of its range.
+            InvalidRequestError: A number is out of range.
         """
-        _in_range("temperature", self.temperature, low=0.0, high=100.0)
-        _in_range("top_p", self.top_p, low=0.0, high=1.0, open_low=True)
-        _in_range("min_p", self.min_p, low=0.0, high=1.0)
-        _in_range("top_k", self.top_k, low=0, high=2**31 - 1)
-        _in_range("frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)
-        _in_range("presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
-        _in_range("repetition_penalty", self.repetition_penalty, low=0.0, high=2.0, open_low=True)
-        _in_range("min_new_tokens", self.min_new_tokens, low=0, high=2**31 - 1)
+        require_range("sampling.temperature", self.temperature, low=0.0, high=100.0)
+        require_range("sampling.top_p", self.top_p, low=0.0, high=1.0, open_low=True)
+        require_range("sampling.min_p", self.min_p, low=0.0, high=1.0)
+        require_range("sampling.top_k", self.top_k, low=0, high=INT32_MAX)
+        require_range("sampling.frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)
+        require_range("sampling.presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
+        require_range("sampling.repetition_penalty", self.repetition_penalty, low=MIN_REPETITION_PENALTY, high=2.0)
+        require_range("sampling.min_new_tokens", self.min_new_tokens, low=0, high=INT32_MAX)
+        require_count("sampling.stop_token_ids", len(self.stop_token_ids), most=MAX_STOP_TOKEN_IDS)
         if self.seed is not None:
-            _in_range("seed", self.seed, low=0, high=2**63 - 1)
+            require_range("sampling.seed", self.seed, low=0, high=INT64_MAX)
         if self.max_new_tokens is not None:
-            _in_range("max_new_tokens", self.max_new_tokens, low=1, high=2**31 - 1)
-
-
-def _in_range(name: str, value: float, *, low: float, high: float, open_low: bool = False) -> None:
-    # Written so that NaN fails.
-    if not (low < value <= high if open_low else low <= value <= high):
-        accepted = f"{'above' if open_low else 'from'} {low:g} to {high:g}"
-        raise InvalidRequestError(f"sampling.{name} is {value}; accepted: {accepted}", field=f"sampling.{name}")
+            require_range("sampling.max_new_tokens", self.max_new_tokens, low=1, high=INT32_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One prompt to answer."""
+    """A request for one response."""
 
     request_id: RequestId
     token_ids: tuple[int, ...]
@@ -99,28 +108,53 @@ class Prompt:
     capture: bool = True
     """Whether its hidden states may be used for drafter training."""
     policy_version: PolicyVersion | None = None
-    """Answer only with this version; None takes whatever is newest."""
+    """
+    Required policy version when the response begins; None accepts the newest.
+
+    Requests in flight continue with the new weights of an update, so a later attempt that has a prefix accepts this
+    version or a newer one.
+    """
     prefix_token_ids: tuple[int, ...] = ()
     """
-    Tokens of the response that were made before, by whatever worker and version: it goes on behind them.
+    Tokens of the response generated earlier, by any worker and version; generation continues after them.
 
-    Lengths and penalties count them, a seed goes on where it was, and what is answered are new tokens only. Whoever
-    has the prefix keeps its logprobs and versions.
+    Length limits and penalties count them, a seed continues, and only new tokens are returned. The caller keeps the
+    logprobs and versions of the prefix.
     """
+    attempt: int = 0
+    """Number of earlier attempts at this response. A newer attempt replaces an older one that still runs."""
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether an earlier attempt generated the beginning of the response."""
+        return self.attempt > 0 and bool(self.prefix_token_ids)
+
+    def __post_init__(self) -> None:
+        """
+        Validate the fields that do not depend on a model.
+
+        Raises:
+            InvalidRequestError: The id is too long or not printable, or the version is out of range.
+        """
+        require_name("prompt.request_id", self.request_id, most=MAX_INTERNAL_ID)
+        if self.policy_version is not None:
+            require_range("prompt.policy_version", self.policy_version, low=0, high=INT64_MAX)
+        require_range("prompt.attempt", self.attempt, low=0, high=INT32_MAX)
 
     def for_model(self, *, vocab_size: int, context_length: int) -> "Prompt":
         """
-        Check against a model and fill in max_new_tokens.
+        Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long, or has ids outside the vocabulary.
+            InvalidRequestError: The prompt is empty or too long, or has token ids outside the vocabulary.
         """
         if not self.token_ids:
             raise InvalidRequestError(
                 "prompt.token_ids is empty; accepted: at least one token", field="prompt.token_ids"
             )
-        for name, ids in (("token_ids", self.token_ids), ("prefix_token_ids", self.prefix_token_ids)):
-            _in_vocabulary(f"prompt.{name}", ids, vocab_size)
+        require_ids("prompt.token_ids", self.token_ids, vocab_size)
+        require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
+        require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
@@ -128,49 +162,43 @@ class Prompt:
                 f"since the context holds {context_length}",
                 field="prompt.token_ids",
             )
-        wanted = self.sampling.max_new_tokens
-        if wanted is not None and wanted > room:
+        requested = self.sampling.max_new_tokens
+        if requested is not None and requested > room:
             raise InvalidRequestError(
-                f"sampling.max_new_tokens is {wanted}; accepted: at most {room} after a prompt of "
+                f"sampling.max_new_tokens is {requested}; accepted: at most {room} after a prompt of "
                 f"{len(self.token_ids)} tokens, since the context holds {context_length}",
                 field="sampling.max_new_tokens",
             )
-        most = wanted or room
-        if self.sampling.min_new_tokens > most:
+        limit = requested or room
+        if self.sampling.min_new_tokens > limit:
             raise InvalidRequestError(
-                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; accepted: at most {most}, the most tokens "
-                "that may come",
+                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; accepted: at most {limit}, the limit "
+                "of new tokens",
                 field="sampling.min_new_tokens",
             )
-        if len(self.prefix_token_ids) >= most:
+        if len(self.prefix_token_ids) >= limit:
             raise InvalidRequestError(
-                f"prompt.prefix_token_ids has {len(self.prefix_token_ids)} tokens; accepted: fewer than {most}, the "
-                "most tokens that may come",
+                f"prompt.prefix_token_ids has {len(self.prefix_token_ids)} tokens; accepted: fewer than {limit}, the "
+                "limit of new tokens",
                 field="prompt.prefix_token_ids",
             )
-        return replace(self, sampling=replace(self.sampling, max_new_tokens=most))
-
-
-def _in_vocabulary(name: str, ids: tuple[int, ...], vocab_size: int) -> None:
-    for position, token in enumerate(ids):
-        if not 0 <= token < vocab_size:
-            raise InvalidRequestError(f"{name}[{position}] is {token}; accepted: 0 to {vocab_size - 1}", field=name)
+        return replace(self, sampling=replace(self.sampling, max_new_tokens=limit))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseStats:
-    """What one response took."""
+    """Statistics of one response."""
 
     prompt_tokens: int
     completion_tokens: int
-    """Tokens made for this request; those of a prefix were made before."""
+    """Tokens generated for this request, without those of a prefix."""
     rounds: int
     """Verification rounds; equals completion_tokens without speculation."""
     accepted_draft_tokens: int
     proposed_draft_tokens: int = 0
-    """Draft tokens that were verified, accepted or not."""
+    """Draft tokens verified, accepted or not."""
     speculation_blocker: str = ""
-    """Why no drafts were allowed; empty when they were."""
+    """Why no drafts were allowed; empty if they were."""
     worker_id: str = ""
 
     @property
@@ -180,16 +208,18 @@ class ResponseStats:
 
     def meta_info(self) -> dict[str, float]:
         """
-        Return what SGLang's `meta_info` says of speculation, for trainers that read it: new names, and those before.
+        Return the speculation statistics of SGLang's `meta_info` under their new and old names, for trainers that read
+        them.
 
-        As SGLang counts, the first token's pass is no verification; without a verification there are no such figures.
+        As in SGLang, the pass that computes the first token is not a verification. Without verifications, the
+        statistics are omitted.
         """
-        said: dict[str, float] = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        info: dict[str, float] = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         verified = max(0, self.rounds - 1)
         if not verified:
-            return said
+            return info
         accepted, proposed = self.accepted_draft_tokens, self.proposed_draft_tokens
-        return said | {
+        return info | {
             "spec_verify_ct": verified,
             "spec_accept_length": self.completion_tokens / verified,
             "spec_accept_rate": accepted / proposed if proposed else 0.0,
@@ -207,19 +237,22 @@ class TokenChunk:
     request_id: RequestId
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Of each token, of the kind that was asked for."""
+    """One per token, of the requested kind."""
     policy_versions: tuple[PolicyVersion, ...]
     finish_reason: FinishReason | None = None
     """Set on the last chunk, as is `stats`."""
     stats: ResponseStats | None = None
+    rounds: int = 0
+    """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
 
     def followed_by(self, other: "TokenChunk") -> "TokenChunk":
-        """Both chunks as one."""
+        """Return both chunks as one."""
         return replace(
             other,
             token_ids=self.token_ids + other.token_ids,
             logprobs=self.logprobs + other.logprobs,
             policy_versions=self.policy_versions + other.policy_versions,
+            rounds=(self.rounds or bool(self.token_ids)) + (other.rounds or bool(other.token_ids)),
         )
 
 
@@ -233,4 +266,4 @@ class Sample:
     finished_count: int
     total_count: int
     elapsed_s: float
-    """From the start of the batch."""
+    """Seconds since the start of the batch."""

@@ -1,9 +1,9 @@
-"""What makes rewards comparable, and what a fleet has learned."""
+"""Keys of pooled rewards, and what a fleet has learned."""
 
 from dataclasses import dataclass
 
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import ArmWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +26,15 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """What an engine's bandit saw since the last report."""
+    """Rounds recorded by an engine's bandit since its last report."""
 
     drafter_version: DrafterVersion
     arms: tuple[ArmWindow, ...]
     switches: int = 0
-    """Rounds that ran another arm than the round before."""
+    """Rounds that ran a different arm from the previous round."""
     index_bytes: int = 0
-    """Memory of the texts that n-gram arms retrieve from."""
+    """Memory used by the n-gram index."""
     recomputed_tokens: int = 0
-    """Tokens the target computed again, for requests it had begun to answer."""
+    """Tokens the target computed again for requests already started."""
     caught_up_tokens: int = 0
-    """Tokens the drafter took in afterwards, having skipped them."""
+    """Tokens the drafter processed later, having skipped them at first."""

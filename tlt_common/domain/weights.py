@@ -1,33 +1,88 @@
-"""Weights on their way to engines."""
+"""Weight updates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tlt_common.domain.ids import PolicyVersion
+
+SOURCE_PREFIXES = ("/", "s3://", "gs://", "gcs://", "az://", "abfs://", "abfss://")
+"""Default of a worker's `sources`. Not http: whoever may publish weights could make workers call any host."""
+MAX_WEIGHTS_BYTES = 2**41
+"""Default maximum size of weights: a model of a trillion parameters in bfloat16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorChunk:
-    """A tensor, or a piece of one, of a streamed checkpoint."""
+    """A tensor of a streamed checkpoint, or a piece of one."""
 
     name: str
     dtype: str
-    """As safetensors names it: BF16, F16, F32."""
+    """Element type in safetensors' notation: BF16, F16 or F32."""
     shape: tuple[int, ...]
     offset_bytes: int
     data: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ReleaseId:
+    """
+    Identifies the weights of one update. Two releases of the same version differ in their key.
+
+    Ordered by version, then key: where two releases compete, the higher one wins everywhere. Clients generate keys that
+    begin with the time, so that a later update of a version wins over what is left of an earlier one.
+    """
+
+    version: PolicyVersion
+    key: str = ""
+    """Idempotency key of the update. Empty for the weights an engine started with."""
+    digest: str = field(default="", compare=False)
+    """Digest of the content; empty until the content is known. Not part of the identity."""
+
+    def __str__(self) -> str:
+        return f"{self.version} ({self.key})" if self.key else str(self.version)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsUpdate:
-    """What is to be installed: a directory of safetensors, or (uri None) tensors that follow."""
+    """Weights to install: a directory of safetensors, or tensors that follow in the stream (uri None)."""
 
     version: PolicyVersion
     uri: str | None
+    key: str = ""
+    """Idempotency key. Repeating an update with the same key has no effect. Empty: the gateway generates one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOrder:
+    """What a worker is to stage and where from: `uri` if set, else `peers` if any, else tensors in the stream."""
+
+    release: ReleaseId
+    uri: str | None = None
+    peers: tuple[str, ...] = ()
+    """host:port of workers that have the release or are receiving it, in order of preference."""
+    joining: bool = False
+    """Whether other workers serve the release, so that it may replace a smaller one of the same version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Result of staging."""
+
+    staged_bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRelease:
+    """The release a worker serves, which its peers can fetch from it."""
+
+    id: ReleaseId
+    uri: str | None = None
+    """Where the release was published; None if it was streamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """What an update did."""
+    """Result of a weight update."""
 
     version: PolicyVersion
     workers: int

@@ -1,97 +1,122 @@
 """
-Rollouts for TRL's GRPOTrainer (written against TRL 1.16.0), without vLLM.
+Rollouts for TRL's GRPOTrainer (written for TRL 1.16.0), without vLLM.
 
     rollouts = TltRollouts("localhost:7700")
     trainer = GRPOTrainer(..., args=GRPOConfig(use_vllm=False, ...), rollout_func=rollouts)
 
-What TRL does with the logprobs of a `rollout_func`: with `use_vllm=False` they enter `off_policy_mask_threshold` and
-nothing else; the ratio of the loss is taken against the trainer's own logprobs, as if it had sampled itself. That is
-right as long as engine and trainer compute the same numbers (same precision, same kernels). Where they differ, call
-`rollouts.correct_sampling(trainer)` once: TRL then weighs each token by the probability that the trainer gave it over
-that of the engine, as it does for vLLM, and logs how far they are apart under `sampling/`. Set
-`vllm_importance_sampling_mode="token_truncate"` with it. The default, `"sequence_mask"` with a limit of 3, multiplies
-the ratios of all tokens of a response and drops the response when the product is out of bounds, which is what happens
-to the long ones. Both sides divide logits by the temperature and leave truncation (top-p, top-k, min-p) out.
+With `use_vllm=False`, TRL uses the logprobs of a `rollout_func` only for `off_policy_mask_threshold`. The ratio in the
+loss is computed against the trainer's own logprobs, as if the trainer had sampled the tokens itself. That is correct as
+long as engine and trainer compute the same numbers (same precision, same kernels). If they differ, call
+`rollouts.correct_sampling(trainer)` once: TRL then weights each token by the trainer's probability over the engine's,
+as it does for vLLM, and logs the difference under `sampling/`. Combine it with
+`vllm_importance_sampling_mode="token_truncate"`. The default, `"sequence_mask"` with a limit of 3, multiplies the
+ratios of all tokens of a response and drops the response if the product is out of bounds, which affects mainly long
+ones. Both sides divide logits by the temperature and ignore truncation (top-p, top-k, min-p).
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from itertools import groupby
 from math import gcd
 from os import PathLike
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tlt_common.client import BlockingClient, FinishReason, SamplingParams, TokenChunk
-from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionError
+from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.errors import AbortedError, InvalidRequestError, NotFoundError, StaleVersionError
 from tlt_common.rpc.endpoint import Secret
 
 StateDict: TypeAlias = Mapping[str, Any]
 Export: TypeAlias = Callable[[StateDict], StateDict | str | PathLike[str]]
-Answer: TypeAlias = Callable[
-    [BlockingClient, Sequence[Sequence[int]], int, SamplingParams], Sequence[Sequence[TokenChunk]]
-]
+
+
+class BatchCall(Protocol):
+    """Generates the responses of a rollout, by prompt and sample."""
+
+    def __call__(
+        self,
+        client: BlockingClient,
+        prompts: Sequence[Sequence[int]],
+        samples: int,
+        sampling: SamplingParams,
+        /,
+        *,
+        policy_version: int,
+    ) -> Sequence[Sequence[TokenChunk]]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """What one call of TRL took."""
+    """Timing and data of one rollout."""
 
     step: int
-    """The trainer's global step."""
+    """Global step of the trainer."""
     policy_version: int
     publish_s: float
-    """Gathering, exporting and publishing weights; 0 when they had not changed."""
+    """Seconds for gathering, exporting and publishing weights; about 0 if they had not changed."""
     rollout_s: float
-    """From the first prompt sent to the last response received."""
+    """Seconds from the first prompt sent to the last response received."""
     prompts: tuple[tuple[int, ...], ...]
     responses: tuple[TokenChunk, ...]
-    """One per prompt."""
+    """One per prompt, in order."""
 
 
 class TltRollouts:
     """
-    The `rollout_func` of one trainer. Publishes the trainer's weights whenever its step has moved.
+    The `rollout_func` of one trainer. Publishes the trainer's weights whenever its step has changed.
 
-    The policy version of step s is s + 1, since 0 is what the engines started with; against a gateway that already
-    serves a higher one, counting goes on from there.
+    The policy version of step s is s + 1, since version 0 is what the engines started with. If the gateway already
+    serves a higher version, numbering continues from there.
     """
 
     def __init__(
         self,
-        endpoint: str,
+        endpoint: str | Sequence[str],
         *,
         export: Export = dict,
-        answer: Answer = BlockingClient.batch,
+        answer: BatchCall = BlockingClient.batch,
         on_rollout: Callable[[Rollout], None] | None = None,
+        seed: int | None = None,
         wait_s: float = 300.0,
         token: Secret | None = None,
         ca: str | PathLike[str] | None = None,
         tls: bool | None = None,
         server_name: str = "",
+        patience_s: float | None = PATIENCE_S,
     ) -> None:
         """
-        Connect at the first rollout.
+        Create the rollout function. It connects at the first rollout.
 
         Args:
-            endpoint: host:port of the gateway.
-            export: Makes what is published of the trainer's state dict: another state dict, such as the image of the
-                weights that the engines serve, or a directory of safetensors that workers can read.
-            answer: Gets client, prompts, samples per prompt and sampling, and returns the responses by prompt and
-                sample; `partial(BlockingClient.batch, on_progress=...)` shows how a rollout goes.
+            endpoint: host:port of the gateway, or several of gateways that are replicas.
+            export: Converts the trainer's state dict to what is published: another state dict, for example with the
+                names that the engines use, or a directory of safetensors that workers can read.
+            answer: Called with client, prompts, samples per prompt, sampling parameters and the keyword policy_version;
+                returns the responses by prompt and sample. Use `partial(BlockingClient.batch, on_progress=...)` to
+                show progress.
             on_rollout: Called after each rollout, on every process.
-            wait_s: Longest time to wait for gateway and first worker.
-            token: Of scopes generate and update_weights; this and the rest as for `Client`.
-            ca: PEM file of the authorities that are believed.
-            tls: Whether to encrypt; None: if `ca` is given.
-            server_name: Name that must be in the gateway's certificate.
+            seed: Makes rollouts reproducible: each response is drawn with its own seed, derived from this one, the
+                trainer's step and the process. The same seed, prompt and weights give the same tokens with and without
+                speculation, up to rounding. None samples without seeds.
+            wait_s: Seconds to wait for the gateway and the first worker.
+            token: Token with the scopes generate and update_weights; see `Client`.
+            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
+            tls: Whether to use TLS; see `Client`.
+            server_name: Name expected in the gateway's certificate; see `Client`.
+            patience_s: Seconds for which a rollout that broke is tried again; see `Client`.
         """
-        self._connect = partial(BlockingClient, endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
+        self._connect = partial(
+            BlockingClient, endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s
+        )
         self._export = export
         self._answer = answer
         self._on_rollout = on_rollout
+        self._seed = seed
+        self._rollouts = 0
         self._wait_s = wait_s
         self._client: BlockingClient | None = None
         self._published_step: int | None = None
@@ -100,10 +125,10 @@ class TltRollouts:
     @property
     def client(self) -> BlockingClient:
         """
-        The connection, made at first use: data loaders fork, and gRPC does not survive that.
+        The client, created at first use: data loaders fork, which gRPC channels do not survive.
 
         Raises:
-            UnavailableError: Gateway or workers were not there in time.
+            UnavailableError: Gateway or workers were not ready in time.
         """
         if self._client is None:
             self._client = self._connect()
@@ -111,29 +136,35 @@ class TltRollouts:
         return self._client
 
     def close(self) -> None:
-        """End the connection. Repeating it does nothing."""
+        """Close the connection. Closing twice does nothing."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     def rollout_func(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
         """
-        Answer TRL's prompts, which hold each prompt once per generation, with one response each.
+        Generate one response for each of TRL's prompts, which list each prompt once per generation.
 
         Returns:
             prompt_ids, completion_ids and logprobs, lists of lists; and finish_reason ("stop" or "length"), which TRL
-            hands to reward functions as it does columns of the data set.
+            passes to reward functions like a column of the data set.
 
         Raises:
-            AbortedError: Somebody aborted a response.
-            StaleVersionError: Somebody else publishes weights to the same gateway.
+            AbortedError: A response was aborted.
+            StaleVersionError: Another trainer publishes weights to the same fleet.
         """
         started_s = time.perf_counter()
         version = self._publish(trainer)
         published_s = time.perf_counter()
         prompt_ids = tokenized(prompts, trainer)
-        asked, samples = grouped(prompt_ids, trainer.num_generations)
-        answers = self._answer(self.client, asked, samples, sampling_of(trainer))
+        unique, samples = grouped(prompt_ids, trainer.num_generations)
+        sampling = self._sampling(trainer)
+        try:
+            answers = self._answer(self.client, unique, samples, sampling, policy_version=version)
+        except NotFoundError as error:
+            raise StaleVersionError(
+                f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
+            ) from error
         responses = [response for of_prompt in answers for response in of_prompt]
         _require_usable(responses, version)
         if self._on_rollout:
@@ -156,43 +187,69 @@ class TltRollouts:
     __call__ = rollout_func
 
     def correct_sampling(self, trainer: Any) -> None:
-        """Have TRL correct for differences between engine and trainer, which it does only if it believes in vLLM."""
+        """Make TRL correct for differences between engine and trainer, which it otherwise does only for vLLM."""
         trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: None)  # `rollout_func` publishes
-        trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only where it starts vLLM itself
+        trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only if it starts vLLM itself
         trainer.use_vllm = True
 
+    def _sampling(self, trainer: Any) -> SamplingParams:
+        sampling = sampling_of(trainer)
+        self._rollouts += 1
+        if self._seed is None:
+            return sampling
+        place = (trainer.state.global_step, self._rollouts, trainer.accelerator.process_index)
+        return replace(sampling, seed=derived_seed(self._seed, *place))
+
     def _publish(self, trainer: Any) -> int:
-        """Publish if the step has moved; return the version to ask for. All processes come here together."""
+        """Publish the weights if the step has changed; return the version to request. Called on all processes."""
         step: int = trainer.state.global_step
         if step != self._published_step:
             if trainer.accelerator.is_main_process and self._published_step is None:
                 self._offset = max(1, self.client.info().policy_version + 1 - step)
-            state_dict = trainer.accelerator.get_state_dict(trainer.model_wrapped)  # gathers shards: on all processes
+            state_dict = trainer.accelerator.get_state_dict(
+                trainer.model_wrapped
+            )  # gathers shards, so call it on all processes
             if trainer.accelerator.is_main_process:
                 self.client.publish_weights(step + self._offset, self._export(_of_policy(state_dict, trainer.model)))
-            trainer.accelerator.wait_for_everyone()
-            if not trainer.accelerator.is_main_process:
-                self._offset = self.client.info().policy_version - step
+            self._offset = _from_main_process(self._offset)  # after the weights are published
             self._published_step = step
         return step + self._offset
 
 
+def _from_main_process(value: int) -> int:
+    """Return the main process's value, once it has come here. A gateway may not know the newest version yet."""
+    from accelerate.utils import broadcast_object_list
+
+    found: int = broadcast_object_list([value])[0]
+    return found
+
+
 def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
     """
-    Take TRL's prompts apart into groups of one prompt and n samples, so that the suite knows them for siblings.
+    Group TRL's prompts into one prompt with n samples each, so that the engines can exploit siblings.
 
-    `generations` is n, of which processes may have a part each, and a step may hold a prompt twice in a row: groups are
-    the largest of one size that all of these are made of.
+    `generations` is n. A process may have a part of a group, and a step may contain the same prompt twice in a row: the
+    group size is the largest one that divides all runs of equal prompts.
 
     Returns:
-        Prompts, each for as many responses as the number beside them.
+        One prompt per group, and the number of samples per prompt.
     """
     samples = gcd(generations, *(len(list(same)) for _, same in groupby(prompt_ids)))
     return list(prompt_ids[::samples]), samples
 
 
+def derived_seed(seed: int, *place: int) -> int:
+    """
+    Derive the seed of one rollout from the seed of the run.
+
+    Seeds of a rollout's responses count up from it, so those of two rollouts must be far apart; hence a hash.
+    """
+    text = "/".join(map(str, (seed, *place)))
+    return int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
+
+
 def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
-    """Token ids as TRL itself makes them of text, or of conversations by the chat template."""
+    """Tokenize prompts as TRL does: text directly, conversations with the chat template."""
     if isinstance(prompts[0], str):
         ids: list[list[int]] = trainer.processing_class(text=list(prompts))["input_ids"]
         return ids
@@ -210,7 +267,7 @@ def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
 
 def sampling_of(trainer: Any) -> SamplingParams:
     """
-    How the trainer wants responses sampled.
+    Return the trainer's sampling parameters.
 
     Raises:
         InvalidRequestError: A number is out of range.
@@ -232,12 +289,12 @@ def _require_usable(responses: Sequence[TokenChunk], version: int) -> None:
             raise AbortedError(f"request {response.request_id} was aborted; a step needs all of its responses")
         if others := set(response.policy_versions) - {version}:
             raise StaleVersionError(
-                f"request {response.request_id} has tokens of versions {sorted(others)}, published was {version}; "
-                "one trainer per gateway"
+                f"request {response.request_id} has tokens of versions {sorted(others)}, but {version} was published; "
+                "accepted: one trainer per fleet"
             )
 
 
 def _of_policy(state_dict: StateDict, model: Any) -> StateDict:
-    if hasattr(model, "peft_config"):  # its weights have names that no engine knows
-        raise InvalidRequestError("the model has PEFT adapters; accepted: one whose weights are merged", field="model")
+    if hasattr(model, "peft_config"):  # its weights have names unknown to the engines
+        raise InvalidRequestError("the model has PEFT adapters; accepted: a model with merged weights", field="model")
     return state_dict

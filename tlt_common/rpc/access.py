@@ -1,6 +1,7 @@
-"""Who may call what. Health is free for everybody, reflection for everybody who is known."""
+"""Authorization of calls. Health checks are open to everyone, reflection to every authenticated caller."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -13,83 +14,101 @@ from tlt_common.telemetry.log import get_logger
 log = get_logger(__name__)
 
 DOMAIN = ".tlt.internal"
-"""A certificate of component C carries the DNS name C.tlt.internal."""
+"""A certificate of component C contains the DNS name C.tlt.internal."""
 ADMIN = "admin"
-"""Role of operators: a certificate for admin.tlt.internal may call everything."""
+"""Role of operators: a certificate for admin.tlt.internal may call every method."""
 REFLECTION = "ServerReflection"
+
+caller_name: ContextVar[str] = ContextVar("caller_name", default="")
+"""Name of the caller of the call that is being served, as `Access.admit` returned it; empty if callers have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls what, as far as can be seen from the outside."""
+    """The caller and the called method, as determined from the connection and its metadata."""
 
     service: str
-    """Without its package."""
+    """Service name without its package."""
     method: str
     peer: str = ""
-    """Where the call comes from, for the log."""
+    """Address of the caller, for logs."""
     roles: frozenset[str] = frozenset()
-    """Components the verified client certificate stands for."""
+    """Components named in the verified client certificate."""
     authorization: str = ""
-    """The header of that name."""
+    """The authorization header; empty if there is none."""
 
     @property
-    def is_beside(self) -> bool:
-        """It comes over a unix socket: from the same pod."""
+    def is_same_pod(self) -> bool:
+        """Whether the call comes over a unix socket, hence from the same pod."""
         return self.peer.startswith("unix:")
 
 
 class Access(Protocol):
-    """Decides over calls."""
+    """Decides whether a call is permitted."""
 
-    def admit(self, caller: Caller, request: Any) -> None:
+    def recognizes(self, authorization: str) -> bool:
+        """Whether the authorization header permits to read the call's message, whose size the caller chooses."""
+        ...
+
+    def admit(self, caller: Caller, request: Any) -> str:
         """
-        Let a call pass; `request` is its message, or an iterator where messages are streamed.
+        Permit a call and return its caller's name. `request` is its message, or an iterator for streamed requests.
 
         Raises:
-            UnauthenticatedError: Nobody knows the caller.
-            PermissionDeniedError: The caller may do other things.
+            UnauthenticatedError: The caller is unknown.
+            PermissionDeniedError: The caller may not make this call.
         """
         ...
 
 
 class Open:
-    """Everybody may everything: what one machine, or a closed network, needs."""
+    """Permits every call: for a single machine or a closed network."""
 
-    def admit(self, caller: Caller, request: Any) -> None:
-        """Let it pass."""
+    def recognizes(self, authorization: str) -> bool:  # noqa: ARG002 - nobody needs one
+        """Read every message."""
+        return True
+
+    def admit(self, caller: Caller, request: Any) -> str:  # noqa: ARG002 - nobody is refused
+        """Permit the call."""
+        return ""
 
 
 class Roles:
-    """Lets services in by the role their certificate carries; those of the same pod by their unix socket."""
+    """Permits services by the role in their certificate, and callers in the same pod by their unix socket."""
 
     def __init__(self, allowed: Mapping[str, Collection[str]]) -> None:
         """
         Args:
-            allowed: Roles that may call each method; what is not named is for operators.
+            allowed: Roles that may call each method; other methods are reserved to operators.
         """
         self._allowed = allowed
 
-    def admit(self, caller: Caller, request: Any) -> None:  # noqa: ARG002 - roles are for methods as a whole
+    def recognizes(self, authorization: str) -> bool:  # noqa: ARG002 - the certificate was verified already
+        """Read every message: without a certificate there is no connection."""
+        return True
+
+    def admit(self, caller: Caller, request: Any) -> str:  # noqa: ARG002 - roles do not depend on the request
         """
         Check the role.
 
         Raises:
-            PermissionDeniedError: None of the caller's roles may.
+            PermissionDeniedError: None of the caller's roles is accepted.
         """
-        if caller.is_beside or ADMIN in caller.roles or (caller.service == REFLECTION and caller.roles):
-            return
+        name = ",".join(sorted(caller.roles))
+        if caller.is_same_pod or ADMIN in caller.roles or (caller.service == REFLECTION and caller.roles):
+            return name
         accepted = self._allowed.get(caller.method, ())
         if caller.roles.isdisjoint(accepted):
             names = ", ".join(f"{role}{DOMAIN}" for role in (*accepted, ADMIN))
-            mine = ", ".join(sorted(caller.roles)) or "none of the suite"
+            mine = ", ".join(sorted(caller.roles)) or "no component"
             message = f"{caller.service}.{caller.method}: the certificate is for {mine}; accepted: {names}"
             refuse(caller, "role", PermissionDeniedError(message))
+        return name
 
 
 def refuse(caller: Caller, reason: str, error: TltError) -> NoReturn:
     """
-    Count and log a refusal.
+    Count and log a refusal, and raise its error.
 
     Raises:
         TltError: `error`.
@@ -100,14 +119,18 @@ def refuse(caller: Caller, reason: str, error: TltError) -> NoReturn:
 
 
 def caller_of(context: grpc.aio.ServicerContext[Any, Any], *, service: str, method: str) -> Caller:
-    """Tell the caller of a call. gRPC verified the certificate when the connection was made."""
-    names = context.auth_context().get("peer_dns", ())  # no other names: authorities check those by other rules
+    """Return the caller of a call. gRPC verified the certificate when the connection was established."""
+    names = context.auth_context().get("peer_dns", ())  # DNS names only: CAs verify other names by other rules
     decoded = (name.decode("ascii", "replace").lower() for name in names)
-    metadata = dict(context.invocation_metadata() or ())
     return Caller(
         service=service,
         method=method,
         peer=context.peer(),
         roles=frozenset(name.removesuffix(DOMAIN) for name in decoded if name.endswith(DOMAIN)),
-        authorization=str(metadata.get("authorization", "")),
+        authorization=authorization_in(context.invocation_metadata()),
     )
+
+
+def authorization_in(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+    """Return the authorization header of a call; empty if there is none."""
+    return str(dict(metadata or ()).get("authorization", ""))

@@ -1,13 +1,20 @@
-"""Where a process can be reached: free before it starts, written to a file once it takes calls."""
+"""Addresses of a process: checked before it starts, written to a file once it accepts calls."""
 
+import asyncio
 import json
+import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 from tlt_common.errors import ConfigError
+from tlt_common.whole_file import write_whole
+
+MAX_PORT = 65_535
+PID = "pid"
+"""Key of the process id in a port file; all others are kinds of addresses."""
 
 _current: ContextVar["_Addresses | None"] = ContextVar("addresses", default=None)
 
@@ -15,7 +22,7 @@ _current: ContextVar["_Addresses | None"] = ContextVar("addresses", default=None
 class _Addresses:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._known: dict[str, str] = {}
+        self._known = {PID: str(os.getpid())}
 
     def add(self, kind: str, address: str) -> None:
         self._known[kind] = address
@@ -24,14 +31,16 @@ class _Addresses:
 
     def _write(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_suffix(".partial")
-        partial.write_text(json.dumps(self._known))
-        partial.replace(self._file)  # whoever polls for the file never reads half of it
+        write_whole(self._file, json.dumps(self._known).encode())
 
 
 @contextmanager
 def announced_in(file: Path | None) -> Iterator[None]:
-    """Write what is announced within to `file`, as JSON of kind to address; remove it afterwards."""
+    """
+    Write the addresses announced within the block to `file`, as JSON of kind to address, with the process id.
+
+    The file is removed at the end of the block.
+    """
     if file is None:
         yield
         return
@@ -44,26 +53,50 @@ def announced_in(file: Path | None) -> Iterator[None]:
 
 
 def announce(kind: str, address: str) -> None:
-    """Tell whoever started this process where to find it. The file appears with kind "grpc", so that comes last."""
+    """Publish an address in the port file. The file appears with kind "grpc", so announce that one last."""
     if known := _current.get():
         known.add(kind, address)
 
 
+async def resolved(endpoints: Iterable[str]) -> list[str]:
+    """Return the addresses of host:port endpoints, sorted: all of a name's. A name that has none now is left out."""
+    found: set[str] = set()
+    for endpoint in endpoints:
+        host, _, port = endpoint.rpartition(":")
+        with suppress(OSError):
+            entries = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+            found |= {_joined(str(entry[4][0]), port) for entry in entries}
+    return sorted(found)
+
+
+def _joined(host: str, port: str) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def require_free(address: str, *, named: str) -> None:
     """
-    Look for a taken port now, before anything slow begins.
+    Fail early, before anything slow starts, if an address is in use.
 
     Args:
         address: host:port; port 0 is always free.
-        named: What the user knows it by: a field, or an option with its dashes.
+        named: Field, or option with its dashes, by which the user knows it.
 
     Raises:
-        ConfigError: Somebody listens there, or this machine has no such host.
+        ConfigError: The address is in use, or this machine does not have the host.
     """
     host, _, port = address.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
+        raise ConfigError(
+            f"{named}: {address!r} has no port; accepted: host:port with a port of 0 to {MAX_PORT}",
+            field=named.lstrip("-"),
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, int(port)))
-        except OSError as error:
-            raise ConfigError(f"{named}: {address} is taken; choose another or 0", field=named.lstrip("-")) from error
+        except (OSError, TypeError, ValueError) as error:  # the last two: the host is no name
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(
+                f"{named}: {address} cannot be bound: {reason}; choose another or port 0",
+                field=named.lstrip("-"),
+            ) from error

@@ -1,4 +1,4 @@
-"""The frame of a service's process: logs, metrics, addresses, signals."""
+"""Runs the process of a service: logs, metrics, addresses, signals."""
 
 import asyncio
 import signal
@@ -14,24 +14,23 @@ from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import Readiness, watched
 from tlt_common.telemetry import log, metrics
 from tlt_common.telemetry.shown import Shown
-from tlt_common.telemetry.trace import traced
+from tlt_common.telemetry.tracing import traced
 
 
 @contextmanager
 def exposed(config: ServiceConfig) -> Iterator[None]:
     """
-    Set up logs and traces, answer operators and keep the port file, while within.
+    Set up logs, traces, the metrics port and the port file within the block.
 
     Raises:
-        ConfigError: The metrics port is taken, the TLS files cannot be used, or traces cannot be made.
+        ConfigError: The metrics port is in use, the TLS files are invalid, or tracing is not installed.
     """
     log.configure(config.log_level)
-    component = _component(config)
-    metrics.BUILD_INFO.labels(version=__version__, component=component).set(1)
+    metrics.BUILD_INFO.labels(version=__version__, component=config.component).set(1)
     with (
-        traced(config.traces, component),
+        traced(config.traces, config.component),
         announced_in(config.port_file),
-        watched() as readiness,
+        watched(config.liveness_s) as readiness,
         _operated(config, readiness),
     ):
         yield
@@ -46,9 +45,7 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
     host = config.metrics_host or config.listen.rpartition(":")[0]
     with ExitStack() as server:
         try:
-            port = server.enter_context(
-                answering(host, config.metrics_port, readiness, files, Shown(_component(config)))
-            )
+            port = server.enter_context(answering(host, config.metrics_port, readiness, files, Shown(config.component)))
         except OSError as error:
             raise ConfigError(
                 f"metrics_port {config.metrics_port} cannot be bound: {error.strerror}", field="metrics_port"
@@ -57,20 +54,16 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
         yield
 
 
-def _component(config: ServiceConfig) -> str:
-    return type(config).__name__.removesuffix("Config").lower()
-
-
 def run_app(
     config: ServiceConfig, main: Callable[[], Awaitable[None]], *, leave: Callable[[], Awaitable[object]] | None = None
 ) -> None:
     """
-    Run a service until it ends or the process gets SIGTERM or SIGINT, which cancel it.
+    Run a service until it ends. SIGTERM and SIGINT cancel it.
 
-    `leave` comes first, if there is one: the service is cancelled when it is over, or at a second signal.
+    If `leave` is given, the first signal runs it, and the service is cancelled when it completes or at a second signal.
 
     Raises:
-        TltError: It failed. Of several failures the first one, without the task group around it.
+        TltError: The service failed. Of several failures the first one is raised, without its task group.
     """
     with exposed(config):
         try:
@@ -115,7 +108,7 @@ async def _leave(
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error of ours within, or else the first of all."""
+    """Return the first TltError within, or else the first exception."""
     ours, rest = group.split(TltError)
     found: BaseException = ours or rest or group
     while isinstance(found, BaseExceptionGroup):

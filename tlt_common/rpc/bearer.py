@@ -1,4 +1,4 @@
-"""Lets callers in by the token they present."""
+"""Authenticates callers by bearer token."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,54 +16,68 @@ def _now() -> datetime:
 
 
 class Bearer:
-    """Lets in whoever presents a token that is good for the call."""
+    """Permits callers whose token has the scope of the call."""
 
     def __init__(
         self, tokens: Tokens, scope_of: Callable[[str, Any], Scope], *, now: Callable[[], datetime] = _now
     ) -> None:
         """
         Args:
-            tokens: Those that are known.
-            scope_of: What a method needs; gets its name, and its message or an iterator of messages.
-            now: Time by which tokens expire.
+            tokens: The valid tokens.
+            scope_of: Returns the scope a method requires, from its name and its message or iterator of messages.
+            now: Returns the current time, for expiry.
         """
         self._tokens = tokens
         self._scope_of = scope_of
         self._now = now
 
-    def admit(self, caller: Caller, request: Any) -> None:
+    def recognizes(self, authorization: str) -> bool:
+        """Whether the header has a valid token."""
+        token = self._found(authorization)
+        return token is not None and not token.expired(self._now())
+
+    def admit(self, caller: Caller, request: Any) -> str:
         """
-        Check the token.
+        Check the token; return the name of its holder.
 
         Raises:
-            UnauthenticatedError: There is none, or it is unknown or has expired.
-            PermissionDeniedError: It is good for other things.
+            UnauthenticatedError: The token is missing, unknown or expired.
+            PermissionDeniedError: The token lacks the scope.
         """
         token = self.identify(caller)
         if caller.service == REFLECTION:
-            return
+            return token.name
         scope = self._scope_of(caller.method, request)
         if not token.allows(scope):
             mine = ", ".join(token.scopes)
-            message = f"{caller.method} needs a token of scope {scope}; this one has {mine}"
+            message = f"{caller.method} requires a token with scope {scope}; this one has {mine}"
             refuse(caller, "scope", PermissionDeniedError(message, field="authorization"))
+        return token.name
 
     def identify(self, caller: Caller) -> Token:
         """
-        Tell whose token came.
+        Return the caller's token.
 
         Raises:
-            UnauthenticatedError: There is none, or it is unknown or has expired.
+            UnauthenticatedError: The token is missing, unknown or expired.
         """
-        scheme, _, secret = caller.authorization.partition(" ")
-        if scheme.lower() != SCHEME or not secret.strip():
-            _unauthenticated(caller, "missing", "no token came; accepted: authorization: Bearer TOKEN")
-        token = self._tokens.current().find(secret.strip())
+        if not _secret_in(caller.authorization):
+            _unauthenticated(caller, "missing", "the call has no token; accepted: authorization: Bearer TOKEN")
+        token = self._found(caller.authorization)
         if token is None:
-            _unauthenticated(caller, "unknown", "the token is not known here; ask whoever runs the service for one")
+            _unauthenticated(caller, "unknown", "unknown token; request one from the operator of the service")
         if token.expired(self._now()):
-            _unauthenticated(caller, "expired", f"token {token.name} has expired; ask for a new one")
+            _unauthenticated(caller, "expired", f"token {token.name} has expired; request a new one")
         return token
+
+    def _found(self, authorization: str) -> Token | None:
+        secret = _secret_in(authorization)
+        return self._tokens.current().find(secret) if secret else None
+
+
+def _secret_in(authorization: str) -> str:
+    scheme, _, secret = authorization.partition(" ")
+    return secret.strip() if scheme.lower() == SCHEME else ""
 
 
 def _unauthenticated(caller: Caller, reason: str, message: str) -> NoReturn:

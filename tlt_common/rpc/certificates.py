@@ -1,4 +1,4 @@
-"""Certificate files of one process, checked and renewed in place."""
+"""Certificate files of the process, checked and reloaded when they change."""
 
 import ssl
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from tlt_common.telemetry import metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Material:
-    """One reading of the three files, which fit together."""
+    """Contents of the three files, read together and matching."""
 
     certificate: bytes
     key: bytes
     ca: bytes
     context: ssl.SSLContext
-    """For HTTPS servers; asks for no client certificate."""
+    """For HTTPS servers; requests no client certificate."""
 
 
 Certificates: TypeAlias = Reloaded[Material]
@@ -29,22 +29,22 @@ Certificates: TypeAlias = Reloaded[Material]
 @cache
 def certificates(tls: TlsSettings) -> Certificates:
     """
-    Watch the files of `tls`. Everybody in this process gets the same view of the same files.
+    Watch the files of `tls`. All callers in this process share one view of the same files.
 
     Raises:
-        ConfigError: One cannot be read or is not PEM, or the key is not that of the certificate.
+        ConfigError: A file is unreadable or not PEM, or the key does not match the certificate.
     """
     return Reloaded("certificate", (tls.certificate, tls.key, tls.ca), lambda: _read(tls))
 
 
 def following(files: Certificates) -> ssl.SSLContext:
-    """Make a context for a server that takes one for good; every handshake gets what is in the files by then."""
+    """Return a context for servers that keep one context; every handshake uses the current files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
-    def show(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def use_current(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = files.current().context
 
-    context.sni_callback = show
+    context.sni_callback = use_current
     return context
 
 
@@ -56,7 +56,7 @@ def _read(tls: TlsSettings) -> Material:
         context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
         raise ConfigError(
-            f"tls: {tls.certificate} and {tls.key} are not a certificate and its unencrypted key in PEM: {error}",
+            f"tls: {tls.certificate} and {tls.key} are not a PEM certificate and its unencrypted key: {error}",
             field="tls.certificate",
         ) from error
     metrics.CERTIFICATE_EXPIRY.set(expires_at(certificate).timestamp())
@@ -66,16 +66,16 @@ def _read(tls: TlsSettings) -> Material:
 
 def check_authorities(pem: bytes, where: str, field: str) -> None:
     """
-    Check that something is there to believe.
+    Check that a CA bundle contains a certificate.
 
     Raises:
-        ConfigError: There is no certificate in it.
+        ConfigError: It contains none.
     """
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"{where} holds no certificate in PEM: {error}", field=field) from error
+        raise ConfigError(f"{where} contains no PEM certificate: {error}", field=field) from error
 
 
 def _no_password() -> str:
-    raise ValueError("the key wants a password")
+    raise ValueError("the key is encrypted")

@@ -1,4 +1,4 @@
-"""The orderly end of a server: nothing new is begun, and what runs may finish."""
+"""Graceful shutdown of a server: refuses new work and lets running calls finish."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,11 +15,11 @@ Leave: TypeAlias = Callable[[float], Awaitable[None]]
 
 class Drain:
     """
-    Counts the calls that are worth waiting for, and refuses them once it has begun.
+    Counts the calls a shutdown waits for, and refuses new ones once draining has begun.
 
     Args:
-        methods: Names of these calls. All others are answered until the end.
-        hangs_up: Callers are disconnected when their calls have ended, and told so at once: they find another replica.
+        methods: Names of these calls. All others are served until the end.
+        hangs_up: Close listeners and idle connections at once, so that clients move to another replica.
     """
 
     def __init__(self, *methods: str, hangs_up: bool = False) -> None:
@@ -38,26 +38,26 @@ class Drain:
 
     @property
     def running(self) -> int:
-        """Calls that are waited for."""
+        """Number of running calls the shutdown waits for."""
         return self._running
 
     def when_begun(self, leave: Leave) -> None:
-        """Run `leave` with the seconds there are as soon as it begins; it may take them all, and is cancelled then."""
+        """Run `leave` when draining begins, with the seconds left. It is cancelled when draining completes."""
         self._leaving.append(leave)
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:
         """
-        One call runs within.
+        Count one call within the block.
 
         Raises:
-            DrainingError: It has begun.
+            DrainingError: Draining has begun.
         """
         if method not in self._methods:
             yield
             return
         if self._begun:
-            raise DrainingError(f"{method} is refused: this process is about to end; ask another")
+            raise DrainingError(f"{method} is refused: this process is shutting down; use another one")
         self._running += 1
         self._idle.clear()
         try:
@@ -68,12 +68,12 @@ class Drain:
                 self._idle.set()
 
     async def complete(self, within_s: float) -> bool:
-        """Begin, and wait until nothing runs any more. False: that took longer than `within_s`, and calls still run."""
+        """Begin draining and wait until no call runs. Return False if calls still run after `within_s`."""
         log.info("draining", running=self._running, within_s=within_s)
         self._begun = True
         async with asyncio.TaskGroup() as parts:
             leaving = [parts.create_task(self._run(leave, within_s)) for leave in self._leaving]
-            await asyncio.sleep(0)  # whoever wants to know is told, even if nothing runs
+            await asyncio.sleep(0)  # starts the leave callbacks even if nothing runs
             try:
                 async with asyncio.timeout(within_s):
                     await self._idle.wait()

@@ -1,4 +1,4 @@
-"""The way from outside to a gateway: encrypted or not, with a token or without."""
+"""Channels for external clients of a gateway: with or without TLS and token."""
 
 import ipaddress
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tlt_common.rpc.reloaded import Reloaded, read_bytes
 from tlt_common.rpc.renewal import RenewedChannel
 
 Secret: TypeAlias = str | PathLike[str]
-"""A token, or the file it is in, which is read anew when it changes."""
+"""A token, or the path of a file that contains it, reloaded when it changes."""
 
 
 def connect_endpoint(
@@ -28,25 +28,26 @@ def connect_endpoint(
     server_name: str = "",
 ) -> grpc.aio.Channel:
     """
-    Open a channel to host:port; `async with` closes it. Connecting happens at the first call.
+    Open a channel to host:port; `async with` closes it. It connects at the first call.
 
     Args:
         endpoint: host:port.
-        token: Goes with every call.
-        ca: PEM file of the authorities that are believed, read anew when it changes; None: those that gRPC knows.
-        tls: Whether to encrypt; None: if `ca` is given. False says on purpose that somebody else does, such as a
-            service mesh.
-        server_name: Name that must be in the server's certificate; empty: the host of `endpoint`.
+        token: Token sent with every call; None sends none.
+        ca: CA bundle (PEM) to verify the server with, reloaded when it changes; None uses gRPC's default roots.
+        tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that something else
+            encrypts, such as a service mesh.
+        server_name: Name expected in the server certificate; empty means the host of `endpoint`.
 
     Raises:
-        ConfigError: The options contradict each other, a file cannot be read, or the token would be sent in the clear.
+        ConfigError: The options contradict each other, a file is unreadable or invalid, or the token would be sent in
+            plain text.
     """
     if tls is False and (ca or server_name):
-        raise ConfigError("tls=False and ca or server_name contradict each other; give one", field="tls")
+        raise ConfigError("tls=False contradicts ca and server_name; give only one of them", field="tls")
     encrypted = bool(ca or server_name) if tls is None else tls
     if token is not None and not encrypted and tls is None and not is_local(endpoint):
         raise ConfigError(
-            f"the token would be sent to {endpoint} in the clear; give ca= or tls=True, or tls=False where a service "
+            f"the token would be sent to {endpoint} in plain text; give ca= or tls=True, or tls=False if a service "
             "mesh encrypts",
             field="token",
         )
@@ -63,7 +64,7 @@ def connect_endpoint(
 
 
 def is_local(endpoint: str) -> bool:
-    """Whether what is sent there stays on this machine."""
+    """Whether traffic to the endpoint stays on this machine."""
     if endpoint.startswith("unix:"):
         return True
     host = endpoint.rpartition(":")[0].strip("[]")
@@ -98,10 +99,14 @@ def _metadata(token: Secret | None) -> Callable[[], tuple[tuple[str, str], ...]]
 
 def _pair(token: str) -> tuple[str, str]:
     """
+    Return the metadata entry of a token.
+
     Raises:
         ConfigError: It cannot be sent in a header; the message does not quote it.
     """
     stripped = token.strip()
     if not stripped or not stripped.isascii() or not stripped.isprintable() or " " in stripped:
-        raise ConfigError("token is empty or holds blanks; accepted: printable ASCII", field="token")
+        raise ConfigError(
+            "token is empty or contains invalid characters; accepted: printable ASCII without spaces", field="token"
+        )
     return ("authorization", f"Bearer {stripped}")

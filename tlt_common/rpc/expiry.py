@@ -1,4 +1,4 @@
-"""When a certificate expires, read from its bytes: the standard library tells only those who are connected."""
+"""Reads the expiry of a certificate file; the standard library reports it only for connected peers."""
 
 import ssl
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ BEGIN = "-----BEGIN CERTIFICATE-----"
 
 def expires_at(pem: bytes) -> datetime:
     """
-    Tell the end of the first certificate's validity (RFC 5280, 4.1).
+    Return the end of validity of the first certificate (RFC 5280, 4.1).
 
     Raises:
-        ValueError: It is no certificate.
+        ValueError: The bytes contain no certificate.
     """
     text = pem.decode("ascii", "replace")
     end = "-----END CERTIFICATE-----"
@@ -26,13 +26,13 @@ def expires_at(pem: bytes) -> datetime:
     _serial, _algorithm, _issuer, (_, validity), *_ = fields
     _not_before, (kind, value), *_ = _elements(validity)
     digits = bytes(value).decode("ascii")
-    # Two digits of a year are of 1950 to 2049.
+    # Two-digit years mean 1950 to 2049.
     year = ("19" if digits >= "5" else "20") if kind == UTC_TIME else ""
     return datetime.strptime(f"{year}{digits}", "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _elements(der: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Tag and content of each element in DER."""
+    """Yield tag and content of each DER element."""
     while der:
         tag, length, start = der[0], der[1], 2
         if length & 0x80:

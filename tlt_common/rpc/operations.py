@@ -1,4 +1,4 @@
-"""HTTP for those who operate a service: /metrics for Prometheus, /livez and /readyz for probes."""
+"""HTTP endpoints for operators: /metrics for Prometheus, /livez and /readyz for probes."""
 
 import socket
 import sys
@@ -18,21 +18,21 @@ from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
 
-PATIENCE_S = 10.0
-"""For a handshake, and for a request, so that silent callers do not hold threads for ever."""
+TIMEOUT_S = 10.0
+"""Timeout of a handshake and of a request, so that silent callers do not occupy threads forever."""
 POLL_S = 0.1
-"""The end of the server waits for so long at most."""
-PATHS = "there are /metrics, /livez and /readyz"
+"""Maximum delay of the server's shutdown."""
+PATHS = "accepted: /metrics, /livez and /readyz"
 
-Answer: TypeAlias = tuple[str, str]
-"""Status line and text."""
+HttpResponse: TypeAlias = tuple[str, str]
+"""Status line and body."""
 
 
 def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> WSGIApplication:
     """Return the WSGI application. It reads `readiness` at every request."""
     exposition = make_wsgi_app(metrics)
-    answers: dict[str, Callable[[], Answer]] = {
-        "/livez": lambda: ("200 OK", "it lives"),
+    answers: dict[str, Callable[[], HttpResponse]] = {
+        "/livez": lambda: _liveness(readiness),
         "/readyz": lambda: _readiness(readiness),
     }
 
@@ -41,7 +41,7 @@ def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> 
         if path == "/metrics":
             exposed: Iterable[bytes] = exposition(environ, start_response)
             return exposed
-        status, text = answers[path]() if path in answers else ("404 Not Found", f"{path} is not here; {PATHS}")
+        status, text = answers[path]() if path in answers else ("404 Not Found", f"unknown path {path}; {PATHS}")
         if environ.get("REQUEST_METHOD") not in {"GET", "HEAD"}:
             status, text = "405 Method Not Allowed", "accepted: GET"
         body = f"{text}\n".encode()
@@ -52,20 +52,25 @@ def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> 
     return answer
 
 
-def _readiness(readiness: Readiness) -> Answer:
+def _liveness(readiness: Readiness) -> HttpResponse:
+    failure = readiness.liveness.failure
+    return ("503 Service Unavailable", f"not alive: {failure}") if failure else ("200 OK", "alive")
+
+
+def _readiness(readiness: Readiness) -> HttpResponse:
     why = readiness.waits_for
-    return ("503 Service Unavailable", f"it takes no calls: {why}") if why else ("200 OK", "it takes calls")
+    return ("503 Service Unavailable", f"not ready: {why}") if why else ("200 OK", "ready")
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = PATIENCE_S
+    timeout = TIMEOUT_S
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Say nothing: probes come every second."""
+        """Log nothing: probes arrive every second."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread per request, so that a slow scrape keeps no probe waiting."""
+    """One thread per request, so that a slow scrape does not delay probes."""
 
     daemon_threads = True
     request_queue_size = 32
@@ -76,22 +81,22 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        # Without the base class's look-up of the host's full name, which asks DNS.
+        # The base class would resolve the host's full name, which queries DNS.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer in the thread of the request; so does the handshake, which the other side may draw out."""
+        """Handle the request in its own thread, including the handshake, which the caller may delay."""
         if self._certificates is None:
             super().finish_request(request, client_address)
             return
-        request.settimeout(PATIENCE_S)
+        request.settimeout(TIMEOUT_S)
         with self._certificates.current().context.wrap_socket(request, server_side=True) as encrypted:
             super().finish_request(encrypted, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
-        """Note it; whoever asked has gone, or speaks no TLS."""
+        """Log at debug level: the caller hung up or does not speak TLS."""
         log.debug("operations_request_failed", caller=str(client_address), error=repr(sys.exception()))
 
 
@@ -104,10 +109,10 @@ def answering(
     metrics: CollectorRegistry = REGISTRY,
 ) -> Iterator[int]:
     """
-    Answer HTTP, or HTTPS with `certificates`, while within; the value is the bound port.
+    Serve HTTP, or HTTPS with `certificates`, within the block; yield the bound port.
 
     Raises:
-        OSError: The port is taken.
+        OSError: The port is in use.
     """
     with _Server(host.strip("[]"), port, certificates) as server:
         server.set_app(application(readiness, metrics))

@@ -1,8 +1,10 @@
-"""Whether this process takes calls, for probes that ask in threads of their own."""
+"""Readiness and liveness of this process. Probes read them from their own threads."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+
+from tlt_common.rpc.liveness import Liveness
 
 STARTING = "starting"
 DRAINING = "draining"
@@ -13,20 +15,22 @@ _current: ContextVar["Readiness | None"] = ContextVar("readiness", default=None)
 
 class Readiness:
     """
-    What /readyz says. A plain attribute, so that any thread may read it.
+    The state reported by /readyz. A plain attribute, so that any thread may read it.
 
     Attributes:
-        waits_for: Why no calls are taken; empty while they are.
+        waits_for: Why the process accepts no calls; empty while it does.
+        liveness: What /livez reports.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, liveness_s: float | None = None) -> None:
         self.waits_for = STARTING
+        self.liveness = Liveness(liveness_s)
 
 
 @contextmanager
-def watched() -> Iterator[Readiness]:
-    """Let what is told by `note_ready` and `note_unready` within be read from the value."""
-    readiness = Readiness()
+def watched(liveness_s: float | None = None) -> Iterator[Readiness]:
+    """Yield the readiness that `note_ready`, `note_unready` and `beating` set within the block."""
+    readiness = Readiness(liveness_s)
     token = _current.set(readiness)
     try:
         yield readiness
@@ -34,13 +38,24 @@ def watched() -> Iterator[Readiness]:
         _current.reset(token)
 
 
+@asynccontextmanager
+async def beating() -> AsyncIterator[None]:
+    """Let the event loop show within the block that it runs."""
+    readiness = _current.get()
+    if readiness is None:
+        yield
+        return
+    async with readiness.liveness.judged():
+        yield
+
+
 def note_ready() -> None:
-    """Calls are taken from now on."""
+    """Note that the process accepts calls."""
     if readiness := _current.get():
         readiness.waits_for = ""
 
 
 def note_unready(why: str) -> None:
-    """No calls are taken from now on, for this reason."""
+    """Note that the process accepts no calls, and why."""
     if readiness := _current.get():
         readiness.waits_for = why

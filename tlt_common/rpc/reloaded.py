@@ -1,4 +1,4 @@
-"""Files that are read anew when they change. A bad new version is passed over: what was good stays."""
+"""Files that are reloaded when they change. An invalid new version is ignored: the last valid one stays in use."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,19 +14,20 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
-"""What changes when files are written or replaced: inode, time and size of each."""
+"""Changes when a file is written or replaced: inode, modification time and size of each file."""
 
 
 class Reloaded(Generic[T]):
     """
-    What `read` makes of files. May be asked from any thread.
+    The value that `read` makes of files. Thread-safe.
 
     Args:
-        kind: Names it in metrics and logs.
-        read: Raises ConfigError when the files cannot be used.
+        kind: Name in metrics and logs.
+        files: The files to watch.
+        read: Reads the files; raises ConfigError if they are invalid.
 
     Raises:
-        ConfigError: They cannot be used at the start.
+        ConfigError: The files are invalid at the start.
     """
 
     def __init__(self, kind: str, files: Sequence[Path], read: Callable[[], T]) -> None:
@@ -39,10 +40,11 @@ class Reloaded(Generic[T]):
 
     def current(self) -> T:
         """
-        As the files are now, or were when they were good last; the same object until they change.
+        Return the value of the files as they are now, or of their last valid version; the same object until they
+        change.
 
-        Renewals write one file after the other, so that files which do not fit together are no reason to end a
-        service. They are counted and logged once, and looked at again when one of them changes again.
+        Renewals write one file after the other, so files that do not match are no reason to stop a service. They are
+        counted and logged once, and read again at their next change.
         """
         with self._lock:
             stamp = self._stamp()
@@ -57,7 +59,7 @@ class Reloaded(Generic[T]):
             metrics.RPC_RELOADS.labels(kind=self._kind, outcome="refused").inc()
             log.error("reload_refused", kind=self._kind, field=error.field, error=error.message)  # noqa: TRY400
         else:
-            # A set read in the middle of a renewal may fit together by chance; the next look reads it again.
+            # Files read in the middle of a renewal may match by chance; the next call reads them again.
             if stamp == self._stamp():
                 self._value = value
                 metrics.RPC_RELOADS.labels(kind=self._kind, outcome="loaded").inc()
@@ -65,7 +67,7 @@ class Reloaded(Generic[T]):
         self._seen = stamp
 
     def _stamp(self) -> Stamp | None:
-        """None while a file is missing."""
+        """Return None while a file is missing."""
         try:
             stats = [path.stat() for path in self._files]
         except OSError:
@@ -75,10 +77,10 @@ class Reloaded(Generic[T]):
 
 def read_bytes(path: Path, field: str) -> bytes:
     """
-    Read a file that a configuration key names.
+    Read a file named by a configuration key.
 
     Raises:
-        ConfigError: It cannot be read; names the key.
+        ConfigError: The file is unreadable; names the key.
     """
     try:
         return path.read_bytes()

@@ -1,4 +1,4 @@
-"""A channel whose credentials can change: new calls go over a new connection, running ones end where they began."""
+"""A channel whose credentials can change: new calls use a new connection, running calls finish on the old one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ M = TypeVar("M")
 class _Connection:
     channel: grpc.aio.Channel
     calls: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """What makes calls, by kind and method."""
+    """Multicallables by kind and method."""
     running: int = 0
 
 
 class RenewedChannel(grpc.aio.Channel, Generic[M]):
     """
-    gRPC's own channels keep the credentials they were made with for ever.
+    Replaces the connection when credentials change; gRPC's own channels keep their credentials forever.
 
     Args:
-        material: Says what credentials are made of: the same object until it changes.
+        material: Returns what credentials are made of: the same object until it changes.
         dial: Opens a channel with it.
-        metadata: What goes with every call, made anew for each.
+        metadata: Returns metadata to send with a call; called for each one.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         self._material = material
         self._dial = dial
         self._metadata = metadata
-        self._shown = material()
-        self._connection = _Connection(dial(self._shown))
+        self._current_material = material()
+        self._connection = _Connection(dial(self._current_material))
         self._retired: set[_Connection] = set()
         self._closed = False
 
@@ -53,7 +53,7 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         await self.close()
 
     async def close(self, grace: float | None = None) -> None:
-        """Close it; calls that run end after `grace` seconds, on retired connections too."""
+        """Close the channel. Running calls, also on retired connections, are cancelled after `grace` seconds."""
         self._closed = True
         for connection in (self._connection, *self._retired):
             await connection.channel.close(grace)
@@ -93,13 +93,13 @@ class RenewedChannel(grpc.aio.Channel, Generic[M]):
         return start
 
     def _current(self) -> _Connection:
-        if not self._closed and (material := self._material()) is not self._shown:
+        if not self._closed and (material := self._material()) is not self._current_material:
             if self._connection.running:
                 self._retired.add(self._connection)
-            self._shown, self._connection = material, _Connection(self._dial(material))
+            self._current_material, self._connection = material, _Connection(self._dial(material))
         return self._connection
 
     def _ended(self, connection: _Connection, _call: object) -> None:
         connection.running -= 1
         if not connection.running:
-            self._retired.discard(connection)  # nobody holds it any more: gRPC closes a channel that is forgotten
+            self._retired.discard(connection)  # the last reference: gRPC closes a channel when it is garbage-collected

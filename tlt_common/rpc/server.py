@@ -1,4 +1,4 @@
-"""gRPC servers, all with health, reflection and the same error table."""
+"""gRPC servers, all with health checks, reflection and the same error mapping."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,11 +17,12 @@ from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.interceptor import CallInterceptor
-from tlt_common.rpc.readiness import DRAINING, STOPPED, note_ready, note_unready
-from tlt_common.telemetry import trace
+from tlt_common.rpc.limits import Limits
+from tlt_common.rpc.readiness import DRAINING, STOPPED, beating, note_ready, note_unready
+from tlt_common.telemetry import tracing
 
 GRACE_S = 1.0
-"""Running calls may end by themselves for so long when a server stops."""
+"""Seconds for running calls to finish when a server stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +36,26 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A server that takes calls."""
+    """A server that accepts calls."""
 
     port: int
     """Bound TCP port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """How callers come in, and which."""
+class ServerSecurity:
+    """Encryption, authentication and authorization of a server's callers."""
 
     tls: TlsSettings | None = None
-    """None: plain text."""
-    asks_certificate: bool = True
-    """With TLS: callers show a certificate of our authority, or no connection is made."""
+    """None means plain text."""
+    requires_certificate: bool = True
+    """With TLS, require a client certificate issued by our CA; a connection without one fails."""
     access: Access = field(default_factory=Open)
 
 
-def internal(tls: TlsSettings | None, access: Access) -> Door:
-    """Make the door of a service that only services call: with TLS each shows who it is, without it is open."""
-    return Door(tls=tls, access=access) if tls else Door()
+def internal(tls: TlsSettings | None, access: Access) -> ServerSecurity:
+    """Security of a service that only services call: with TLS each presents a certificate; without it, open access."""
+    return ServerSecurity(tls=tls, access=access) if tls else ServerSecurity()
 
 
 @asynccontextmanager
@@ -62,25 +63,27 @@ async def serving(
     address: str,
     *services: Service,
     uds: Path | None = None,
-    door: Door | None = None,
+    security: ServerSecurity | None = None,
     drain: Drain | None = None,
     connection_s: float | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """
-    Take calls at host:port, and at a unix socket too if `uds` is given, which is always plain text.
+    Serve at host:port and, if `uds` is given, at a unix socket, always in plain text.
 
-    Once `drain` begins, probes are told that this server takes no calls. With `connection_s` callers are told to
-    connect anew so often; running calls may end where they are.
+    Once `drain` begins, health checks report NOT_SERVING. `connection_s` limits the age of connections: callers
+    reconnect after it, and running calls may finish on the old one.
 
     Raises:
-        ConfigError: The address is taken or malformed, or the TLS files cannot be used.
+        ConfigError: The address is in use or malformed, or the TLS files are invalid.
     """
-    door, drain = door or Door(), drain or Drain()
+    security, drain, limits = security or ServerSecurity(), drain or Drain(), limits or Limits()
     # Without so_reuseport=0 a second server on the same port would silently share its calls.
-    options = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
+    own = [("grpc.so_reuseport", 0), ("grpc.http2.min_ping_interval_without_data_ms", 10_000)]
+    options = list(dict([*OPTIONS, *limits.options(), *own]).items())
     if connection_s is not None:
         options.append(("grpc.max_connection_age_ms", round(connection_s * 1000)))
-    interceptors = [*trace.server_interceptors(), CallInterceptor(door.access, drain)]
+    interceptors = [*tracing.server_interceptors(), CallInterceptor(security.access, drain, limits)]
     server = grpc.aio.server(interceptors=interceptors, options=options)
     for service in services:
         service.add(server)
@@ -88,7 +91,7 @@ async def serving(
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     names = [service.name for service in services]
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    port = _bound(server, address, _credentials(door))
+    port = _bound(server, address, _credentials(security))
     if uds is not None:
         uds.unlink(missing_ok=True)  # noqa: ASYNC240 - one system call, at start
         _bound(server, f"unix:{uds}", None)
@@ -106,7 +109,8 @@ async def serving(
     note_ready()
     announce("grpc", f"{address.rpartition(':')[0]}:{port}")
     try:
-        yield Serving(port=port)
+        async with beating():
+            yield Serving(port=port)
     finally:
         note_unready(STOPPED)
         await status.enter_graceful_shutdown()
@@ -121,30 +125,31 @@ def _bound(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
             port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise ConfigError(
-            f"listen: {address} cannot be bound; is it taken? Choose another, or port 0 for any", field="listen"
+            f"listen: {address} cannot be bound and may be in use; choose another address, or port 0 for a free port",
+            field="listen",
         ) from error
     return port
 
 
-def _credentials(door: Door) -> grpc.ServerCredentials | None:
-    """Credentials that follow the files: gRPC asks before every handshake."""
-    if door.tls is None:
+def _credentials(security: ServerSecurity) -> grpc.ServerCredentials | None:
+    """Return credentials that follow the files: gRPC requests them before every handshake."""
+    if security.tls is None:
         return None
-    files = certificates(door.tls)
-    shown = files.current()
+    files = certificates(security.tls)
+    current = files.current()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal shown
+        nonlocal current
         material = files.current()
-        if material is shown:
+        if material is current:
             return None
-        shown = material
+        current = material
         return _configuration(material)
 
     return grpc.dynamic_ssl_server_credentials(
-        _configuration(shown),
-        renewed,  # type: ignore[arg-type] # the stubs forget that None stands for no change
-        require_client_authentication=door.asks_certificate,
+        _configuration(current),
+        renewed,  # type: ignore[arg-type] # the stubs lack None, which means no change
+        require_client_authentication=security.requires_certificate,
     )
 
 

@@ -1,4 +1,4 @@
-"""A file of tokens, read anew when it changes, and what each is good for."""
+"""Token files, reloaded when they change, and the scopes of tokens."""
 
 import hmac
 from collections.abc import Callable
@@ -8,47 +8,49 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
-import yaml
 from pydantic import AwareDatetime, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from tlt_common.config.base import Frozen
+from tlt_common.documents import yaml_of
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.reloaded import Reloaded, read_bytes
 
-LEAST_CHARACTERS = 16
-"""A shorter token can be found by trying."""
+MIN_CHARACTERS = 16
+"""Shorter tokens can be guessed."""
 
 
 class Scope(StrEnum):
-    """What a token is good for."""
+    """Permission of a token."""
 
     GENERATE = "generate"
-    """Ask for responses, and end one's own."""
+    """Generate responses and abort one's own requests."""
     UPDATE_WEIGHTS = "update_weights"
-    """Change what everybody is served, and end what is of the old."""
+    """Update the weights and abort all requests."""
     ADMIN = "admin"
-    """Everything."""
+    """All calls."""
 
 
 class Token(Frozen):
-    """One holder of a credential."""
+    """A token and its permissions."""
 
     name: str = Field(min_length=1)
-    """For logs; says who has it."""
+    """Name of the holder, for logs."""
     token: SecretStr | None = None
-    """The secret itself."""
+    """The secret; null if `sha256` is given."""
     sha256: str | None = Field(None, pattern="^[0-9a-fA-F]{64}$")
-    """Or its SHA-256 in hex, so that the file tells nobody the secret."""
+    """SHA-256 of the secret in hex, so that the file does not contain the secret; null if `token` is given."""
     scopes: tuple[Scope, ...] = Field(min_length=1)
-    """What it is good for."""
+    """Permissions."""
+    weight: float = Field(1.0, gt=0, le=1000)
+    """Share of the slots that the holder's queued requests get, in proportion to the weights of other holders."""
     expires_at: AwareDatetime | None = None
-    """From then on it is refused; null: it does not expire."""
+    """Time from which the token is refused; null means never."""
 
     @field_validator("token")
     @classmethod
     def _hard_to_guess(cls, token: SecretStr | None) -> SecretStr | None:
-        if token is not None and len(token.get_secret_value()) < LEAST_CHARACTERS:
-            raise ValueError(f"is shorter than {LEAST_CHARACTERS} characters")
+        if token is not None and len(token.get_secret_value()) < MIN_CHARACTERS:
+            raise ValueError(f"is shorter than {MIN_CHARACTERS} characters")
         return token
 
     @model_validator(mode="after")
@@ -65,11 +67,11 @@ class Token(Frozen):
         return bytes.fromhex(self.sha256 or "")
 
     def allows(self, scope: Scope) -> bool:
-        """Whether it is good for that."""
+        """Whether the token has a scope."""
         return Scope.ADMIN in self.scopes or scope in self.scopes
 
     def expired(self, now: datetime) -> bool:
-        """Whether its time is over."""
+        """Whether the token has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
 
@@ -85,17 +87,22 @@ class TokenSet:
     ) -> None:
         """
         Args:
-            tokens: All that are known.
-            same: Compares digests, in a time that does not depend on them.
+            tokens: The valid tokens.
+            same: Compares two digests in constant time.
         """
         self._same = same
         self._by_digest = tuple((token.digest, token) for token in tokens)
+        self._weights = {token.name: token.weight for token in tokens}
+
+    def weight_of(self, name: str) -> float:
+        """Return the weight of the holder with this name; 1 if there is none."""
+        return self._weights.get(name, 1.0)
 
     def find(self, secret: str) -> Token | None:
         """
-        Find whose secret it is.
+        Return the token with this secret, or None.
 
-        All are compared, by digest and in constant time: how long it takes tells nothing of any of them.
+        Compares all digests in constant time, so that the duration reveals nothing about any token.
         """
         presented = sha256(secret.encode("utf-8", "surrogateescape")).digest()
         found = None
@@ -110,26 +117,27 @@ Tokens: TypeAlias = Reloaded[TokenSet]
 
 def tokens_in(file: Path) -> Tokens:
     """
-    Watch a file of tokens: `tokens: [{name, token or sha256, scopes, expires_at}]`.
+    Watch a token file: `tokens: [{name, token or sha256, scopes, weight, expires_at}]`.
 
     Raises:
-        ConfigError: It cannot be read or is malformed; names the entry and its field, never a secret.
+        ConfigError: The file is unreadable or malformed; names the entry and its field, never a secret.
     """
     return Reloaded("tokens", (file,), lambda: read(file))
 
 
 def read(file: Path) -> TokenSet:
     """
-    Read a file once.
+    Read a token file once.
 
     Raises:
-        ConfigError: As `tokens_in`.
+        ConfigError: As for `tokens_in`.
     """
     try:
-        content = yaml.safe_load(read_bytes(file, "tokens"))
+        content = yaml_of(read_bytes(file, "tokens"))
+    except ValueError:  # its message would quote the file
+        raise ConfigError(f"tokens: {file} is not valid YAML", field="tokens") from None
+    try:
         tokens = _File.model_validate(content).tokens
-    except yaml.YAMLError:  # its message would quote the file
-        raise ConfigError(f"tokens: {file} is not YAML", field="tokens") from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "tokens"
@@ -145,6 +153,6 @@ def _require_distinct(file: Path, tokens: tuple[Token, ...]) -> None:
         for what, value in (("name", token.name), ("secret", token.digest)):
             if (first := seen.setdefault(value, index)) != index:
                 raise ConfigError(
-                    f"tokens: {file}: tokens.{index} has the {what} of tokens.{first}; accepted: one of its own",
+                    f"tokens: {file}: tokens.{index} has the same {what} as tokens.{first}; accepted: unique ones",
                     field=f"tokens.{index}",
                 )

@@ -1,15 +1,19 @@
-"""Events with fixed names and facts as keys. Never prompts, tokens or tensors."""
+"""Structured log events with fixed names. They never contain prompts, tokens, tensors or passwords."""
 
 import logging
 import sys
+from contextlib import suppress
 
 import structlog
 
+from tlt_common.redaction import redacted_value
+
 
 def configure(level: str) -> None:
-    """Write events of `level` and above to stderr: for people on a terminal, as JSON otherwise."""
+    """Log events of `level` and above to stderr: formatted on a terminal, otherwise as JSON."""
+    stderr = sys.stderr
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer() if stderr.isatty() else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[
@@ -17,14 +21,31 @@ def configure(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            _without_credentials,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: LossyLogger(stderr),
     )
 
 
+class LossyLogger(structlog.PrintLogger):
+    """Drops the lines that cannot be written: a full disk under the log file must not end a service."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError):
+            super().msg(message)
+
+    debug = info = warning = error = exception = critical = msg
+
+
+def _without_credentials(
+    _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    return {key: redacted_value(value) for key, value in event.items()}
+
+
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """Return the logger of a module; `name` goes with each event."""
+    """Return the logger of a module; `name` is added to each event."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return logger

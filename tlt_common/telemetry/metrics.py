@@ -1,129 +1,145 @@
-"""Every metric of the suite. Units are in the names, labels come from small closed sets."""
+"""All metrics of the suite. Names contain units; labels have small closed sets of values."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
-# Responses of reasoning models take from a blink to an hour; a bucket is at most 2.5 times the one before.
+# Reasoning responses take between milliseconds and an hour; each bucket is at most 2.5 times the previous one.
 LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1200, 1800, 3600)
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LENGTHS = tuple(2**power for power in range(4, 17))
 
-BUILD_INFO = Gauge("tlt_build_info", "1, with what runs in the labels.", ["version", "component"])
+BUILD_INFO = Gauge("tlt_build_info", "Always 1; labels state the version and component.", ["version", "component"])
 
-RPC_CALLS = Counter("tlt_rpc_calls", "Calls answered.", ["service", "method", "code"])
+RPC_CALLS = Counter("tlt_rpc_calls", "Completed calls.", ["service", "method", "code"])
 CERTIFICATE_EXPIRY = Gauge(
-    "tlt_tls_certificate_expiry_timestamp_seconds", "When the process's certificate expires; 0: it has none."
+    "tlt_tls_certificate_expiry_timestamp_seconds", "Expiry of the process's certificate, as Unix time; 0 without one."
 )
-RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused because of who made them.", ["service", "reason"])
-RPC_RELOADS = Counter("tlt_rpc_reloads", "Changed files of certificates or tokens.", ["kind", "outcome"])
+RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused by authentication or authorization.", ["service", "reason"])
+RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
-GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that take requests.")
-GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Requests that wait for a worker.")
-GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Requests that ended.", ["outcome"])
-GATEWAY_MOVED_REQUESTS = Counter("tlt_gateway_moved_requests", "Requests that went on at another worker.")
-GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests that came while the queue was full.")
-GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests that a worker answers.")
+GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")
+GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Queued requests.")
+GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Completed requests.", ["outcome"])
+GATEWAY_MOVED_REQUESTS = Counter("tlt_gateway_moved_requests", "Requests moved to another worker.")
+GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests refused because the queue was full.")
+GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests running on workers.")
 GATEWAY_PRODUCED_TOKENS = Counter("tlt_gateway_produced_tokens", "Tokens sent to clients.")
 GATEWAY_REQUEST_SECONDS = Histogram(
-    "tlt_gateway_request_seconds", "Finished requests, from arrival to last token.", buckets=LONG_SECONDS
+    "tlt_gateway_request_seconds", "Duration of finished requests, from arrival to last token.", buckets=LONG_SECONDS
 )
 GATEWAY_FIRST_TOKEN_SECONDS = Histogram(
-    "tlt_gateway_first_token_seconds", "From arrival to first token, waiting included.", buckets=LONG_SECONDS
+    "tlt_gateway_first_token_seconds", "Time from arrival to first token, queueing included.", buckets=LONG_SECONDS
 )
-GATEWAY_QUEUE_SECONDS = Histogram("tlt_gateway_queue_seconds", "Time until a worker was free.", buckets=LONG_SECONDS)
-GATEWAY_PROMPT_TOKENS = Histogram("tlt_gateway_prompt_tokens", "Lengths of prompts.", buckets=LENGTHS)
+GATEWAY_QUEUE_SECONDS = Histogram(
+    "tlt_gateway_queue_seconds", "Time requests spent in the queue.", buckets=LONG_SECONDS
+)
+GATEWAY_PROMPT_TOKENS = Histogram("tlt_gateway_prompt_tokens", "Prompt lengths.", buckets=LENGTHS)
 GATEWAY_RESPONSE_TOKENS = Histogram("tlt_gateway_response_tokens", "Lengths of finished responses.", buckets=LENGTHS)
 GATEWAY_RESPONSE_VERSIONS = Histogram(
-    "tlt_gateway_response_versions", "Policy versions that one finished response spans.", buckets=(1, 2, 3, 4, 6, 8, 16)
+    "tlt_gateway_response_versions", "Number of policy versions in a finished response.", buckets=(1, 2, 3, 4, 6, 8, 16)
 )
-GATEWAY_WORKERS = Gauge("tlt_gateway_workers", "Workers by what the gateway makes of them.", ["state"])
+GATEWAY_WORKERS = Gauge("tlt_gateway_workers", "Workers by state, as seen by the gateway.", ["state"])
+GATEWAY_LOST_WORKERS = Counter(
+    "tlt_gateway_lost_workers",
+    "Workers lost, by evidence: a failed call, the end of the connection (watch), or silence.",
+    ["evidence"],
+)
 GATEWAY_UPDATE_SECONDS = Histogram(
-    "tlt_gateway_update_seconds", "Weights updates, first byte to last switch.", buckets=LONG_SECONDS
+    "tlt_gateway_update_seconds", "Duration of weight updates, from first byte to last switch.", buckets=LONG_SECONDS
 )
-GATEWAY_UPDATES = Counter("tlt_gateway_updates", "Weights updates that trainers asked for.", ["outcome"])
-GATEWAY_UPDATE_FAILURES = Counter("tlt_gateway_update_failures", "Workers that refused or missed weights.", ["phase"])
+GATEWAY_UPDATES = Counter("tlt_gateway_updates", "Weight updates requested by trainers.", ["outcome"])
+GATEWAY_UPDATE_FAILURES = Counter("tlt_gateway_update_failures", "Weight updates that failed on a worker.", ["phase"])
 GATEWAY_POLICY_VERSION = Gauge("tlt_gateway_policy_version", "Policy version served.")
-GATEWAY_REPORT_FAILURES = Counter("tlt_gateway_report_failures", "Queue reports the coordinator did not take.")
+GATEWAY_REPORT_FAILURES = Counter("tlt_gateway_report_failures", "Queue reports that did not reach the coordinator.")
 
-WORKER_REQUESTS = Counter("tlt_worker_requests", "Requests that ended in the engine.", ["outcome"])
+WORKER_REQUESTS = Counter("tlt_worker_requests", "Requests completed by the engine.", ["outcome"])
 WORKER_PRODUCED_TOKENS = Counter("tlt_worker_produced_tokens", "Tokens the engine produced.")
 WORKER_RUNNING = Gauge("tlt_worker_running_requests", "Requests in the engine.")
 WORKER_POLICY_VERSION = Gauge("tlt_worker_policy_version", "Policy version the engine serves.")
-WORKER_DRAFTER_VERSION = Gauge("tlt_worker_drafter_version", "Drafter the engine has; 0: none.")
+WORKER_DRAFTER_VERSION = Gauge("tlt_worker_drafter_version", "Drafter version in use; 0 if none.")
 WORKER_PAUSE_SECONDS = Histogram(
-    "tlt_worker_pause_seconds", "Time rollouts stood still for a change.", ["cause"], buckets=SHORT_SECONDS
+    "tlt_worker_pause_seconds", "Time rollouts were paused for an update.", ["cause"], buckets=SHORT_SECONDS
 )
 WORKER_PREEMPT_SECONDS = Histogram(
-    "tlt_worker_preempt_seconds", "From the end of a lease to a device free of training.", buckets=SHORT_SECONDS
+    "tlt_worker_preempt_seconds",
+    "Time from the end of a lease until the device is released.",
+    buckets=SHORT_SECONDS,
 )
-WORKER_DEVICE_STATE = Gauge("tlt_worker_device_state", "1 for what the worker's device does now.", ["state"])
+WORKER_DEVICE_STATE = Gauge("tlt_worker_device_state", "1 for the current state of the worker's device.", ["state"])
 ROUNDS = Counter("tlt_worker_rounds", "Decoding rounds.", ["arm"])
 ROUND_TOKENS = Counter("tlt_worker_round_tokens", "Tokens produced in rounds of an arm.", ["arm"])
 ROUND_SECONDS = Counter("tlt_worker_round_seconds", "Time spent in rounds of an arm.", ["arm"])
-ACCEPTED_TOKENS = Counter("tlt_worker_accepted_draft_tokens", "Draft tokens kept.", ["arm"])
-DRAFTED_TOKENS = Counter("tlt_worker_drafted_tokens", "Draft tokens verified.", ["arm"])
-ARM_SWITCHES = Counter("tlt_worker_arm_switches", "Rounds that ran another arm than the round before.")
-NGRAM_BYTES = Gauge("tlt_worker_ngram_bytes", "Memory of the texts that n-gram arms retrieve from.")
-DRAFTER_LOADS = Counter("tlt_worker_drafter_loads", "Drafters swapped in, or refused.", ["outcome"])
-FRAMES_SENT = Counter("tlt_worker_frames_sent", "Frames of hidden states the cache took.")
-FRAMES_DROPPED = Counter("tlt_worker_frames_dropped", "Frames of hidden states that were lost.", ["where"])
-WINDOWS_DROPPED = Counter("tlt_worker_windows_dropped", "Reward windows the tuner did not get.")
-LEASES_ENDED = Counter("tlt_worker_leases_ended", "Training leases that ended here.", ["reason"])
-TRAINER_RESTARTS = Counter("tlt_worker_trainer_restarts", "Spot trainer processes that died and were started again.")
+ACCEPTED_TOKENS = Counter("tlt_worker_accepted_draft_tokens", "Accepted draft tokens.", ["arm"])
+DRAFTED_TOKENS = Counter("tlt_worker_drafted_tokens", "Verified draft tokens.", ["arm"])
+ARM_SWITCHES = Counter("tlt_worker_arm_switches", "Rounds that ran a different arm from the previous round.")
+NGRAM_BYTES = Gauge("tlt_worker_ngram_bytes", "Memory used by the n-gram index.")
+DRAFTER_LOADS = Counter("tlt_worker_drafter_loads", "Attempts to load a drafter.", ["outcome"])
+FRAMES_SENT = Counter("tlt_worker_frames_sent", "Captured frames that the cache stored.")
+FRAMES_DROPPED = Counter(
+    "tlt_worker_frames_dropped", "Captured frames that did not reach the cache's store.", ["reason"]
+)
+WINDOWS_DROPPED = Counter("tlt_worker_windows_dropped", "Reward windows that did not reach the tuner.")
+LEASES_ENDED = Counter("tlt_worker_leases_ended", "Training leases ended.", ["reason"])
+TRAINER_RESTARTS = Counter("tlt_worker_trainer_restarts", "Restarts of the spot trainer process.")
 
-CACHE_FRAMES = Counter("tlt_cache_frames", "Frames offered to the cache.", ["outcome"])
-CACHE_TAKEN_TOKENS = Counter("tlt_cache_taken_tokens", "Tokens handed out for training.")
-CACHE_KEPT_FRAMES = Gauge("tlt_cache_kept_frames", "Frames that are kept, over all replicas.")
-CACHE_BUDGET_BYTES = Gauge("tlt_cache_budget_bytes", "Bytes that kept frames may take.")
-CACHE_BYTES = Gauge("tlt_cache_used_bytes", "Bytes of kept frames.")
-CACHE_EVICTED = Gauge("tlt_cache_evicted_frames", "Frames evicted so far, over all replicas.")
-CACHE_STORE_UP = Gauge("tlt_cache_store_up", "1 while the store answers.")
+CACHE_FRAMES = Counter("tlt_cache_frames", "Frames received by the cache.")
+CACHE_TAKEN_TOKENS = Counter("tlt_cache_taken_tokens", "Tokens delivered to trainers.")
+CACHE_KEPT_FRAMES = Gauge("tlt_cache_kept_frames", "Stored frames, over all replicas.")
+CACHE_BUDGET_BYTES = Gauge("tlt_cache_budget_bytes", "Byte budget for frames.")
+CACHE_BYTES = Gauge("tlt_cache_used_bytes", "Bytes of stored frames.")
+CACHE_EVICTED = Gauge("tlt_cache_evicted_frames", "Frames evicted, over all replicas.")
+CACHE_STORE_UP = Gauge("tlt_cache_store_up", "1 while the store is reachable.")
 
 TRAINING_LOSS = Gauge("tlt_trainer_loss", "Loss of the last step.")
 TRAINING_STEPS = Counter("tlt_trainer_steps", "Optimizer steps.")
 TRAINING_TOKENS = Counter("tlt_trainer_tokens", "Tokens trained on.")
-TRAINING_SECONDS = Counter("tlt_trainer_step_seconds", "Time spent in training steps.")
-TRAINER_BASE_VERSION = Gauge("tlt_trainer_base_version", "Drafter this trainer goes on from; 0: none.")
+TRAINING_SECONDS = Counter("tlt_trainer_step_seconds", "Time the device computed for training.")
+TRAINER_BASE_VERSION = Gauge("tlt_trainer_base_version", "Drafter version that training continues from; 0 if none.")
 HELD_OUT_LENGTH = Gauge(
-    "tlt_trainer_held_out_accept_length", "Tokens per round to expect on held-out data.", ["drafter"]
+    "tlt_trainer_held_out_accept_length", "Expected tokens per round on held-out data.", ["drafter"]
 )
-HELD_OUT_TOP = Gauge("tlt_trainer_held_out_top1_ratio", "Held-out positions whose likeliest token is guessed.")
-DRAFTERS_PUBLISHED = Counter("tlt_trainer_drafters_published", "Drafters offered to the fleet.", ["outcome"])
-CHECKPOINT_SECONDS = Histogram("tlt_trainer_checkpoint_seconds", "Time to write a checkpoint.", buckets=SHORT_SECONDS)
+HELD_OUT_TOP = Gauge("tlt_trainer_held_out_top1_ratio", "Share of held-out positions predicted correctly.")
+DRAFTERS_PUBLISHED = Counter("tlt_trainer_drafters_published", "Drafters offered to the coordinator.", ["outcome"])
+CHECKPOINT_SECONDS = Histogram("tlt_trainer_checkpoint_seconds", "Checkpoint duration.", buckets=SHORT_SECONDS)
 UNUSABLE_FRAMES = Counter("tlt_trainer_unusable_frames", "Frames that do not fit the policy or are too short.")
 
-ARM_ROUNDS = Counter("tlt_tuner_rounds", "Rounds reported.", ["arm", "group"])
-ARM_REWARD = Gauge("tlt_tuner_reward_tokens_per_second", "Median reward last reported.", ["arm", "group"])
+ARM_ROUNDS = Counter("tlt_tuner_rounds", "Rounds reported by engines.", ["arm", "group"])
+ARM_REWARD = Gauge("tlt_tuner_reward_tokens_per_second", "Most recently reported median reward.", ["arm", "group"])
 ARM_TOKENS = Counter("tlt_tuner_tokens", "Tokens produced in reported rounds.", ["group"])
-TUNER_STORE_UP = Gauge("tlt_tuner_store_up", "1 while the tuner's Redis answers; 0 also where it has none.")
+TUNER_STORE_UP = Gauge("tlt_tuner_store_up", "1 while the tuner's Redis is reachable; 0 if it has none.")
 REGRET_TOKENS = Counter(
-    "tlt_tuner_regret_tokens", "Tokens that the best arm known would have produced more in the same time.", ["group"]
+    "tlt_tuner_regret_tokens",
+    "Additional tokens the best known arm would have produced.",
+    ["group"],
 )
 
-WORKER_STATE_SECONDS = Counter("tlt_worker_state_seconds", "Device-seconds by state: the ledger.", ["worker", "state"])
-WORKER_STATE = Gauge("tlt_worker_state", "1 for the state a worker is in.", ["worker", "state"])
+WORKER_STATE_SECONDS = Counter(
+    "tlt_worker_state_seconds",
+    "The ledger: device-seconds by state. Lent time appears once the trainer has reported what it computed.",
+    ["worker", "state"],
+)
+WORKER_STATE = Gauge("tlt_worker_state", "1 for the current state of a worker.", ["worker", "state"])
 BUBBLE_UTILISATION = Gauge("tlt_bubble_utilisation_ratio", "training / (training + idle + switching).")
-FLEET_QUEUED = Gauge("tlt_fleet_queued_requests", "Requests that wait at gateways.")
-LENDING = Gauge("tlt_lending_enabled", "1 while idle workers may be lent to training.")
-DRAFTER_AGE = Gauge("tlt_drafter_age_versions", "Policy versions since the newest drafter was first seen; 0: none.")
-DRAFTER_PUBLISHED = Gauge("tlt_drafter_published_timestamp_seconds", "When the newest drafter was published; 0: none.")
-DRAFTER_VERSION = Gauge("tlt_drafter_version", "Newest drafter; 0: none.")
-COORDINATOR_LEADER = Gauge("tlt_coordinator_leader", "1 while this replica leads, or is the only one.")
-LEADER_TRANSITIONS = Counter("tlt_coordinator_leader_transitions", "Times this replica changed its part.", ["to"])
-POD_PATCHES = Counter("tlt_coordinator_pod_patches", "Roles written to pods, or not.", ["outcome"])
-POD_EVENTS = Counter("tlt_coordinator_pod_events", "Events about changed roles, made or not.", ["outcome"])
+FLEET_QUEUED = Gauge("tlt_fleet_queued_requests", "Requests queued at gateways.")
+LENDING = Gauge("tlt_lending_enabled", "1 while lending is enabled.")
+DRAFTER_AGE = Gauge("tlt_drafter_age_versions", "Weight updates since the newest drafter was published; 0 if none.")
+DRAFTER_PUBLISHED = Gauge("tlt_drafter_published_timestamp_seconds", "Unix time of the newest drafter; 0 if none.")
+DRAFTER_VERSION = Gauge("tlt_drafter_version", "Newest drafter version; 0 if none.")
+COORDINATOR_LEADER = Gauge("tlt_coordinator_leader", "1 while this replica is the leader or the only one.")
+LEADER_TRANSITIONS = Counter("tlt_coordinator_leader_transitions", "Leadership changes of this replica.", ["to"])
+POD_PATCHES = Counter("tlt_coordinator_pod_patches", "Attempts to write roles to pods.", ["outcome"])
+POD_EVENTS = Counter("tlt_coordinator_pod_events", "Attempts to create role-change Events.", ["outcome"])
 LEASES_GRANTED = Counter("tlt_leases_granted", "Training leases granted.")
-LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases taken back.", ["reason"])
+LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases revoked.", ["reason"])
 
-# The first of a kind counts only if Prometheus has seen the zero before it.
+# Prometheus sees the first increase of a series only if it has scraped the zero before it.
 for _counter, _label, _values in (
     (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "hung_up")),
     (GATEWAY_UPDATES, "outcome", ("done", "failed")),
     (GATEWAY_UPDATE_FAILURES, "phase", ("stage", "commit", "bring_forward")),
-    (DRAFTER_LOADS, "outcome", ("loaded", "refused")),
-    (FRAMES_DROPPED, "where", ("engine", "pump", "worker", "wire")),
+    (DRAFTER_LOADS, "outcome", ("loaded", "refused", "failed")),
+    (FRAMES_DROPPED, "reason", ("full", "refused")),
     (LEASES_ENDED, "reason", ("rollout", "revoked", "expired", "trainer_died", "trainer_failed")),
-    (CACHE_FRAMES, "outcome", ("kept", "dropped")),
-    (DRAFTERS_PUBLISHED, "outcome", ("accepted", "overtaken")),
+    (DRAFTERS_PUBLISHED, "outcome", ("accepted", "overtaken", "refused")),
 ):
     for _value in _values:
         _counter.labels(**{_label: _value})

@@ -1,1 +1,1 @@
-"""Protobuf stops here: one module per service converts both ways and re-exports stub and servicer base."""
+"""Boundary of protobuf: one module per service converts both ways and re-exports stub and servicer base."""

@@ -6,21 +6,30 @@ from tlt_common._generated.tlt.coordinator.v1.coordinator_pb2_grpc import Coordi
 from tlt_common._generated.tlt.coordinator.v1.coordinator_pb2_grpc import (
     add_CoordinatorServiceServicer_to_server as add_servicer,
 )
+from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
 from tlt_common.domain.fleet import (
     DrafterRecord,
     DrafterWish,
     Fleet,
     Lease,
     Member,
+    Publication,
     Revocation,
     StateChange,
     WorkerAccount,
     WorkerHello,
-    WorkerState,
     WorkerStatus,
 )
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.worker_status import (
+    STATE_FROM_PB,
+    STATE_TO_PB,
+    hello_from_pb,
+    hello_to_pb,
+    status_from_pb,
+    status_to_pb,
+)
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["CoordinatorService"].full_name
 
@@ -35,86 +44,21 @@ __all__ = [
     "fleet_to_pb",
     "member_from_pb",
     "member_to_pb",
+    "newest_from_pb",
+    "newest_to_pb",
     "order_from_pb",
     "order_to_pb",
     "pb",
+    "publication_from_pb",
+    "publication_to_pb",
+    "queue_from_pb",
     "report_from_pb",
     "report_to_pb",
 ]
 
-_STATE_TO_PB = {
-    WorkerState.ROLLOUT: pb.WORKER_STATE_ROLLOUT,
-    WorkerState.TRAINING: pb.WORKER_STATE_TRAINING,
-    WorkerState.SWITCHING: pb.WORKER_STATE_SWITCHING,
-    WorkerState.UPDATING: pb.WORKER_STATE_UPDATING,
-    WorkerState.IDLE: pb.WORKER_STATE_IDLE,
-    WorkerState.DOWN: pb.WORKER_STATE_DOWN,
-}
-_STATE_FROM_PB = {value: key for key, value in _STATE_TO_PB.items()}
-
-
-def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
-    return pb.WorkerHello(
-        worker_id=hello.worker_id,
-        address=hello.address,
-        model=hello.model,
-        device=hello.device,
-        max_running=hello.max_running,
-        pod=hello.pod,
-    )
-
-
-def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
-    return WorkerHello(
-        worker_id=WorkerId(message.worker_id),
-        address=message.address,
-        model=message.model,
-        device=message.device,
-        max_running=message.max_running,
-        pod=message.pod,
-    )
-
-
-def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
-    return pb.WorkerStatus(
-        state=_STATE_TO_PB[status.state],
-        running_count=status.running,
-        policy_version=status.policy_version,
-        drafter_version=status.drafter_version,
-        epoch=status.epoch,
-        accept_length=status.accept_length,
-        produced_tokens=status.produced_tokens,
-        arm=status.arm,
-        training_step_count=status.training_steps,
-        training_loss=status.training_loss,
-        trainer_ready=status.trainer_ready,
-    )
-
-
-def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
-    """
-    Raises:
-        InvalidRequestError: The state is not set.
-    """
-    if message.state not in _STATE_FROM_PB:
-        raise InvalidRequestError("status.state is not set; accepted: a WorkerState", field="status.state")
-    return WorkerStatus(
-        state=_STATE_FROM_PB[message.state],
-        running=message.running_count,
-        policy_version=PolicyVersion(message.policy_version),
-        drafter_version=DrafterVersion(message.drafter_version),
-        epoch=Epoch(message.epoch),
-        accept_length=message.accept_length,
-        produced_tokens=message.produced_tokens,
-        arm=message.arm,
-        training_steps=message.training_step_count,
-        training_loss=message.training_loss,
-        trainer_ready=message.trainer_ready,
-    )
-
 
 def report_to_pb(report: WorkerHello | WorkerStatus) -> pb.HoldLeaseRequest:
-    """What a worker sends up its stream."""
+    """Encode a message from a worker to the coordinator."""
     if isinstance(report, WorkerHello):
         return pb.HoldLeaseRequest(hello=hello_to_pb(report))
     return pb.HoldLeaseRequest(status=status_to_pb(report))
@@ -123,7 +67,7 @@ def report_to_pb(report: WorkerHello | WorkerStatus) -> pb.HoldLeaseRequest:
 def report_from_pb(message: pb.HoldLeaseRequest) -> WorkerHello | WorkerStatus:
     """
     Raises:
-        InvalidRequestError: The message carries nothing.
+        InvalidRequestError: The message is empty.
     """
     match message.WhichOneof("part"):
         case "hello":
@@ -135,7 +79,7 @@ def report_from_pb(message: pb.HoldLeaseRequest) -> WorkerHello | WorkerStatus:
 
 
 def order_to_pb(order: Lease | Revocation | DrafterWish) -> pb.HoldLeaseResponse:
-    """What a worker is sent down its stream."""
+    """Encode a message from the coordinator to a worker."""
     match order:
         case Lease(epoch=epoch, ttl_s=ttl_s):
             return pb.HoldLeaseResponse(grant=pb.GrantLease(epoch=epoch, ttl_s=ttl_s))
@@ -145,10 +89,66 @@ def order_to_pb(order: Lease | Revocation | DrafterWish) -> pb.HoldLeaseResponse
             return pb.HoldLeaseResponse(drafter=pb.DrafterWish(drafter_version=version, uri=uri))
 
 
+def queue_from_pb(message: pb.ReportQueueRequest) -> tuple[str, int]:
+    """
+    Return the gateway's name and the number of its queued requests.
+
+    Raises:
+        InvalidRequestError: The name is missing or too long, or the number is negative.
+    """
+    require_name("gateway_id", message.gateway_id, least=1)
+    require_range("queued_count", message.queued_count, low=0, high=INT32_MAX)
+    return message.gateway_id, message.queued_count
+
+
+def newest_to_pb(drafter: DrafterWish | None) -> pb.GetDrafterResponse:
+    if drafter is None:
+        return pb.GetDrafterResponse()
+    return pb.GetDrafterResponse(drafter=pb.DrafterWish(drafter_version=drafter.version, uri=drafter.uri))
+
+
+def newest_from_pb(message: pb.GetDrafterResponse) -> DrafterWish | None:
+    if not message.HasField("drafter"):
+        return None
+    return DrafterWish(version=DrafterVersion(message.drafter.drafter_version), uri=message.drafter.uri)
+
+
+def publication_to_pb(publication: Publication) -> pb.PublishDrafterRequest:
+    return pb.PublishDrafterRequest(
+        base_version=publication.base,
+        uri=publication.uri,
+        worker_id=publication.worker_id,
+        held_out_top1=publication.held_out_top1,
+        base_top1=publication.base_top1,
+        policy_version=publication.policy_version,
+    )
+
+
+def publication_from_pb(message: pb.PublishDrafterRequest) -> Publication:
+    """
+    Raises:
+        InvalidRequestError: The URI is missing, a name is too long, or a number is out of range.
+    """
+    require_range("base_version", message.base_version, low=0, high=COUNTED_MAX)
+    require_name("uri", message.uri, least=1, most=MAX_URI)
+    require_name("worker_id", message.worker_id)
+    require_range("held_out_top1", message.held_out_top1, low=0.0, high=1.0)
+    require_range("base_top1", message.base_top1, low=0.0, high=1.0)
+    require_range("policy_version", message.policy_version, low=0, high=INT64_MAX)
+    return Publication(
+        base=DrafterVersion(message.base_version),
+        uri=message.uri,
+        worker_id=WorkerId(message.worker_id),
+        held_out_top1=message.held_out_top1,
+        base_top1=message.base_top1 if message.HasField("base_top1") else None,
+        policy_version=PolicyVersion(message.policy_version),
+    )
+
+
 def order_from_pb(message: pb.HoldLeaseResponse) -> Lease | Revocation | DrafterWish:
     """
     Raises:
-        InvalidRequestError: The message carries nothing.
+        InvalidRequestError: The message is empty.
     """
     match message.WhichOneof("part"):
         case "grant":
@@ -174,10 +174,10 @@ def account_to_pb(account: WorkerAccount) -> pb.WorkerAccount:
         hello=hello_to_pb(account.hello),
         status=status_to_pb(account.status),
         ledger=[
-            pb.StateSeconds(state=_STATE_TO_PB[state], seconds=seconds) for state, seconds in account.seconds.items()
+            pb.StateSeconds(state=STATE_TO_PB[state], seconds=seconds) for state, seconds in account.seconds.items()
         ],
         timeline=[
-            pb.StateChange(state=_STATE_TO_PB[change.state], at_unix_s=change.at_unix_s) for change in account.timeline
+            pb.StateChange(state=STATE_TO_PB[change.state], at_unix_s=change.at_unix_s) for change in account.timeline
         ],
     )
 
@@ -186,9 +186,9 @@ def account_from_pb(message: pb.WorkerAccount) -> WorkerAccount:
     return WorkerAccount(
         hello=hello_from_pb(message.hello),
         status=status_from_pb(message.status),
-        seconds={_STATE_FROM_PB[entry.state]: entry.seconds for entry in message.ledger},
+        seconds={STATE_FROM_PB[entry.state]: entry.seconds for entry in message.ledger},
         timeline=tuple(
-            StateChange(state=_STATE_FROM_PB[change.state], at_unix_s=change.at_unix_s) for change in message.timeline
+            StateChange(state=STATE_FROM_PB[change.state], at_unix_s=change.at_unix_s) for change in message.timeline
         ),
     )
 
@@ -196,7 +196,7 @@ def account_from_pb(message: pb.WorkerAccount) -> WorkerAccount:
 def fleet_to_pb(fleet: Fleet) -> pb.GetFleetResponse:
     return pb.GetFleetResponse(
         workers=[account_to_pb(account) for account in fleet.workers],
-        queued_count=fleet.queued,
+        queued_count=min(fleet.queued, INT32_MAX),
         drafter_version=fleet.drafter.version if fleet.drafter else 0,
         drafter_uri=fleet.drafter.uri if fleet.drafter else "",
         lending_enabled=fleet.lending,
@@ -207,6 +207,7 @@ def fleet_to_pb(fleet: Fleet) -> pb.GetFleetResponse:
                 worker_id=record.worker_id,
                 at_unix_s=record.at_unix_s,
                 held_out_top1=record.held_out_top1,
+                policy_version=record.policy_version,
             )
             for record in fleet.drafters
         ],
@@ -225,6 +226,7 @@ def fleet_from_pb(message: pb.GetFleetResponse) -> Fleet:
                 worker_id=WorkerId(record.worker_id),
                 at_unix_s=record.at_unix_s,
                 held_out_top1=record.held_out_top1,
+                policy_version=PolicyVersion(record.policy_version),
             )
             for record in message.drafters
         ),

@@ -14,7 +14,9 @@ from tlt_common.domain.rollout import (
 from tlt_common.errors import InvalidRequestError
 
 _SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}
-_SPECULATION_FROM_PB = {pb.SPECULATION_OFF: Speculation.OFF}
+_SPECULATION_FROM_PB = {pb.SPECULATION_UNSPECIFIED: Speculation.AUTO} | {
+    value: key for key, value in _SPECULATION_TO_PB.items()
+}
 _LOGPROBS_TO_PB = {
     LogprobKind.POLICY: pb.LOGPROB_KIND_POLICY,
     LogprobKind.RAW: pb.LOGPROB_KIND_RAW,
@@ -51,10 +53,10 @@ def sampling_to_pb(params: SamplingParams) -> pb.SamplingParams:
 
 def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
     """
-    Unset numbers get their defaults.
+    Decode sampling parameters; unset numbers get their defaults.
 
     Raises:
-        InvalidRequestError: A number is out of its range, or the kind of logprobs unknown.
+        InvalidRequestError: A number is out of range, or the kind of logprobs is unknown.
     """
     if message.logprobs not in _LOGPROBS_FROM_PB:
         raise InvalidRequestError(
@@ -87,22 +89,29 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         no_capture=not prompt.capture,
         policy_version=prompt.policy_version or 0,
         prefix_token_ids=prompt.prefix_token_ids,
+        attempt=prompt.attempt,
     )
 
 
 def prompt_from_pb(message: pb.Prompt) -> Prompt:
     """
     Raises:
-        InvalidRequestError: A sampling number is out of its range.
+        InvalidRequestError: A field is out of range, or the kind of speculation is unknown.
     """
+    if message.speculation not in _SPECULATION_FROM_PB:
+        raise InvalidRequestError(
+            f"prompt.speculation is {message.speculation}; accepted: {', '.join(Speculation)}",
+            field="prompt.speculation",
+        )
     return Prompt(
         request_id=RequestId(message.request_id),
         token_ids=tuple(message.token_ids),
         sampling=sampling_from_pb(message.sampling),
-        speculation=_SPECULATION_FROM_PB.get(message.speculation, Speculation.AUTO),
+        speculation=_SPECULATION_FROM_PB[message.speculation],
         capture=not message.no_capture,
         policy_version=PolicyVersion(message.policy_version) if message.policy_version else None,
         prefix_token_ids=tuple(message.prefix_token_ids),
+        attempt=message.attempt,
     )
 
 
@@ -138,6 +147,7 @@ def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
         policy_versions=chunk.policy_versions,
         finish_reason=_FINISH_TO_PB[chunk.finish_reason] if chunk.finish_reason else pb.FINISH_REASON_UNSPECIFIED,
         stats=stats_to_pb(chunk.stats) if chunk.stats else None,
+        rounds=chunk.rounds,
     )
 
 
@@ -149,4 +159,5 @@ def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
         policy_versions=tuple(PolicyVersion(version) for version in message.policy_versions),
         finish_reason=_FINISH_FROM_PB.get(message.finish_reason),
         stats=stats_from_pb(message.stats) if message.HasField("stats") else None,
+        rounds=message.rounds,
     )

@@ -1,11 +1,11 @@
 """tlt.hidden.v1: the hidden-state cache."""
 
+from tlt_common import codec
 from tlt_common._generated.tlt.hidden.v1 import hidden_pb2 as pb
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import HiddenStateServiceServicer as Servicer
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import HiddenStateServiceStub as Stub
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import add_HiddenStateServiceServicer_to_server as add_servicer
-from tlt_common.domain.hidden import CacheUsage, CapturePolicy, HiddenFrame
-from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.hidden import CacheUsage, CapturePolicy, EncodedFrame
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["HiddenStateService"].full_name
 METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["HiddenStateService"].methods_by_name)
@@ -17,47 +17,27 @@ __all__ = [
     "Stub",
     "add_servicer",
     "frame_from_pb",
-    "frame_to_pb",
     "pb",
     "policy_from_pb",
     "policy_to_pb",
+    "put_request",
     "usage_from_pb",
     "usage_to_pb",
 ]
 
 
-def frame_to_pb(frame: HiddenFrame) -> pb.Frame:
-    return pb.Frame(
-        request_id=frame.request_id,
-        policy_version=frame.policy_version,
-        start=frame.start,
-        token_ids=frame.token_ids,
-        hidden_size=frame.hidden_size,
-        dtype=frame.dtype,
-        hidden=frame.hidden,
-        prompt_tokens=frame.prompt_tokens,
-        response_tokens=frame.response_tokens,
-        finished=frame.finished,
-    )
+def put_request(frame: EncodedFrame) -> pb.PutRequest:
+    return pb.PutRequest(frame=frame.blob)
 
 
-def frame_from_pb(message: pb.Frame) -> HiddenFrame:
+def frame_from_pb(message: pb.PutRequest | pb.TakeResponse) -> EncodedFrame:
     """
+    Read the header of a frame, without reading token ids or states.
+
     Raises:
-        InvalidRequestError: Bytes and tokens do not agree.
+        InvalidRequestError: The header is invalid or does not match the length.
     """
-    return HiddenFrame(
-        request_id=RequestId(message.request_id),
-        policy_version=PolicyVersion(message.policy_version),
-        start=message.start,
-        token_ids=tuple(message.token_ids),
-        hidden_size=message.hidden_size,
-        dtype=message.dtype,
-        hidden=message.hidden,
-        prompt_tokens=message.prompt_tokens,
-        response_tokens=message.response_tokens,
-        finished=message.finished,
-    )
+    return codec.read(message.frame)
 
 
 def policy_to_pb(policy: CapturePolicy) -> pb.WatchPolicyResponse:

@@ -1,26 +1,34 @@
 """tlt.rollout.v1: the public endpoint."""
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tlt_common._generated.tlt.rollout.v1 import rollout_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceServicer as Servicer
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
+from tlt_common.domain.batch import Batch, SampleStart, at_index
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_common.domain.rollout import Prompt, Sample
+from tlt_common.domain.rollout import Sample
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
-from tlt_common.wire.weights import source_to_pb, tensor_from_pb, tensor_to_pb
+from tlt_common.wire.weights import source_to_pb, tensor_to_pb, update_and_tensors
+
+if TYPE_CHECKING:
+    from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceAsyncStub as AsyncStub
+else:
+    AsyncStub = Stub  # the type of a stub on an asyncio channel exists for type checkers only
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["RolloutService"].full_name
 
 __all__ = [
     "SERVICE_NAME",
+    "AsyncStub",
     "Servicer",
     "Stub",
     "add_servicer",
+    "batch_from_pb",
     "batch_to_pb",
     "chunk_from_pb",
     "chunk_to_pb",
@@ -33,13 +41,54 @@ __all__ = [
     "result_to_pb",
     "sample_from_pb",
     "sample_to_pb",
-    "update_from_pb",
+    "update_and_tensors",
     "update_to_pb",
 ]
 
 
-def batch_to_pb(prompts: Sequence[Prompt], samples: int) -> pb.GenerateBatchRequest:
-    return pb.GenerateBatchRequest(prompts=[prompt_to_pb(prompt) for prompt in prompts], samples_per_prompt=samples)
+def batch_to_pb(batch: Batch) -> pb.GenerateBatchRequest:
+    return pb.GenerateBatchRequest(
+        prompts=[prompt_to_pb(prompt) for prompt in batch.prompts],
+        samples_per_prompt=batch.samples_per_prompt,
+        stream_tokens=batch.stream_tokens,
+        samples=[
+            pb.SampleStart(
+                prompt_index=start.prompt_index,
+                sample_index=start.sample_index,
+                prefix_token_ids=start.prefix_token_ids,
+            )
+            for start in batch.starts
+        ],
+    )
+
+
+def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
+    """
+    Decode a batch.
+
+    Raises:
+        InvalidRequestError: A sampling parameter is out of range; `field` names its prompt.
+    """
+    prompts = []
+    for index, prompt in enumerate(message.prompts):
+        try:
+            prompts.append(prompt_from_pb(prompt))
+        except InvalidRequestError as error:
+            raise at_index(error, index) from None
+    starts = [
+        SampleStart(
+            prompt_index=start.prompt_index,
+            sample_index=start.sample_index,
+            prefix_token_ids=tuple(start.prefix_token_ids),
+        )
+        for start in message.samples
+    ]
+    return Batch(
+        prompts=prompts,
+        samples_per_prompt=message.samples_per_prompt,
+        stream_tokens=message.stream_tokens,
+        starts=starts,
+    )
 
 
 def sample_to_pb(sample: Sample) -> pb.GenerateBatchResponse:
@@ -67,23 +116,8 @@ def sample_from_pb(message: pb.GenerateBatchResponse) -> Sample:
 def update_to_pb(part: WeightsUpdate | TensorChunk) -> pb.UpdateWeightsRequest:
     if isinstance(part, TensorChunk):
         return pb.UpdateWeightsRequest(tensor=tensor_to_pb(part))
-    header = pb.UpdateWeightsHeader(policy_version=part.version, source=source_to_pb(part.uri))
+    header = pb.UpdateWeightsHeader(policy_version=part.version, source=source_to_pb(part.uri), key=part.key)
     return pb.UpdateWeightsRequest(header=header)
-
-
-def update_from_pb(message: pb.UpdateWeightsRequest) -> WeightsUpdate | TensorChunk:
-    """
-    Raises:
-        InvalidRequestError: The message carries nothing.
-    """
-    match message.WhichOneof("part"):
-        case "header":
-            uri = message.header.source.uri if message.header.HasField("source") else None
-            return WeightsUpdate(version=PolicyVersion(message.header.policy_version), uri=uri)
-        case "tensor":
-            return tensor_from_pb(message.tensor)
-        case _:
-            raise InvalidRequestError("update part is not set; accepted: header or tensor", field="part")
 
 
 def result_to_pb(result: UpdateResult) -> pb.UpdateWeightsResponse:

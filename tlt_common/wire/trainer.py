@@ -1,4 +1,4 @@
-"""tlt.trainer.v1: the spot trainer beside a worker."""
+"""tlt.trainer.v1: the spot trainer of a worker."""
 
 from tlt_common._generated.tlt.trainer.v1 import trainer_pb2 as pb
 from tlt_common._generated.tlt.trainer.v1.trainer_pb2_grpc import TrainerServiceServicer as Servicer

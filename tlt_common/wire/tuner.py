@@ -4,8 +4,9 @@ from tlt_common._generated.tlt.tuner.v1 import tuner_pb2 as pb
 from tlt_common._generated.tlt.tuner.v1.tuner_pb2_grpc import TunerServiceServicer as Servicer
 from tlt_common._generated.tlt.tuner.v1.tuner_pb2_grpc import TunerServiceStub as Stub
 from tlt_common._generated.tlt.tuner.v1.tuner_pb2_grpc import add_TunerServiceServicer_to_server as add_servicer
+from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.bounds import INT64_MAX, MAX_URI, require_name, require_range
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["TunerService"].full_name
@@ -32,6 +33,14 @@ def key_to_pb(key: PoolKey) -> pb.PoolKey:
 
 
 def key_from_pb(message: pb.PoolKey) -> PoolKey:
+    """
+    Raises:
+        InvalidRequestError: A name is too long or not printable, or the version is negative.
+    """
+    require_name("key.fleet", message.fleet)
+    require_name("key.model", message.model, most=MAX_URI)
+    require_name("key.device", message.device)
+    require_range("key.drafter_version", message.drafter_version, low=0, high=INT64_MAX)
     return PoolKey(
         fleet=message.fleet or "default",
         model=message.model,

@@ -1,7 +1,21 @@
 """Weights updates and tensor chunks <-> tlt.common.v1."""
 
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
-from tlt_common.domain.weights import TensorChunk
+from tlt_common._generated.tlt.rollout.v1.rollout_pb2 import UpdateWeightsHeader, UpdateWeightsRequest
+from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
+    StageWeightsHeader,
+    StageWeightsRequest,
+    WorkerInfo,
+)
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk, WeightsUpdate
+from tlt_common.errors import InvalidRequestError
+
+KEY_CHARACTERS = 128
+"""Maximum length of an update's idempotency key."""
 
 
 def tensor_to_pb(chunk: TensorChunk) -> pb.TensorChunk:
@@ -21,5 +35,91 @@ def tensor_from_pb(message: pb.TensorChunk) -> TensorChunk:
 
 
 def source_to_pb(uri: str | None) -> pb.WeightsSource | None:
-    """None: tensors follow in the stream."""
+    """Return the source; None means that tensors follow in the stream."""
     return None if uri is None else pb.WeightsSource(uri=uri)
+
+
+def source_from_pb(message: UpdateWeightsHeader | StageWeightsHeader | WorkerInfo) -> str | None:
+    return message.source.uri if message.HasField("source") else None
+
+
+def release_to_pb(release: ReleaseId) -> pb.ReleaseId:
+    return pb.ReleaseId(policy_version=release.version, key=release.key, digest=release.digest)
+
+
+def release_from_pb(message: pb.ReleaseId, version: int = 0) -> ReleaseId:
+    """Decode a release; one that is unset has this version and no key."""
+    return ReleaseId(version=PolicyVersion(message.policy_version or version), key=message.key, digest=message.digest)
+
+
+def update_from_pb(header: UpdateWeightsHeader) -> WeightsUpdate:
+    """
+    Decode the header of an update.
+
+    Raises:
+        InvalidRequestError: The key is too long.
+    """
+    if len(header.key) > KEY_CHARACTERS:
+        raise InvalidRequestError(
+            f"header.key has {len(header.key)} characters; accepted: at most {KEY_CHARACTERS}", field="header.key"
+        )
+    return WeightsUpdate(version=PolicyVersion(header.policy_version), uri=source_from_pb(header), key=header.key)
+
+
+def order_from_pb(header: StageWeightsHeader) -> StageOrder:
+    return StageOrder(
+        release=release_from_pb(header.release, header.policy_version),
+        uri=source_from_pb(header),
+        peers=tuple(header.peers),
+        joining=header.joining,
+    )
+
+
+async def update_and_tensors(
+    messages: AsyncIterator[UpdateWeightsRequest],
+) -> tuple[WeightsUpdate, AsyncIterator[TensorChunk]]:
+    """
+    Decode an update: its header, and an iterator over the tensors that follow.
+
+    Raises:
+        InvalidRequestError: The header is missing or invalid. The iterator raises it for a second header.
+    """
+    first = _checked(await anext(messages, None))
+    return update_from_pb(first.header), _tensors(messages)
+
+
+async def order_and_tensors(
+    messages: AsyncIterator[StageWeightsRequest],
+) -> tuple[StageOrder, AsyncIterator[TensorChunk]]:
+    """
+    Decode an order to stage weights: its header, and an iterator over the tensors that follow.
+
+    Raises:
+        InvalidRequestError: The header is missing. The iterator raises it for a second header.
+    """
+    first = _checked(await anext(messages, None))
+    return order_from_pb(first.header), _tensors(messages)
+
+
+Message = TypeVar("Message", UpdateWeightsRequest, StageWeightsRequest)
+
+
+def _checked(first: Message | None) -> Message:
+    if first is not None and first.WhichOneof("part") is None:
+        raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")
+    if first is None or first.WhichOneof("part") != "header":
+        raise InvalidRequestError("the first message is not a header; accepted: header, then tensors", field="header")
+    return first
+
+
+async def _tensors(
+    messages: AsyncIterator[UpdateWeightsRequest] | AsyncIterator[StageWeightsRequest],
+) -> AsyncIterator[TensorChunk]:
+    async for message in messages:
+        match message.WhichOneof("part"):
+            case "tensor":
+                yield tensor_from_pb(message.tensor)
+            case "header":
+                raise InvalidRequestError("the stream has a second header; accepted: one, first", field="header")
+            case _:
+                raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")

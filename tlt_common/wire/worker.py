@@ -1,15 +1,25 @@
-"""tlt.worker.v1: what gateways ask of one worker."""
+"""tlt.worker.v1: calls from gateways to one worker."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStub as Stub
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
-from tlt_common.domain.fleet import WorkerInfo
+from tlt_common.domain.bounds import require_name
+from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
-from tlt_common.domain.weights import TensorChunk, WeightsUpdate
-from tlt_common.errors import InvalidRequestError
+from tlt_common.domain.weights import ServedRelease, StageOrder, TensorChunk
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
-from tlt_common.wire.weights import source_to_pb, tensor_from_pb, tensor_to_pb
+from tlt_common.wire.weights import (
+    order_and_tensors,
+    release_from_pb,
+    release_to_pb,
+    source_from_pb,
+    source_to_pb,
+    tensor_from_pb,
+    tensor_to_pb,
+)
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
 METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["WorkerService"].methods_by_name)
@@ -22,41 +32,73 @@ __all__ = [
     "add_servicer",
     "chunk_from_pb",
     "chunk_to_pb",
+    "demand_from_pb",
+    "demand_to_pb",
+    "demands_from_pb",
     "info_from_pb",
     "info_to_pb",
+    "order_and_tensors",
     "pb",
     "prompt_from_pb",
     "prompt_to_pb",
-    "source_to_pb",
-    "stage_from_pb",
+    "release_from_pb",
+    "release_to_pb",
+    "report_from_pb",
+    "report_to_pb",
     "stage_to_pb",
+    "tensor_from_pb",
+    "tensor_to_pb",
 ]
 
 
-def stage_to_pb(part: WeightsUpdate | TensorChunk) -> pb.StageWeightsRequest:
+def stage_to_pb(part: StageOrder | TensorChunk) -> pb.StageWeightsRequest:
     if isinstance(part, TensorChunk):
         return pb.StageWeightsRequest(tensor=tensor_to_pb(part))
-    header = pb.StageWeightsHeader(policy_version=part.version, source=source_to_pb(part.uri))
+    header = pb.StageWeightsHeader(
+        policy_version=part.release.version,
+        source=source_to_pb(part.uri),
+        release=release_to_pb(part.release),
+        peers=part.peers,
+        joining=part.joining,
+    )
     return pb.StageWeightsRequest(header=header)
 
 
-def stage_from_pb(message: pb.StageWeightsRequest) -> WeightsUpdate | TensorChunk:
+def demand_to_pb(demand: WatchDemand) -> pb.WatchRequest:
+    return pb.WatchRequest(gateway_id=demand.gateway_id, demand_count=demand.demand, serial=demand.serial)
+
+
+def demand_from_pb(message: pb.WatchRequest) -> WatchDemand:
     """
     Raises:
-        InvalidRequestError: The message carries nothing.
+        InvalidRequestError: The gateway's name is too long or not printable.
     """
-    match message.WhichOneof("part"):
-        case "header":
-            uri = message.header.source.uri if message.header.HasField("source") else None
-            return WeightsUpdate(version=PolicyVersion(message.header.policy_version), uri=uri)
-        case "tensor":
-            return tensor_from_pb(message.tensor)
-        case _:
-            raise InvalidRequestError("stage part is not set; accepted: header or tensor", field="part")
+    require_name("gateway_id", message.gateway_id)
+    return WatchDemand(gateway_id=message.gateway_id, demand=max(0, message.demand_count), serial=message.serial)
 
 
-def info_to_pb(info: WorkerInfo) -> pb.GetWorkerInfoResponse:
-    return pb.GetWorkerInfoResponse(
+async def demands_from_pb(messages: AsyncIterator[pb.WatchRequest]) -> AsyncGenerator[WatchDemand, None]:
+    """
+    Decode a stream. A function, since an expression would open the stream before it is read: gRPC warns of one that
+    never is.
+
+    Raises:
+        InvalidRequestError: The gateway's name is too long or not printable.
+    """
+    async for message in messages:
+        yield demand_from_pb(message)
+
+
+def report_to_pb(report: WatchReport) -> pb.WatchResponse:
+    return pb.WatchResponse(info=info_to_pb(report.info), slot_count=report.slots, serial=report.serial)
+
+
+def report_from_pb(message: pb.WatchResponse) -> WatchReport:
+    return WatchReport(info=info_from_pb(message.info), slots=message.slot_count, serial=message.serial)
+
+
+def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
+    return pb.WorkerInfo(
         worker_id=info.worker_id,
         model=info.model,
         vocab_size=info.vocab_size,
@@ -67,10 +109,13 @@ def info_to_pb(info: WorkerInfo) -> pb.GetWorkerInfoResponse:
         running_count=info.running,
         device=info.device,
         draining=info.draining,
+        training=info.training,
+        release=release_to_pb(info.release.id) if info.release else None,
+        source=source_to_pb(info.release.uri if info.release else None),
     )
 
 
-def info_from_pb(message: pb.GetWorkerInfoResponse) -> WorkerInfo:
+def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
     return WorkerInfo(
         worker_id=WorkerId(message.worker_id),
         model=message.model,
@@ -82,4 +127,8 @@ def info_from_pb(message: pb.GetWorkerInfoResponse) -> WorkerInfo:
         running=message.running_count,
         device=message.device,
         draining=message.draining,
+        training=message.training,
+        release=ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message))
+        if message.HasField("release")
+        else None,
     )

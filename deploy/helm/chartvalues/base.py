@@ -10,14 +10,14 @@ from tlt_common.config.base import Frozen
 Quantity = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 """A Kubernetes quantity, such as 500m or 4Gi."""
 Name = Annotated[str, StringConstraints(pattern=r"^$|^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
-"""Name of a Kubernetes object; empty: none."""
+"""Name of a Kubernetes object; empty means none."""
 Labels = dict[str, str]
 Auto = bool | Literal["auto"]
-"""auto: if the cluster knows the kind."""
+"""auto enables it if the cluster has the kind."""
 
 
 class Values(Frozen):
-    """A block of values. Keys are written in camelCase, as everywhere in Kubernetes."""
+    """A block of values. Keys are camelCase, as is usual in Kubernetes."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -27,13 +27,6 @@ class Values(Frozen):
         alias_generator=to_camel,
         populate_by_name=True,
     )
-
-
-class Toggle(Values):
-    """Something that is there or not."""
-
-    enabled: bool = True
-    """Whether it is there."""
 
 
 def settings_of(service: str) -> dict[str, JsonValue]:

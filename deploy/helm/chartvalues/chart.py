@@ -1,4 +1,4 @@
-"""All values of the chart."""
+"""The root of the chart's values."""
 
 from pydantic import Field
 
@@ -14,35 +14,35 @@ class Chart(Values):
     cluster_domain: str = "cluster.local"
     """DNS domain of the cluster."""
     labels: Labels = {}
-    """More labels of every object."""
+    """Additional labels for every object."""
     image: Images = Images()
     """The suite's two images."""
     model: Model = Model()
-    """The policy's first checkpoint."""
+    """Initial checkpoint of the policy."""
     drafters: Drafters = Drafters()
-    """Where spot trainers publish drafters and keep checkpoints."""
+    """Storage for drafters and trainer checkpoints."""
     worker: Worker = Worker()
-    """Engines, with a spot trainer beside each, placed by KubeRay."""
+    """Rollout workers: SGLang engines with spot trainers, scheduled by KubeRay."""
     gateway: Gateway = Gateway()
     """The public rollout endpoint."""
     coordinator: Coordinator = Coordinator()
-    """Lends idle workers to training."""
+    """Lends idle workers to drafter training."""
     cache: Cache = Cache()
-    """Takes hidden states in, keeps them in Redis, hands them to trainers."""
+    """Stores hidden states in Redis and serves them to trainers."""
     tuner: Tuner = Tuner()
-    """Pools what engines learn about speculation."""
+    """Pools what the engines learn about speculation."""
     redis: Redis = Redis()
-    """Where the cache keeps hidden states."""
+    """Storage for hidden states and for what the engines learned."""
     tls: Tls = Tls()
-    """Encryption, and who is who."""
+    """TLS between components."""
     auth: Auth = Auth()
-    """Tokens of trainers and operators."""
+    """Tokens for trainers and operators."""
     network_policy: NetworkPolicy = NetworkPolicy()
-    """Who talks to whom."""
+    """Permitted connections."""
     monitoring: Monitoring = Monitoring()
     """Prometheus and Grafana."""
     traces: str = Field("", pattern=r"^$|^https?://(\[[0-9A-Fa-f:.]+\]|[^/\s:\[\]]+):\d{1,5}$")
-    """http(s)://host:port of an OpenTelemetry collector that takes OTLP by gRPC; empty: no traces. With network_policy,
-    name it in network_policy.traces too."""
+    """http(s)://host:port of an OpenTelemetry collector that accepts OTLP over gRPC; empty disables tracing. With
+    network policies enabled, add the collector to networkPolicy.traces as well."""
     test: Test = Test()
     """The pod of `helm test`."""

@@ -1,8 +1,7 @@
-"""Settings of services that the chart fills in. They are no values: nobody should say them twice."""
-
-from importlib import import_module
+"""Service settings that the chart fills in. They are not exposed as values."""
 
 from tlt_common.config.base import ServiceConfig
+from tlt_common.config.entry import service_entry
 
 EVERYWHERE = frozenset({"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "traces"})
 FILLED = {
@@ -11,20 +10,19 @@ FILLED = {
     | {f"kubernetes.{key}" for key in ("namespace", "pod", "lease", "kubeconfig")},
     "cache": {"redis", "fleet", "run_dir", "redis_socket"},
     "tuner": {"redis", "fleet"},
-    "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "tensor_parallel"}
-    | {"fleet", "drafter", "drafter_dir", "checkpoint_dir", "run_dir", "trainer.settings"},
+    "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "fleet"}
+    | {"engine.drafter", "engine.tensor_parallel", "drafter_dir", "checkpoint_dir", "run_dir", "trainer.settings"},
     "trainer": {"socket", "model", "drafter_dir", "checkpoint_dir", "worker_id", "cache", "coordinator"}
     | {"nice", "threads", "log_level"},
 }
-"""By service; a dot leads into a block."""
+"""By service; a dot separates nested keys."""
 
 
 def model_of(service: str) -> type[ServiceConfig]:
-    """Find the configuration model of that service."""
-    model: type[ServiceConfig] = getattr(import_module(f"tlt_{service}.config"), f"{service.capitalize()}Config")
-    return model
+    """Return the configuration model of a service."""
+    return service_entry(service).model
 
 
 def filled(service: str) -> frozenset[str]:
-    """Name what the chart fills in for that service."""
+    """Return the keys that the chart fills in for a service."""
     return EVERYWHERE | FILLED[service]

@@ -1,4 +1,4 @@
-"""Pieces of Kubernetes objects that values pass through, closed like everything else."""
+"""Parts of Kubernetes objects that are passed through, with closed schemas."""
 
 from typing import Literal
 
@@ -6,181 +6,181 @@ from chartvalues.base import Labels, Name, Quantity, Values
 
 
 class Resources(Values):
-    """What a container asks for and may use."""
+    """Resource requests and limits of a container."""
 
     requests: dict[str, Quantity] = {}
-    """Reserved for it."""
+    """Requested resources."""
     limits: dict[str, Quantity] = {}
-    """Most it gets."""
+    """Resource limits."""
 
 
 class Toleration(Values):
-    """A taint that does not keep the pod away."""
+    """A toleration for a node taint."""
 
     key: str = ""
-    """Of the taint; empty with operator Exists: all."""
+    """Taint key; empty with operator Exists matches all taints."""
     operator: Literal["Exists", "Equal"] = "Equal"
-    """How the value is compared."""
+    """How key and value are matched."""
     value: str = ""
-    """Of the taint."""
+    """Taint value."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
-    """Of the taint; empty: all."""
+    """Taint effect; empty matches all effects."""
     toleration_seconds: int | None = None
-    """How long NoExecute is tolerated."""
+    """Seconds for which NoExecute is tolerated; null means forever."""
 
 
 class Expression(Values):
-    """A requirement on a label."""
+    """A label requirement."""
 
     key: str
-    """Label."""
+    """Label key."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How it is compared."""
+    """How the label is compared."""
     values: list[str] = []
-    """With what."""
+    """Values to compare with."""
 
 
 class Selector(Values):
-    """Objects by their labels. Empty: all."""
+    """A label selector; empty selects all objects."""
 
     match_labels: Labels = {}
-    """All of these."""
+    """Labels that must all match."""
     match_expressions: list[Expression] = []
-    """And all of these."""
+    """Expressions that must all hold."""
 
 
 class NodeTerm(Values):
-    """Requirements on one node, all of which hold."""
+    """Requirements on a node, all of which must hold."""
 
     match_expressions: list[Expression] = []
-    """On its labels."""
+    """Requirements on its labels."""
     match_fields: list[Expression] = []
-    """On its fields, such as metadata.name."""
+    """Requirements on its fields, such as metadata.name."""
 
 
 class NodeTerms(Values):
-    """Nodes by terms, one of which holds."""
+    """Node selector terms, at least one of which must hold."""
 
     node_selector_terms: list[NodeTerm]
     """The terms."""
 
 
 class NodePreference(Values):
-    """Nodes that are better than others."""
+    """A preference for some nodes."""
 
     weight: int
     """1 to 100."""
     preference: NodeTerm
-    """Which nodes."""
+    """The preferred nodes."""
 
 
 class NodeAffinity(Values):
-    """Nodes a pod wants."""
+    """Node affinity of a pod."""
 
     required_during_scheduling_ignored_during_execution: NodeTerms | None = None
-    """Only these."""
+    """Hard requirement."""
     preferred_during_scheduling_ignored_during_execution: list[NodePreference] = []
-    """Rather these."""
+    """Soft preferences."""
 
 
 class PodTerm(Values):
-    """Pods one wants to be near to, or far from."""
+    """Pods to be scheduled close to, or away from."""
 
     topology_key: str
-    """Label of nodes that says what near means."""
+    """Node label that defines the topology domain."""
     label_selector: Selector = Selector()
-    """Which pods."""
+    """Selects the pods."""
     namespaces: list[str] = []
-    """Where they are; empty: here."""
+    """Their namespaces; empty means the release's."""
 
 
 class PodPreference(Values):
-    """The same, as a wish."""
+    """A soft preference of the same kind."""
 
     weight: int
     """1 to 100."""
     pod_affinity_term: PodTerm
-    """Which pods."""
+    """Selects the pods."""
 
 
 class PodAffinity(Values):
-    """Pods one wants to be near to, or far from."""
+    """Pod affinity or anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: list[PodTerm] = []
-    """Always."""
+    """Hard requirements."""
     preferred_during_scheduling_ignored_during_execution: list[PodPreference] = []
-    """If possible."""
+    """Soft preferences."""
 
 
 class Affinity(Values):
-    """Where pods want to be."""
+    """Scheduling affinity of pods."""
 
     node_affinity: NodeAffinity | None = None
-    """Which nodes."""
+    """Node affinity."""
     pod_affinity: PodAffinity | None = None
-    """Near which pods."""
+    """Pod affinity."""
     pod_anti_affinity: PodAffinity | None = None
-    """Far from which pods."""
+    """Pod anti-affinity."""
 
 
 class Spread(Values):
-    """How pods of a component are spread. The chart fills in which pods."""
+    """A topology spread constraint. The chart fills in the pod selector."""
 
     topology_key: str = "kubernetes.io/hostname"
-    """Label of nodes they are spread over."""
+    """Node label that defines the topology domain."""
     max_skew: int = 1
-    """Largest difference in their number."""
+    """Maximum difference in the number of pods between domains."""
     when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = "ScheduleAnyway"
-    """Whether a pod rather waits."""
+    """Whether to schedule anyway or to leave the pod pending."""
 
 
 class IpBlock(Values):
-    """A range of addresses."""
+    """An IP range."""
 
     cidr: str
     """The range."""
     # `except` is a word of Python's
     excluding: list[str] = []
-    """Less these ranges."""
+    """Excluded ranges."""
 
 
 class Peer(Values):
-    """The other end of a connection, as in a NetworkPolicy."""
+    """A peer of a connection, as in a NetworkPolicy."""
 
     pod_selector: Selector | None = None
-    """Pods by labels."""
+    """Selects pods by labels."""
     namespace_selector: Selector | None = None
-    """In which namespaces; null: this one. `{}`: all."""
+    """Selects namespaces; null means the release's namespace, `{}` all namespaces."""
     ip_block: IpBlock | None = None
-    """Or addresses outside of the cluster."""
+    """An IP range outside the cluster instead."""
 
 
 class SecretKey(Values):
-    """A key of a secret."""
+    """A key of a Secret."""
 
     name: Name
-    """Of the secret."""
+    """Name of the Secret."""
     key: str
-    """In it."""
+    """Key in it."""
 
 
 class Env(Values):
-    """A variable of the environment."""
+    """An environment variable."""
 
     name: str
-    """Of the variable."""
+    """Name of the variable."""
     value: str = ""
-    """Plain text."""
+    """Literal value."""
     secret: SecretKey | None = None
-    """Where to take it from instead."""
+    """Secret to take the value from instead."""
 
 
 class Parent(Values):
-    """A Gateway of the Gateway API that takes a route."""
+    """A Gateway (Gateway API) to attach a route to."""
 
     name: Name
-    """Of the Gateway."""
+    """Name of the Gateway."""
     namespace: Name = ""
-    """Where it is; empty: here."""
+    """Its namespace; empty means the release's."""
     section_name: str = ""
-    """Which of its listeners; empty: all that fit."""
+    """Listener of the Gateway; empty means all that match."""

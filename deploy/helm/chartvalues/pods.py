@@ -1,32 +1,32 @@
-"""What all pods can be told."""
+"""Settings common to the pods of all components."""
 
 from chartvalues.base import Labels, Name, Values
 from chartvalues.kubernetes import Affinity, Env, Resources, Spread, Toleration
 
 
 class Pods(Values):
-    """Placement and size of the pods of a component."""
+    """Scheduling and size of a component's pods."""
 
     resources: Resources = Resources()
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
     node_selector: Labels = {}
-    """Labels a node must have."""
+    """Required node labels."""
     tolerations: list[Toleration] = []
-    """Taints that do not keep it away."""
+    """Tolerations for node taints."""
     affinity: Affinity | None = None
-    """Where it wants to be."""
+    """Scheduling affinity."""
     topology_spread: list[Spread] = [Spread()]
-    """How its pods are spread; by default over nodes, as far as possible."""
+    """Topology spread constraints; by default pods spread over nodes where possible."""
     priority_class_name: Name = ""
-    """PriorityClass; empty: the cluster's default."""
+    """PriorityClass; empty means the cluster's default."""
     pod_labels: Labels = {}
-    """More labels."""
+    """Additional pod labels."""
     pod_annotations: Labels = {}
-    """More annotations."""
+    """Additional pod annotations."""
     env: list[Env] = []
-    """More variables of the environment."""
+    """Additional environment variables."""
 
 
 def small(cpu: str, memory: str) -> Resources:
-    """Ask for that much, with the memory as limit."""
+    """Return these requests, with the memory as limit."""
     return Resources(requests={"cpu": cpu, "memory": memory}, limits={"memory": memory})

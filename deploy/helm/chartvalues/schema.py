@@ -1,6 +1,8 @@
-"""values.schema.json: the chart's own values, with the services' settings in their places. Every object is closed."""
+"""Renders values.schema.json: the chart's values with the services' own schemas. Every object is closed."""
 
 from typing import Any
+
+from pydantic import BaseModel
 
 from chartvalues.chart import Chart
 from chartvalues.filled import filled, model_of
@@ -9,15 +11,16 @@ Schema = dict[str, Any]
 
 
 def chart_schema() -> Schema:
-    """Describe all values."""
+    """Return the schema of all values."""
     schema = _bare(Chart.model_json_schema(by_alias=True))
     # Helm hands it to every subchart, so that refusing it would keep this chart out of others.
-    schema["properties"]["global"] = {"description": "Of a parent chart; not read."}
+    _require_blocks(Chart, schema, schema["$defs"])
+    schema["properties"]["global"] = {"description": "Values of a parent chart; ignored."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_served(schema)}
 
 
 def settings_schema(service: str) -> Schema:
-    """Describe what users may tell that service through the chart."""
+    """Return the schema of the keys of a service that users may set through the chart."""
     schema = _inlined(model_of(service).model_json_schema())
     for key in filled(service):
         *path, last = key.split(".")
@@ -29,14 +32,30 @@ def settings_schema(service: str) -> Schema:
     return schema
 
 
+def _require_blocks(model: type[BaseModel], schema: Schema, definitions: Schema) -> None:
+    """
+    Require the blocks of a model that are always there, and theirs. values.yaml holds them all, so that one is missing
+    only where a user sets it to null: Helm then removes it, and templates would fail on its keys.
+    """
+    blocks = {
+        field.alias or name: block
+        for name, field in model.model_fields.items()
+        if isinstance(block := field.annotation, type) and issubclass(block, BaseModel)
+    }
+    if blocks:
+        schema["required"] = sorted({*schema.get("required", ()), *blocks})
+    for block in blocks.values():
+        _require_blocks(block, definitions[block.__name__], definitions)
+
+
 def _object(schema: Schema) -> Schema:
-    """The object that may be there, or null."""
+    """Return the object of a schema that may also be null."""
     block: Schema = next((choice for choice in schema.get("anyOf", []) if "properties" in choice), schema)
     return block
 
 
 def _served(node: Any) -> Any:
-    """Put services' own schemas in place of the marks."""
+    """Replace marks by the services' own schemas."""
     if isinstance(node, list):
         return [_served(item) for item in node]
     if not isinstance(node, dict):
@@ -47,7 +66,7 @@ def _served(node: Any) -> Any:
 
 
 def _bare(node: Any, *, names: bool = False) -> Any:
-    """Without titles, which repeat names, and defaults, which values.yaml holds."""
+    """Drop titles, which repeat names, and defaults, which values.yaml holds."""
     if isinstance(node, list):
         return [_bare(item) for item in node]
     if not isinstance(node, dict):
@@ -57,7 +76,7 @@ def _bare(node: Any, *, names: bool = False) -> Any:
 
 
 def _inlined(schema: Schema) -> Schema:
-    """Without references: services have definitions of the same name."""
+    """Inline references, since services have definitions of the same name."""
     definitions = schema.pop("$defs", {})
 
     def walk(node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Values of the services that need no device."""
+"""Values of the services that need no GPU."""
 
 from typing import Literal
 
@@ -10,175 +10,179 @@ from chartvalues.pods import Pods, small
 
 
 class Budget(Values):
-    """How many pods may be away at a time when nodes are drained."""
+    """A PodDisruptionBudget."""
 
     enabled: bool = True
-    """Whether there is a PodDisruptionBudget."""
+    """Create a PodDisruptionBudget."""
     max_unavailable: Replicas = 1
-    """Pods that may be away."""
+    """Maximum number of unavailable pods during a node drain."""
 
 
 class CustomMetric(Values):
-    """A metric of the pods that an adapter serves."""
+    """A pod metric from a metrics adapter."""
 
     name: str
-    """As the adapter names it."""
+    """Name of the metric in the adapter."""
     average_value: Quantity
-    """Aim of one pod."""
+    """Target average per pod."""
 
 
 class Autoscaling(Values):
     """A HorizontalPodAutoscaler."""
 
     enabled: bool = False
-    """Whether there is one; it then owns the number of replicas."""
+    """Create one; it then controls the number of replicas."""
     min_replicas: Replicas = 2
-    """Least pods."""
+    """Minimum number of pods."""
     max_replicas: Replicas = 6
-    """Most pods."""
+    """Maximum number of pods."""
     cpu_percent: Count = 70
-    """Aim for CPU, in percent of what is requested; 0: CPU does not count."""
+    """CPU target in percent of the request; 0 ignores CPU."""
     metrics: list[CustomMetric] = []
-    """Metrics of the pods to scale by as well."""
+    """Additional pod metrics to scale by."""
 
 
 class Listener(Values):
     """The gateway's Service."""
 
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Kind of Service."""
+    """Type of Service."""
     annotations: Labels = {}
-    """For the load balancer."""
+    """Annotations, for example for the load balancer."""
 
 
 class Ingress(Values):
-    """An Ingress with gRPC behind it (annotations are those of ingress-nginx)."""
+    """An Ingress for gRPC (with annotations for ingress-nginx)."""
 
     enabled: bool = False
-    """Whether there is one."""
+    """Create an Ingress."""
     class_name: Name = ""
-    """IngressClass; empty: the cluster's default."""
+    """IngressClass; empty means the cluster's default."""
     hosts: list[str] = []
-    """Host names; they get into the gateway's certificate."""
+    """Host names; also added to the gateway's certificate."""
     tls_secret: Name = ""
-    """Secret with the certificate trainers see; gRPC through ingress-nginx needs one."""
+    """Secret with the certificate presented to trainers; required, since ingress-nginx serves gRPC over TLS only."""
     annotations: Labels = {}
-    """More annotations."""
+    """Additional annotations."""
 
 
 class GrpcRoute(Values):
     """A GRPCRoute of the Gateway API."""
 
     enabled: bool = False
-    """Whether there is one."""
+    """Create a GRPCRoute."""
     parent_refs: list[Parent] = []
-    """Gateways that take it."""
+    """Gateways to attach the route to."""
     hostnames: list[str] = []
-    """Host names; they get into the gateway's certificate."""
+    """Host names; also added to the gateway's certificate."""
     ca_config_map: Name = ""
-    """ConfigMap with key ca.crt by which the Gateway checks our certificate (BackendTLSPolicy). Empty: the chart's own
-    with tls.mode generated, and no BackendTLSPolicy otherwise."""
+    """ConfigMap with key ca.crt that the Gateway verifies the backend's certificate with (BackendTLSPolicy). Empty uses
+    the chart's CA with tls.mode generated, and no BackendTLSPolicy otherwise."""
 
 
 class Spool(Values):
-    """Where weights that trainers stream are kept for workers that join later."""
+    """Storage for weights that trainers stream, kept for workers that join later."""
 
     size: Quantity = "64Gi"
-    """Room for two copies of the weights, on the node's disk."""
+    """Size on the node's disk; must hold two copies of the weights."""
     claim: Name = ""
-    """A ReadWriteMany PersistentVolumeClaim instead: workers read weights from it and are not sent them."""
+    """A ReadWriteMany PersistentVolumeClaim to use instead; workers then read the weights from it rather than receiving
+    them over gRPC."""
 
 
 class Gateway(Pods):
     """The public rollout endpoint."""
 
     replicas: Replicas = 1
-    """Pods. A worker that joins late gets its weights from the one that published them."""
+    """Number of pods. A worker that joins late receives its weights from the gateway that published them."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("gateway"))
-    """Keys of `tlt config explain gateway`, without those the chart fills in."""
+    """Configuration; `tlt config explain gateway` lists the keys. Those the chart fills in are refused."""
     drain_seconds: Seconds = 120
-    """How long running requests may go on when a pod ends."""
+    """Seconds for running requests to finish when a pod is terminated."""
     spool: Spool = Spool()
-    """Where streamed weights are kept."""
+    """Storage for streamed weights."""
     service: Listener = Listener()
-    """Its Service."""
+    """Service."""
     ingress: Ingress = Ingress()
     """Ingress."""
     grpc_route: GrpcRoute = GrpcRoute()
-    """Gateway API."""
+    """Gateway API route."""
     autoscaling: Autoscaling = Autoscaling()
-    """More gateways under load."""
+    """Autoscaling."""
     disruption_budget: Budget = Budget()
-    """While nodes are drained."""
+    """PodDisruptionBudget."""
     resources: Resources = small("1", "2Gi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
 
 
 class Coordinator(Pods):
-    """Lends idle workers to training. One replica leads, the others wait."""
+    """Lends idle workers to drafter training. One replica leads, the others stand by."""
 
     replicas: Replicas = 2
-    """Pods, one of which leads."""
+    """Number of pods; one of them leads."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("coordinator"))
-    """Keys of `tlt config explain coordinator`, without those the chart fills in."""
+    """Configuration; `tlt config explain coordinator` lists the keys. Those the chart fills in are refused."""
     disruption_budget: Budget = Budget()
-    """While nodes are drained."""
+    """PodDisruptionBudget."""
     resources: Resources = small("250m", "512Mi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
 
 
 class Cache(Pods):
-    """Takes hidden states in, keeps them in Redis, hands them to trainers."""
+    """Stores hidden states in Redis and serves them to trainers."""
 
     replicas: Replicas = 1
-    """Pods; they share the Redis and its budget."""
+    """Number of pods; they share Redis and its byte budget."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("cache"))
-    """Keys of `tlt config explain cache`, without those the chart fills in."""
+    """Configuration; `tlt config explain cache` lists the keys. Those the chart fills in are refused."""
     disruption_budget: Budget = Budget()
-    """While nodes are drained."""
+    """PodDisruptionBudget."""
     resources: Resources = small("1", "2Gi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
 
 
 class Tuner(Pods):
-    """Pools what engines learn about speculation. One pod."""
+    """Pools what the engines learn about speculation. A single pod."""
 
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("tuner"))
-    """Keys of `tlt config explain tuner`, without those the chart fills in."""
+    """Configuration; `tlt config explain tuner` lists the keys. Those the chart fills in are refused."""
     resources: Resources = small("100m", "256Mi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
 
 
 class RedisImage(Values):
-    """Image of the Redis the chart starts."""
+    """Image of the Redis that the chart deploys."""
 
     repository: str = "docker.io/library/redis"
-    """Where it is; `image.registry` is not put before it."""
+    """Full repository; `image.registry` is not prepended."""
     tag: str = "8.2.1"
-    """Version."""
+    """Tag."""
     digest: str = ""
-    """sha256:...; goes before the tag."""
+    """sha256:...; takes precedence over the tag."""
 
 
 class Redis(Pods):
-    """Where the cache keeps hidden states, and the tuner what engines learned. Nothing is lost with them for good."""
+    """Storage for hidden states and for what the engines learned. All of it can be rebuilt."""
 
     mode: Literal["standalone", "external"] = "standalone"
-    """standalone: one Redis of the chart's own, for a first try and for one node. external: yours."""
+    """standalone: a single Redis deployed by the chart, for evaluation and single nodes. external: your own."""
     existing_secret: SecretKey | None = None
-    """external: secret and key that hold the URL, redis[s]://[:PASSWORD@]HOST:PORT[/DB]."""
+    """external: Secret and key with the URL redis[s]://[:PASSWORD@]HOST:PORT[/DB]."""
+    tls: bool = True
+    """standalone: encrypt connections, unless tls.mode is off. Redis reads its certificate at start: restart the
+    StatefulSet after a renewal. Set to false for an image whose Redis was built without TLS."""
     image: RedisImage = RedisImage()
-    """standalone: its image."""
+    """standalone: image."""
     command: list[str] = ["redis-server"]
-    """standalone: the program, which is given the path of its configuration."""
+    """standalone: command, to which the path of the configuration is appended."""
     resources: Resources = small("500m", "2Gi")
-    """What it asks for and may use; 1.5 to 2 times `cache.config.budget_bytes` and a little."""
+    """Resource requests and limits. Memory: 1.5 to 2 times `cache.config.budget_bytes`, plus headroom."""
 
 
 class Test(Pods):
     """The pod of `helm test`."""
 
     patience_seconds: Seconds = 600
-    """How long it waits for the first rollout; engines may still be loading the model."""
+    """Seconds to wait for the first rollout; engines may still be loading the model."""
     resources: Resources = small("100m", "256Mi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""

@@ -1,4 +1,4 @@
-"""Values of workers, and of what they read and write."""
+"""Values of workers, the model they serve and the drafters they share."""
 
 from typing import Literal
 
@@ -15,132 +15,132 @@ class ModelClaim(Values):
     """A PersistentVolumeClaim that holds the model."""
 
     claim: Name = ""
-    """Its name. Workers mount it read-only."""
+    """Name of the claim; mounted read-only into workers."""
     path: str = ""
-    """Directory in it; empty: its root."""
+    """Directory within the volume; empty means its root."""
 
 
 class ModelUrl(Values):
-    """A model to fetch."""
+    """A model to download."""
 
     url: str = ""
-    """Any URL fsspec knows: s3://, gs://, hf://, https://, file://."""
+    """Any URL that fsspec supports: s3://, gs://, hf://, https://, file://."""
     secret: Name = ""
-    """Secret whose keys become the environment of the download, such as AWS_ACCESS_KEY_ID."""
+    """Secret whose keys become environment variables of the download, such as AWS_ACCESS_KEY_ID."""
     size: Quantity = "200Gi"
-    """Room on the node's disk; each worker pod fetches its own copy."""
+    """Size limit of the download on the node's disk; each worker pod downloads its own copy."""
 
 
 class HostPath(Values):
-    """A directory of the node."""
+    """A directory on the node."""
 
     path: str = ""
-    """The same on every node. Namespaces that enforce the restricted Pod Security level refuse it."""
+    """Path, the same on every node. Namespaces that enforce the restricted Pod Security level reject it."""
 
 
 class Model(Values):
-    """The policy's first checkpoint: a Hugging Face directory."""
+    """The initial policy checkpoint: a Hugging Face model directory."""
 
     source: Literal["pvc", "hostPath", "url"] = "pvc"
-    """Where it comes from."""
+    """Source of the model."""
     pvc: ModelClaim = ModelClaim()
-    """source pvc."""
+    """For source pvc."""
     host_path: HostPath = HostPath()
-    """source hostPath."""
+    """For source hostPath."""
     url: ModelUrl = ModelUrl()
-    """source url."""
+    """For source url."""
 
 
 class DrafterClaim(Values):
     """A PersistentVolumeClaim shared by all workers."""
 
     existing_claim: Name = ""
-    """Use this one; empty: the chart makes one and keeps it on uninstall."""
+    """Existing claim to use; empty means the chart creates one and keeps it on uninstall."""
     storage_class_name: Name = ""
-    """Class that can do ReadWriteMany; empty: the cluster's default, if it has one."""
+    """StorageClass that supports ReadWriteMany; empty means the cluster's default, if it has one."""
     size: Quantity = "20Gi"
-    """Drafters and trainers' checkpoints; a drafter is one layer of the model."""
+    """Storage request for drafters and trainer checkpoints; a drafter is as large as one layer of the model."""
     access_modes: list[Literal["ReadWriteMany", "ReadWriteOnce"]] = Field(["ReadWriteMany"], min_length=1)
-    """ReadWriteOnce does on one node."""
+    """Access modes; ReadWriteOnce suffices on a single node."""
 
 
 class DrafterUrl(Values):
     """Object storage."""
 
     url: str = ""
-    """Any URL fsspec can write to, such as s3://bucket/tlt."""
+    """Any URL that fsspec can write to, such as s3://bucket/tlt."""
     secret: Name = ""
-    """Secret whose keys become the environment of workers."""
+    """Secret whose keys become environment variables of the workers."""
 
 
 class Drafters(Values):
-    """Where spot trainers publish drafters and keep checkpoints."""
+    """Storage to which spot trainers publish drafters and write checkpoints."""
 
     source: Literal["pvc", "hostPath", "url"] = "pvc"
     """Kind of storage, the same for all workers."""
     pvc: DrafterClaim = DrafterClaim()
-    """source pvc."""
+    """For source pvc."""
     host_path: HostPath = HostPath()
-    """source hostPath: a directory that all nodes share."""
+    """For source hostPath: a directory shared by all nodes."""
     url: DrafterUrl = DrafterUrl()
-    """source url."""
+    """For source url."""
 
 
 class WorkerBudget(Values):
-    """How many workers must stay when nodes are drained."""
+    """PodDisruptionBudget of the workers."""
 
     enabled: bool = True
-    """Whether there is a PodDisruptionBudget (with more than one worker)."""
+    """Create a PodDisruptionBudget if there is more than one worker."""
     min_available: Count | None = None
-    """Workers that stay; null: all but one."""
+    """Minimum number of available workers; null means all but one."""
 
 
 class Kueue(Values):
-    """Admission by Kueue: all pods at once or none."""
+    """Admission by Kueue: all pods at once, or none."""
 
     queue_name: Name = ""
-    """LocalQueue; empty: no Kueue."""
+    """LocalQueue; empty disables Kueue."""
 
 
 class Head(Pods):
-    """Ray's head: places workers, computes nothing."""
+    """Ray's head node: schedules workers and runs no computation."""
 
     resources: Resources = small("1", "4Gi")
-    """What a container asks for and may use."""
+    """Resource requests and limits."""
 
 
 class Worker(Pods):
-    """Engines, with a spot trainer beside each, placed by KubeRay."""
+    """Workers placed by KubeRay: one engine and one spot trainer per pod."""
 
     replicas: Replicas = 2
-    """Pods, each with one engine."""
+    """Number of worker pods, each with one engine."""
     gpus: Count = 1
-    """GPUs of a pod: the engine's tensor parallelism. 0: on the CPU."""
+    """GPUs per pod, which is the engine's tensor-parallel size; 0 runs the engine on the CPU."""
     gpu_resource: str = "nvidia.com/gpu"
-    """Name of the resource."""
+    """Name of the extended resource for GPUs."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("worker"))
-    """Keys of `tlt config explain worker`, without those the chart fills in. A change reaches running pods."""
+    """Keys of `tlt config explain worker`, except those the chart sets. Changes are applied to running pods."""
     trainer: ServiceConfig = Field(default={}, json_schema_extra=settings_of("trainer"))
-    """Keys of `tlt config explain trainer`, without those workers fill in."""
+    """Keys of `tlt config explain trainer`, except those workers set."""
     drain_seconds: Seconds = 120
-    """How long running requests may go on when a pod ends. Gateways resume the rest elsewhere."""
+    """Grace period for running requests when a pod terminates. Gateways resume the remaining ones on other workers."""
     shared_memory: Quantity = "8Gi"
-    """Size of /dev/shm; counts as memory."""
+    """Size limit of /dev/shm; counts toward the pod's memory."""
     scratch: Quantity = "100Gi"
-    """Size of /tmp on the node's disk: Ray's session and streamed weights, twice."""
+    """Size limit of /tmp on the node's disk, for Ray's session files and two copies of streamed weights."""
     ray_version: str = "2.60.0"
-    """Ray in the engine image."""
+    """Ray version of the engine image."""
     runtime_class_name: Name = ""
-    """RuntimeClass, such as nvidia where that is not the default."""
+    """RuntimeClass, such as nvidia where it is not the default."""
     kueue: Kueue = Kueue()
     """Admission by Kueue."""
     labels: Labels = {}
-    """More labels of the RayService."""
+    """Additional labels of the RayService."""
     disruption_budget: WorkerBudget = WorkerBudget()
-    """While nodes are drained."""
+    """PodDisruptionBudget."""
     head: Head = Head()
-    """Ray's head."""
+    """Ray's head node."""
     tolerations: list[Toleration] = [GPU_TAINT]
-    """Taints that do not keep it away; by default that of GPU nodes."""
+    """Tolerations for node taints; by default the taint of GPU nodes."""
     resources: Resources = small("8", "64Gi")
-    """What a container asks for and may use, without GPUs, which `gpus` says."""
+    """Resource requests and limits, except GPUs (see `gpus`)."""

@@ -1,1 +1,1 @@
-"""The fleet as JSON over HTTP, for people and probes."""
+"""The fleet as JSON over HTTP, for operators and probes."""

@@ -1,4 +1,4 @@
-"""An HTTP server inside the service's own event loop."""
+"""An HTTP server in the event loop of the service."""
 
 import socket
 from collections.abc import Iterator
@@ -9,19 +9,20 @@ from fastapi import FastAPI
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.addresses import MAX_PORT
 from tlt_common.rpc.certificates import certificates, following
 
 
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # Signals belong to the service, which ends this server with everything else.
+        # The service handles signals, and shuts this server down with everything else.
         yield
 
 
 async def serve_http(app: FastAPI, bound: socket.socket, tls: TlsSettings | None = None) -> None:
     """
-    Answer on a bound socket until cancelled; it is closed then. With `tls` it is HTTPS, without client certificates.
+    Serve HTTP on a bound socket until cancelled, then close it. With `tls`, serve HTTPS without client certificates.
 
     Raises:
         ConfigError: The TLS files cannot be used.
@@ -33,28 +34,31 @@ async def serve_http(app: FastAPI, bound: socket.socket, tls: TlsSettings | None
     try:
         await server.serve(sockets=[bound])
     finally:
-        server.force_exit = True  # nobody waits for a page that is still open
+        server.force_exit = True  # do not wait for open connections
         if server.started:
             await server.shutdown(sockets=[bound])
 
 
 def bind(listen: str) -> socket.socket:
     """
-    Bind host:port; port 0 takes any.
+    Bind host:port; port 0 binds any free port.
 
     Raises:
-        ConfigError: It is no host:port, or is taken.
+        ConfigError: `listen` is not host:port, or the port is in use.
     """
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ConfigError(f"http_listen is {listen!r}; accepted: host:port", field="http_listen")
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
+        raise ConfigError(
+            f"http_listen is {listen!r}; accepted: host:port with a port of 0 to {MAX_PORT}", field="http_listen"
+        )
     try:
         return socket.create_server((host, int(port)))
-    except OSError as error:
-        raise ConfigError(f"http_listen {listen} cannot be bound: {error.strerror}", field="http_listen") from error
+    except (OSError, TypeError, ValueError) as error:  # the last two: the host is no name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"http_listen {listen} cannot be bound: {reason}", field="http_listen") from error
 
 
 def address_of(bound: socket.socket) -> str:
-    """host:port a socket is bound to."""
+    """Return the host:port a socket is bound to."""
     host, port = bound.getsockname()[:2]
     return f"{host}:{port}"

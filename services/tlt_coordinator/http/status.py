@@ -22,8 +22,8 @@ def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
     Return the application.
 
     Args:
-        fleet: Says how the fleet is now, or raises UnavailableError: another replica knows.
-        access: Who may know; None: everybody.
+        fleet: Returns the current state of the fleet; raises UnavailableError when another replica leads.
+        access: Access control; None: everybody has access.
     """
     api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None)
 
@@ -45,8 +45,10 @@ def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
 
 def _admit(access: Access, request: Request) -> None:
     """
+    Check the token of the request.
+
     Raises:
-        HTTPException: The token that came with the request does not allow it.
+        HTTPException: The token is missing, invalid, or does not allow access.
     """
     caller = Caller(
         service=PAGE,
@@ -64,16 +66,16 @@ def _admit(access: Access, request: Request) -> None:
 
 def access_of(tokens: Path | None) -> Access | None:
     """
-    Who may see the page: everybody, or who has a token of scope admin.
+    Return the access control of the page: a token of scope admin; None, without a token file: everybody has access.
 
     Raises:
-        ConfigError: The file of tokens cannot be used.
+        ConfigError: The token file cannot be used.
     """
     return Bearer(tokens_in(tokens), lambda _method, _request: Scope.ADMIN) if tokens else None
 
 
 def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
-    """All that GetFleet says, with the accept length of all workers that decode."""
+    """Return all that GetFleet returns, plus the mean accept length of the workers that decode."""
     return {
         "workers": [_worker_json(account) for account in fleet.workers],
         "queued": fleet.queued,
@@ -86,7 +88,7 @@ def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
 
 
 def accept_length(fleet: Fleet) -> float | None:
-    """Mean of the workers that decode now, tokens per verification round; None: none does."""
+    """Return the mean over the workers that decode now, in tokens per verification round; None: no worker decodes."""
     lengths = [
         account.status.accept_length
         for account in fleet.workers

@@ -1,1 +1,1 @@
-"""The coordinator as one of several replicas in Kubernetes: who leads, what outlives it, what pods say of workers."""
+"""The coordinator in Kubernetes: leader election, state storage in the Lease, and metadata of workers' pods."""

@@ -1,11 +1,11 @@
 """
-What the coordinator asks of Kubernetes: exactly the verbs its role may use.
+The Kubernetes API as the coordinator uses it: exactly the verbs its role allows.
 
 ApiError                 the call had no effect, or repeating it is harmless
-├── AwayError            the API server does not answer, or has trouble of its own
-├── ConflictError        somebody wrote in between: read again
-├── MissingError         the object is not there
-└── RefusedError         the role lacks the verb, or the object is not accepted; trying again does not help
+├── AwayError            the API server is unreachable, or failed internally
+├── ConflictError        the object was written in between: read it again
+├── MissingError         the object does not exist
+└── RefusedError         the role lacks the verb, or the object was rejected; retrying does not help
 
 These errors stay within the package.
 """
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 
 class ApiError(Exception):
-    """A call of the API server that failed."""
+    """A call to the API server failed."""
 
     def __init__(self, verb: str, resource: str, message: str) -> None:
         super().__init__(f"{verb} {resource}: {message}")
@@ -26,19 +26,19 @@ class ApiError(Exception):
 
 
 class AwayError(ApiError):
-    """It may have had an effect."""
+    """The API server is unreachable, or failed internally. The call may have had an effect."""
 
 
 class ConflictError(ApiError):
-    """Written since it was read, or there already."""
+    """The object was written since it was read, or already exists."""
 
 
 class MissingError(ApiError):
-    """Not there, or not any more."""
+    """The object does not exist, or no longer does."""
 
 
 class RefusedError(ApiError):
-    """Not allowed, or not accepted."""
+    """The call is not allowed, or the object was rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +48,23 @@ class LeaseObject:
     holder: str
     """Empty: released."""
     duration_s: int
-    """Promise of the holder: it stops before it has not renewed for so long."""
+    """The holder stops leading before it has gone this many seconds without a renewal."""
     acquired_at: datetime | None = None
     renewed_at: datetime | None = None
-    """By the holder's clock. For people: nobody decides by it."""
+    """By the holder's clock. Informational: no decision depends on it."""
     transitions: int = 0
-    """How often the holder changed."""
+    """Number of changes of the holder."""
     state: str = ""
     """Annotation tlt.dev/state; empty: none."""
     version: str = ""
-    """Resource version; empty: not there yet."""
+    """Resource version; empty: the Lease does not exist yet."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """All else that was read with it; written back as it was."""
+    """All other metadata that was read; written back unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodObject:
-    """A pod, as far as it matters here."""
+    """The fields of a pod that the coordinator uses."""
 
     name: str
     uid: str
@@ -83,34 +83,34 @@ class EventObject:
     first_at: datetime
     last_at: datetime
     count: int = 1
-    """How often the same happened since `first_at`."""
+    """Occurrences since `first_at`."""
 
 
 class Kube(Protocol):
     """
     One namespace of an API server. Every method may raise AwayError and RefusedError.
 
-    Calls end by themselves after some seconds.
+    Calls have a time limit of a few seconds.
     """
 
     async def lease(self, name: str) -> LeaseObject | None:
-        """Read a Lease; None: it is not there."""
+        """Read a Lease; None: it does not exist."""
 
     async def create_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
         """
-        Make a Lease; returns it as it is kept.
+        Create a Lease; return it as stored.
 
         Raises:
-            ConflictError: It is there.
+            ConflictError: It already exists.
         """
 
     async def replace_lease(self, name: str, lease: LeaseObject) -> LeaseObject:
         """
-        Write a Lease over the one of its version; returns it as it is kept.
+        Replace the Lease of the same resource version; return it as stored.
 
         Raises:
             ConflictError: It was written since.
-            MissingError: It is gone.
+            MissingError: It no longer exists.
         """
 
     async def pod(self, name: str) -> PodObject:
@@ -118,28 +118,28 @@ class Kube(Protocol):
         Read a pod.
 
         Raises:
-            MissingError: It is not there.
+            MissingError: It does not exist.
         """
 
     async def pods(self, labels: Mapping[str, str]) -> tuple[PodObject, ...]:
-        """All pods that have these labels."""
+        """Return all pods that have these labels."""
 
     async def patch_pod(
         self, name: str, *, labels: Mapping[str, str | None], annotations: Mapping[str, str] | None = None
     ) -> PodObject:
         """
-        Set labels and annotations of a pod; None takes a label away. Returns it as it is then.
+        Set labels and annotations of a pod; None removes a label. Return the patched pod.
 
         Raises:
-            MissingError: It is not there.
+            MissingError: It does not exist.
         """
 
     async def create_event(self, event: EventObject) -> None:
-        """Make an Event."""
+        """Create an Event."""
 
     async def repeat_event(self, event: EventObject) -> None:
         """
-        Set count, time and message of an Event that was made before.
+        Update count, time and message of an existing Event.
 
         Raises:
             MissingError: It expired.

@@ -1,4 +1,4 @@
-"""The API server over HTTPS. The only module that knows the client library."""
+"""Client of the API server over HTTPS. The only module that imports the client library."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,10 +33,10 @@ from tlt_coordinator.kube.api import (
 
 STATE_ANNOTATION = "tlt.dev/state"
 COMPONENT = "tlt-coordinator"
-"""Who Events say they are from."""
+"""Source component of Events."""
 
 CALL_S = 5.0
-"""Longest wait for a connection, and for each part of an answer."""
+"""Time limit, in seconds, for connecting and for each read of a response."""
 
 _ERRORS: dict[int, type[ApiError]] = {
     400: RefusedError,
@@ -54,10 +54,10 @@ class KubeClient:
     Implements `Kube` for one namespace.
 
     Args:
-        kubeconfig: How to reach the server; None: the pod's service account, whose token is read again when it expired.
+        kubeconfig: Kubeconfig file; None: the pod's service account, whose token is read again when it expires.
 
     Raises:
-        ConfigError: There is no such file, or no service account.
+        ConfigError: The file does not exist, or there is no service account.
     """
 
     def __init__(self, namespace: str, *, pod: str, kubeconfig: Path | None = None) -> None:
@@ -135,8 +135,8 @@ def _config(kubeconfig: Path | None) -> KubeConfig:
                 f"kubernetes.kubeconfig {kubeconfig} cannot be used: {error}", field="kubernetes.kubeconfig"
             ) from error
         raise ConfigError(
-            "kubernetes is set, but this process has no service account of a cluster; mount one "
-            "(automountServiceAccountToken), or name a file in kubernetes.kubeconfig",
+            "kubernetes is set, but this process has no service account; mount one (automountServiceAccountToken), "
+            "or set kubernetes.kubeconfig to a file",
             field="kubernetes",
         ) from error
 
@@ -148,7 +148,7 @@ def _translated(verb: str, resource: str) -> Iterator[None]:
     except HttpError as error:
         kind = _ERRORS.get(error.response.status_code, AwayError)
         raise kind(verb, resource, error.status.message or str(error)) from error
-    # An answer that is no API server's, such as a proxy's page, surfaces as a failure to decode it.
+    # A response that does not come from an API server, such as a proxy's error page, fails to decode.
     except (httpx2.HTTPError, LibraryConfigError, OSError, msgspec.MsgspecError, KeyError, ValueError) as error:
         raise AwayError(verb, resource, str(error) or type(error).__name__) from error
 
@@ -185,7 +185,7 @@ def _lease_to(lease: LeaseObject, name: str) -> Lease:
 
 
 def _micro(at: datetime | None) -> datetime | None:
-    # The server wants six digits after the second, and the encoder leaves out a fraction of zero.
+    # The server requires six fractional digits, and the encoder omits a fraction of zero.
     return at and at.replace(microsecond=at.microsecond or 1)
 
 

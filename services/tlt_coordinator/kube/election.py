@@ -1,11 +1,11 @@
 """
-Who leads: what one replica may conclude from the Lease, and what it may write.
+Leader election: what one replica may conclude from the Lease, and what it may write.
 
-Pure: times come from the caller, as seconds of its own clock that never goes back. Clocks of replicas are never
-compared, only their pace: a leader stops `renew_deadline_s` after it *sent* the last renewal that was taken, another
-takes over `duration_s` after it *saw* the Lease change, and both on their own clocks. So two lead at once only if one
-clock runs faster than the other by the ratio of the two, half as fast again by default. Who writes is settled by the
-resource version: a write over an older one is refused.
+Pure: times come from the caller, in seconds of its own monotonic clock. Clocks of replicas are never compared, only
+their rates matter: a leader stops `renew_deadline_s` after it *sent* its last successful renewal, another replica takes
+over `duration_s` after it *saw* the Lease change, each on its own clock. So two replicas lead at once only if one clock
+runs faster than the other by the ratio of the two settings, by default 1.5. The resource version decides who writes: a
+write based on an older one is rejected.
 """
 
 from dataclasses import replace
@@ -17,12 +17,12 @@ from tlt_coordinator.kube.api import LeaseObject
 NEVER = float("-inf")
 
 
-class Candidate:
+class LeaderElection:
     """
     One replica's view of the Lease.
 
     Args:
-        identity: Written as the holder; no two processes have the same.
+        identity: Written as the holder; unique per process.
     """
 
     def __init__(self, identity: str, settings: KubernetesSettings) -> None:
@@ -36,26 +36,26 @@ class Candidate:
 
     @property
     def lease(self) -> LeaseObject | None:
-        """The Lease as last read or written; None: it was never there."""
+        """The Lease as last read or written; None: it was never seen."""
         return self._lease
 
     @property
     def holds(self) -> bool:
-        """Whether the Lease names this replica. Alone that is no right to lead."""
+        """Whether the Lease names this replica. This alone does not entitle it to lead."""
         return self._lease is not None and not self._gone and self._lease.holder == self._identity
 
     @property
     def leads_until_s(self) -> float:
-        """When this replica stops leading unless another bid is taken; in the past: it does not lead."""
+        """When this replica stops leading unless another bid succeeds; in the past: it does not lead."""
         return self._leads_until_s
 
     def observe(self, lease: LeaseObject | None, now_s: float) -> None:
         """
-        Take what was read.
+        Record the Lease that was read.
 
         Args:
-            lease: None: it is not there. What was promised to a holder that was seen still counts.
-            now_s: After it was read.
+            lease: None: it does not exist. The duration of a holder seen before still applies.
+            now_s: Time after the read.
         """
         self._gone = lease is None
         if lease is not None:
@@ -67,9 +67,9 @@ class Candidate:
 
     def bid(self, now_s: float, wall: datetime) -> LeaseObject | None:
         """
-        What to write to lead from now on, or to go on leading; None: another replica does.
+        Return the Lease to write in order to lead, or to continue leading; None: another replica leads.
 
-        Its version is empty when the Lease has to be made.
+        Its version is empty if the Lease has to be created.
         """
         lease = self._lease
         if lease is None:
@@ -90,13 +90,13 @@ class Candidate:
         )
 
     def won(self, lease: LeaseObject, sent_at_s: float) -> None:
-        """A bid was taken."""
+        """Record that a bid succeeded."""
         self._lease, self._gone = lease, False
         self._changed_at_s = sent_at_s
         self._leads_until_s = sent_at_s + self._deadline_s
 
     def resigned(self, wall: datetime) -> LeaseObject | None:
-        """Stop leading; what to write so that another replica need not wait. None: the Lease is not this one's."""
+        """Stop leading; return the released Lease to write, or None if this replica is not the holder."""
         self._leads_until_s = NEVER
         if not self.holds or self._lease is None:
             return None

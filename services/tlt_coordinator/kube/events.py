@@ -1,4 +1,4 @@
-"""Kubernetes Events about changes of role, the same one counted instead of repeated."""
+"""Kubernetes Events about role changes; repeated ones increase a count."""
 
 import time
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from tlt_common.domain.ids import Epoch
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.kube.api import ApiError, EventObject, Kube, MissingError, PodObject, RefusedError
+from tlt_coordinator.kube.pod_metadata import Role
 from tlt_coordinator.kube.refusals import Refusals
-from tlt_coordinator.kube.roles import Role
 
 log = get_logger(__name__)
 
 REASON = "RoleChanged"
 NAME_CHARACTERS = 230
-"""Of the pod's name within the Event's, which has 253 at most."""
+"""Maximum characters of the pod's name in the name of an Event, which is limited to 253."""
 
 
 class Events:
     """
-    Tells what happened, once per kind of change and pod: the same change again counts up the Event and renews its text.
+    Creates one Event per pod and kind of change: a repeated change increases its count and updates its message.
 
-    Best effort: an Event that the API server does not take is dropped and counted.
+    Best effort: an Event that the API server does not accept is dropped and counted.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Events:
         self._made: dict[tuple[str, Role, Role], EventObject] = {}
 
     async def role_changed(self, pod: PodObject, before: Role, after: Role, epoch: Epoch) -> None:
-        """Tell that a pod changed its role, by the lease of that epoch that began or ended."""
+        """Record a pod's role change, with the epoch of the lease that began or ended."""
         key, now = (pod.uid, before, after), self._wall()
         message = f"from {before} to {after}, epoch {epoch}"
         try:
@@ -55,12 +55,12 @@ class Events:
         except ApiError as error:
             metrics.POD_EVENTS.labels(outcome="failed").inc()
             if isinstance(error, RefusedError):
-                self._refusals.note(error, consequence="no Events tell of changed roles")
+                self._refusals.note(error, consequence="role changes are not recorded as Events")
             else:
                 log.warning("event_not_made", pod=pod.name, reason=str(error))
         else:
             metrics.POD_EVENTS.labels(outcome="made").inc()
 
     def forget(self, pod_uid: str) -> None:
-        """A pod is gone."""
+        """Discard the Events of a pod that no longer exists."""
         self._made = {key: event for key, event in self._made.items() if key[0] != pod_uid}

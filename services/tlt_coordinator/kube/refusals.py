@@ -1,4 +1,4 @@
-"""Rights the coordinator lacks: said once each, since they stay missing until somebody acts."""
+"""Permissions the coordinator lacks, logged once each: they stay missing until an operator grants them."""
 
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.kube.api import RefusedError
@@ -7,15 +7,15 @@ log = get_logger(__name__)
 
 
 class Refusals:
-    """Remembers which verbs on which resources were refused."""
+    """Records which verbs on which resources were refused."""
 
     def __init__(self) -> None:
-        self._said: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def note(self, error: RefusedError, *, consequence: str) -> None:
-        """Log a refusal the first time, naming verb and resource, and what does not work without it."""
-        if (error.verb, error.resource) not in self._said:
-            self._said.add((error.verb, error.resource))
+        """Log the first refusal of a verb on a resource, and what does not work because of it."""
+        if (error.verb, error.resource) not in self._logged:
+            self._logged.add((error.verb, error.resource))
             log.error(
                 "kubernetes_refused",
                 verb=error.verb,

@@ -1,1 +1,1 @@
-"""The draft layer: its shape, its math, its loss, its optimizer and its files."""
+"""The draft layer: model, loss, optimizer and files."""

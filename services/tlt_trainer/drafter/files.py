@@ -1,72 +1,60 @@
 """
 A drafter as the files SGLang loads: model.safetensors, config.json, and our meta.json.
 
-Only what is trained is written; embedding and head come from the policy. `fc.bias` is all zeros and there because
-SGLang's layer has one and would leave it random if the file were silent about it.
+Only trained tensors are written; embedding and head come from the policy. `fc.bias` is all zeros: SGLang's layer has
+one, and would leave it uninitialised if it were missing from the file.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
+from tlt_common.drafter.tensors import BIAS
 from tlt_common.errors import WeightsError
-from tlt_trainer.drafter.model import Drafter
-from tlt_trainer.drafter.shape import DrafterShape, config_of
-
-WEIGHTS_FILE = "model.safetensors"
-CONFIG_FILE = "config.json"
-META_FILE = "meta.json"
-"""Written last: a directory that has it is complete."""
-
-_BIAS = "fc.bias"
 
 Weights = Mapping[str, Tensor]
-"""The trained tensors by the names of SGLang's checkpoint."""
+"""Trained tensors by their names in SGLang's checkpoint."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrafterMeta:
-    """What a published drafter says of itself."""
+def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[str, bytes]:
+    """
+    Return the files of a drafter in bfloat16, as engines serve it. The file that marks completeness comes last.
 
-    version: int
-    """The version it gets if it is accepted: the one after `base`."""
-    base: int
-    """Version it was trained from; 0: from scratch."""
-    worker_id: str
-    steps: int
-    tokens: int
-    held_out_top1: float
-
-
-def to_files(weights: Weights, shape: DrafterShape, meta: DrafterMeta) -> dict[str, bytes]:
-    """Write a drafter in bfloat16, as engines serve it. The mark of completeness comes last."""
+    Raises:
+        WeightsError: A tensor, which the message names, is not finite.
+    """
     tensors = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in weights.items()}
-    tensors[_BIAS] = torch.zeros(shape.hidden_size, dtype=torch.bfloat16)
+    for name, tensor in tensors.items():
+        if not bool(tensor.isfinite().all()):
+            raise WeightsError(f"drafter tensor {name} is not finite")
+    tensors[BIAS] = torch.zeros(form.hidden_size, dtype=torch.bfloat16)
     return {
         WEIGHTS_FILE: save(tensors, {"format": "pt"}),
-        CONFIG_FILE: json.dumps(config_of(shape), indent=2).encode(),
+        CONFIG_FILE: json.dumps(form.config({"torch_dtype": "bfloat16"}), indent=2).encode(),
         META_FILE: json.dumps(asdict(meta), indent=2).encode(),
     }
 
 
-def from_files(files: Mapping[str, bytes], shape: DrafterShape) -> dict[str, Tensor]:
+def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
     Read a drafter's trained tensors, in float32.
 
     Raises:
-        WeightsError: They are missing, of another shape, or not finite; names the tensor.
+        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite.
     """
     try:
         tensors = load(files[WEIGHTS_FILE])
     except (KeyError, SafetensorError) as error:
-        raise WeightsError(f"a drafter has no readable {WEIGHTS_FILE}: {error}") from error
+        raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
     weights: dict[str, Tensor] = {}
-    for name, expected in expected_shapes(shape).items():
+    for name, expected in form.tensor_shapes().items():
         tensor = tensors.get(name)
         if tensor is None or tuple(tensor.shape) != expected:
             found = "missing" if tensor is None else tuple(tensor.shape)
@@ -75,22 +63,3 @@ def from_files(files: Mapping[str, bytes], shape: DrafterShape) -> dict[str, Ten
             raise WeightsError(f"drafter tensor {name} is not finite")
         weights[name] = tensor.float()
     return weights
-
-
-def expected_shapes(shape: DrafterShape) -> dict[str, tuple[int, ...]]:
-    """Return the trained tensors' names and shapes."""
-    with torch.device("meta"):
-        return {name: tuple(parameter.shape) for name, parameter in Drafter(shape).named_parameters()}
-
-
-def meta_of(files: Mapping[str, bytes]) -> DrafterMeta:
-    """
-    Read what a drafter says of itself.
-
-    Raises:
-        WeightsError: It says nothing that can be read.
-    """
-    try:
-        return DrafterMeta(**json.loads(files[META_FILE]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise WeightsError(f"a drafter has no readable {META_FILE}: {error}") from error

@@ -1,11 +1,11 @@
 """
 The loss of the draft layer: soft cross-entropy plus smooth L1, unrolled (EAGLE-3's training-time test).
 
-Entry t has the token of position t + 1 and the policy's state of position t, and is to give the state of t + 1. Pass
-0 reads the policy's states; pass u reads what pass u - 1 gave, as drafting does for its u-th token. So a query of
-pass u at t sees the keys of pass 0 up to t - u, and of each later pass j the one at t - (u - j).
+Entry t receives the token of position t + 1 and the policy's state of position t, and predicts the state of t + 1. Pass
+0 reads the policy's states; pass u reads the outputs of pass u - 1, as drafting does for its u-th token. So a query of
+pass u at t attends to the keys of pass 0 up to t - u, and of each later pass j to the one at t - (u - j).
 
-Shapes: B windows, T states, H hidden size, V vocabulary, N heads, K key-value heads, D elements of a head.
+Shapes: B windows, T states, H hidden size, V vocabulary, N heads, K key-value heads, D head size.
 """
 
 from dataclasses import dataclass
@@ -19,41 +19,41 @@ from tlt_trainer.drafter.model import Drafter
 PASSES = 3
 """Measured on the demo's model at 160 k tokens, chain of 5: 4.0 tokens per round with 3 passes, 2.7 with 1."""
 PASS_DECAY = 0.8
-"""Weight of pass u is this to the power of u (EAGLE-3)."""
+"""The weight of pass u is PASS_DECAY ** u (EAGLE-3)."""
 REGRESSION_WEIGHT = 0.1
-"""Of smooth L1 on the states (EAGLE)."""
+"""Weight of smooth L1 on the states (EAGLE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Windows of equal length, padded at their ends."""
+    """Windows of equal length, padded at the end."""
 
     token_ids: Tensor
     """(B, T + 1)."""
     hidden: Tensor
     """(B, T, H), the policy's states."""
     positions: Tensor
-    """(B, T), of the states in their sequences."""
+    """(B, T), positions of the states in their sequences."""
     weights: Tensor
-    """(B, T): 1 where entry t is scored: the state after it exists and the token to guess was generated."""
+    """(B, T): 1 for scored entries: the next state exists and the token to predict was generated."""
     tokens: int
-    """States that are not padding."""
+    """Number of states without padding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassScores:
-    """How well each pass guessed, as scalars on the device: summed over scored entries, with their number."""
+    """Results of the passes, as tensors on the device, summed over scored entries."""
 
     loss: Tensor
-    """Of training: decayed over passes, mean over entries."""
+    """Training loss, a scalar: decayed over passes, mean over entries."""
     hits: Tensor
-    """(PASSES,): entries whose most likely token agrees with the policy's."""
+    """(PASSES,): entries whose most likely token matches the policy's."""
     counts: Tensor
-    """(PASSES,)."""
+    """(PASSES,): scored entries."""
 
 
 class _Unrolled:
-    """Attention of the current pass over its own and the earlier passes' keys."""
+    """Attention of the current pass over its own keys and those of the earlier passes."""
 
     def __init__(self) -> None:
         self._keys: list[Tensor] = []
@@ -81,12 +81,12 @@ class _Unrolled:
 
 
 def _later_by(x: Tensor, n: int) -> Tensor:
-    """Shift along T: entry t becomes what entry t - n was; zeros come in."""
+    """Shift along T: entry t receives entry t - n; the first n entries become zero."""
     return functional.pad(x, (0, 0, n, 0))[..., : x.shape[-2], :] if n else x
 
 
 def unrolled_loss(drafter: Drafter, embedding_VH: Tensor, head_VH: Tensor, batch: Batch) -> PassScores:
-    """Run all passes. Gradients reach the drafter alone."""
+    """Run all passes. Only the drafter receives gradients."""
     embedded = functional.embedding(batch.token_ids[:, 1:], embedding_VH)
     with torch.no_grad():
         targets_BTV = functional.linear(batch.hidden, head_VH).float().softmax(-1)[:, 1:]

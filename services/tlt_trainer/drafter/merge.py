@@ -1,10 +1,10 @@
 """
-Adding up what several trainers learned, each by itself, from the same start (local SGD without a meeting point).
+Merging drafters that several trainers trained independently from the same start (local SGD without synchronisation).
 
-All begin equal (`Drafter` is seeded) and follow the newest published drafter, so their weights stay close enough to
-be averaged. Measured on the demo's model, two trainers with 20 k tokens each on different data, expected tokens per
-round of a chain of 3: from scratch 2.22 and 2.20 alone, 2.26 their mean; from 40 k tokens 3.00 and 3.10 alone, 3.11
-their mean, 3.01 the sum of one and half the other's progress, 2.72 the sum of both.
+All start equal (`Drafter` is seeded) and follow the newest published drafter, so their weights stay close enough to be
+averaged. Measured on the demo's model, two trainers with 20 k tokens each on different data, expected tokens per round
+of a chain of 3: from scratch 2.22 and 2.20 alone, 2.26 their mean; from 40 k tokens 3.00 and 3.10 alone, 3.11 their
+mean, 3.01 the sum of one and half the other's progress, 2.72 the sum of both.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 def share_of(own_tokens: int, others_tokens: int) -> float:
-    """Return the weight of the own drafter: its part of the tokens both were trained on since they were equal."""
+    """Return the weight of the own drafter: its share of the tokens that both were trained on since they were equal."""
     if others_tokens <= 0:
-        return 0.5  # not of our line of descent: nothing says who knows more
+        return 0.5  # not trained from our base: token counts are not comparable
     return own_tokens / (own_tokens + others_tokens)
 
 
 def merged(own: Mapping[str, Tensor], newest: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return the weighted mean of both, `share` being the part of `own`."""
+    """Return the weighted mean of both; `share` is the weight of `own`."""
     return {name: tensor.lerp(own[name], share) for name, tensor in newest.items()}

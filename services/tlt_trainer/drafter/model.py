@@ -1,11 +1,11 @@
 """
-The EAGLE draft layer (arXiv 2401.15077), computed as SGLang's LlamaForCausalLMEagle computes it.
+The EAGLE draft layer (arXiv 2401.15077), computed like SGLang's LlamaForCausalLMEagle.
 
-One Llama decoder layer without its first norm, on fc([embedding of the next token ; last hidden state]); its output
-stands for the next hidden state and goes to the policy's own head, without a final norm. Parameter names are those
-of SGLang's checkpoint. Embedding and head belong to the policy and are no part of this module.
+One Llama decoder layer without its first norm, on fc([embedding of the next token ; last hidden state]). Its output
+approximates the next hidden state and goes to the policy's own head, without a final norm. Parameter names are those of
+SGLang's checkpoint. Embedding and head belong to the policy and are not part of this module.
 
-Shapes: B windows, T states, H hidden size, F size of the MLP, N heads, K key-value heads, D elements of a head.
+Shapes: B windows, T states, H hidden size, F MLP size, N heads, K key-value heads, D head size.
 """
 
 import math
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter import rope
-from tlt_trainer.drafter.shape import DrafterShape
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(queries BNTD, keys BKTD, values BKTD) -> BNTD. Which keys a query sees is the caller's business."""
+"""(queries BNTD, keys BKTD, values BKTD) -> BNTD. The caller decides which keys a query attends to."""
 
 INIT_GAIN = 0.5
-"""Of fc and the input projections. The two output projections begin at zero, so that the layer begins as fc alone:
-of the starts tried, the one that learned fastest."""
+"""Gain of fc and the input projections. The two output projections start at zero, so that the layer starts as fc alone:
+of the initialisations tried, this one learned fastest."""
 
 
 class Norm(nn.Module):
@@ -39,15 +39,15 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention without biases. The caller attends, since training attends over several passes."""
+    """Grouped-query attention without biases. The caller passes the attention function, which spans several passes."""
 
-    def __init__(self, shape: DrafterShape) -> None:
+    def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
-        self._head_dim = shape.head_dim
-        self.q_proj = nn.Linear(shape.hidden_size, shape.heads * shape.head_dim, bias=False)
-        self.k_proj = nn.Linear(shape.hidden_size, shape.kv_heads * shape.head_dim, bias=False)
-        self.v_proj = nn.Linear(shape.hidden_size, shape.kv_heads * shape.head_dim, bias=False)
-        self.o_proj = nn.Linear(shape.heads * shape.head_dim, shape.hidden_size, bias=False)
+        self._head_dim = form.head_dim
+        self.q_proj = nn.Linear(form.hidden_size, form.heads * form.head_dim, bias=False)
+        self.k_proj = nn.Linear(form.hidden_size, form.kv_heads * form.head_dim, bias=False)
+        self.v_proj = nn.Linear(form.hidden_size, form.kv_heads * form.head_dim, bias=False)
+        self.o_proj = nn.Linear(form.heads * form.head_dim, form.hidden_size, bias=False)
 
     def forward(self, x_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         q, k, v = (self._split(project(x_BTH)) for project in (self.q_proj, self.k_proj, self.v_proj))
@@ -60,13 +60,13 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """SiLU-gated."""
+    """SiLU-gated MLP."""
 
-    def __init__(self, shape: DrafterShape) -> None:
+    def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
+        self.gate_proj = nn.Linear(form.hidden_size, form.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(form.hidden_size, form.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(form.intermediate_size, form.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
@@ -74,13 +74,13 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    """A decoder layer whose input is not normed."""
+    """A decoder layer without input norm."""
 
-    def __init__(self, shape: DrafterShape) -> None:
+    def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
-        self.self_attn = Attention(shape)
-        self.mlp = Mlp(shape)
-        self.post_attention_layernorm = Norm(shape.hidden_size, shape.norm_eps)
+        self.self_attn = Attention(form)
+        self.mlp = Mlp(form)
+        self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
 
     def forward(self, x_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         x_BTH = x_BTH + self.self_attn(x_BTH, turn, attend)
@@ -92,18 +92,18 @@ class Drafter(nn.Module):
     """
     The draft layer.
 
-    Its start is a function of shape and seed alone: trainers that begin from scratch on several workers begin
-    equal, so that what they learn can be added up.
+    Its initial weights depend on format and seed only: trainers that start from scratch on several workers start equal,
+    so that their results can be merged.
     """
 
     frequencies: Tensor
 
-    def __init__(self, shape: DrafterShape, *, seed: int = 0) -> None:
+    def __init__(self, form: DrafterFormat, *, seed: int = 0) -> None:
         super().__init__()
-        self.shape = shape
-        self.fc = nn.Linear(2 * shape.hidden_size, shape.hidden_size, bias=False)
-        self.layers = nn.ModuleList([Layer(shape)])
-        self.register_buffer("frequencies", rope.frequencies(shape.rope, shape.head_dim), persistent=False)
+        self.form = form
+        self.fc = nn.Linear(2 * form.hidden_size, form.hidden_size, bias=False)
+        self.layers = nn.ModuleList([Layer(form)])
+        self.register_buffer("frequencies", rope.frequencies(rope.rope_of(form.rope), form.head_dim), persistent=False)
         self._reset(torch.Generator().manual_seed(seed))
 
     def _reset(self, generator: torch.Generator) -> None:
@@ -114,12 +114,12 @@ class Drafter(nn.Module):
                 nn.init.normal_(parameter, std=INIT_GAIN / math.sqrt(parameter.shape[1]), generator=generator)
 
     def forward(self, embedded_BTH: Tensor, hidden_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
-        """Return the states that stand for the next positions' hidden states; `turn` is that of `angles`."""
+        """Return the predicted hidden states of the next positions; `turn` is the result of `angles`."""
         x_BTH: Tensor = self.fc(torch.cat((embedded_BTH, hidden_BTH.to(embedded_BTH.dtype)), dim=-1))
         for layer in self.layers:
             x_BTH = layer(x_BTH, turn, attend)
         return x_BTH
 
     def angles(self, positions_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what turns queries and keys at these positions."""
+        """Return the rotary cosines and sines for these positions."""
         return rope.angles(self.frequencies, positions_BT)

@@ -1,9 +1,9 @@
 """
-How the draft layer learns: Muon for matrices, AdamW for vectors, and an average of the weights for use.
+Optimizers of the draft layer: Muon for matrices, AdamW for vectors, and a running average of the weights.
 
-The learning rate never decays to zero, since training has no end; instead what is published and scored is a running
-average of the weights. Measured on the demo's model (held-out agreement of the three passes, %): after 80 k tokens
-84/82/82 without and 85/85/86 with it; after 20 k tokens equal.
+The learning rate never decays to zero, since training is open-ended; instead the running average is published and
+scored. Measured on the demo's model (held-out agreement of the three passes, %): after 80 k tokens 84/82/82 without and
+85/85/86 with it; after 20 k tokens equal.
 """
 
 import math
@@ -15,29 +15,29 @@ from torch import Tensor
 from tlt_trainer.drafter.model import Drafter
 
 MUON_RATE = 0.03
-"""With the cooling below, best or next to best at every mark of 0.02, 0.03 and 0.04. Expected tokens per round of a
-chain of 3 after 20, 40, 80, 160 and 320 k tokens: 2.31, 2.96, 3.19, 3.40, 3.61. PyTorch's Muon gives the same curve
-as the reference statement of it, in half the time."""
+"""With the decay below, best or second best of 0.02, 0.03 and 0.04 at every checkpoint. Expected tokens per round of a
+chain of 3 after 20, 40, 80, 160 and 320 k tokens: 2.31, 2.96, 3.19, 3.40, 3.61. PyTorch's Muon gives the same curve as
+the reference implementation, in half the time."""
 ADAM_RATE = 0.002
 MUON_DECAY = 0.02
 WARMUP_STEPS = 10
 COOLING_TOKENS = 150_000
-"""Over so many tokens the rates fall along a cosine to `COOLED` of their peak, and stay there. Without, a rate of 0.03
-ends at 3.21 instead of 3.40 after 160 k tokens."""
+"""Tokens over which the rates decay along a cosine to `COOLED` of their peak, where they stay. Without decay, a rate of
+0.03 reaches 3.21 instead of 3.40 after 160 k tokens."""
 COOLED = 0.25
 AVERAGED_SHARE = 10
-"""The average reaches back over about a tenth of the steps made so far, at most over 1 / SLOWEST_AVERAGE."""
+"""The average spans about a tenth of the steps made so far, at most 1 / SLOWEST_AVERAGE steps."""
 SLOWEST_AVERAGE = 0.02
 
 
 def rate(steps: int, tokens: int) -> float:
-    """Return the factor on the peak rates for the next step, given steps and tokens so far."""
+    """Return the factor on the peak rates for the next step, given the steps and tokens so far."""
     cooled = 0.5 * (1 - math.cos(math.pi * min(1.0, tokens / COOLING_TOKENS)))
     return min(1.0, (steps + 1) / WARMUP_STEPS) * (1 - (1 - COOLED) * cooled)
 
 
 def average_weight(steps: int) -> float:
-    """Return the share of the newest weights in the average, after so many steps."""
+    """Return the weight of the newest weights in the average after this many steps."""
     return max(SLOWEST_AVERAGE, AVERAGED_SHARE / (steps + AVERAGED_SHARE))
 
 
@@ -62,7 +62,7 @@ class DrafterOptimizer:
             optimizer.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
-        """Return its state as `<parameter>/<quantity>`; the tensors are its own, not copies."""
+        """Return the state as `<parameter>/<quantity>`; the tensors are not copied."""
         return {
             f"{self._names[id(parameter)]}/{quantity}": value
             for optimizer, _ in self._parts
@@ -71,7 +71,7 @@ class DrafterOptimizer:
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a state that `state` returned for a drafter of the same shape."""
+        """Load a state that `state` returned for a drafter of the same shape."""
         for optimizer, _ in self._parts:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:

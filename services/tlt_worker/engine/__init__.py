@@ -1,1 +1,1 @@
-"""SGLang as the engine of a worker: kernels, plug-in, arms, capture, control."""
+"""SGLang as the engine of a worker: launch, requests, weights, drafters."""

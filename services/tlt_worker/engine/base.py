@@ -1,11 +1,11 @@
-"""What a worker needs of an engine. SGLang is the one we run; the scripted fake of the tests keeps the contract."""
+"""The engine interface a worker requires. SGLang and the scripted fake of the tests implement it."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
@@ -13,7 +13,7 @@ from tlt_common.domain.tuner import Posterior, RoundReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What was started."""
+    """Properties of a started engine."""
 
     model: str
     vocab_size: int
@@ -21,20 +21,20 @@ class EngineInfo:
     hidden_size: int
     max_running: int
     device: str
-    """Device and kernels, in words."""
+    """Device and kernels, as text."""
 
 
 class Engine(Protocol):
     """
-    An engine that decodes with drafts when it has a drafter, and captures hidden states.
+    An engine that decodes speculatively when it has a drafter, and captures hidden states.
 
-    All methods belong to one event loop. After an error of `load_weights` or `load_drafter` the engine serves on
-    with what it had.
+    All methods belong to one event loop. After an error in `load_weights` or `load_drafter` the engine continues with
+    what it had loaded before.
     """
 
     async def start(self) -> EngineInfo:
         """
-        Load the model. Takes from seconds to minutes.
+        Load the model, which takes from seconds to minutes.
 
         Raises:
             ConfigError: The model directory is missing or not a supported checkpoint.
@@ -44,63 +44,72 @@ class Engine(Protocol):
 
     def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
         """
-        Answer a prompt already checked by `Prompt.for_model`. Closing the iterator aborts the request.
+        Respond to a prompt already checked by `Prompt.for_model`. Closing the iterator aborts the request.
 
         Raises:
+            InvalidRequestError: The engine refused the request, for example because its KV cache is too small for it.
+            OverloadedError: The engine has no room for the request now.
+            RequestFailedError: The engine failed on this request; others continue.
             EngineError: The engine died.
         """
         ...
 
     async def abort(self, request_id: RequestId) -> bool:
-        """End a request; its iterator ends with FinishReason.ABORT. False: it was not running."""
+        """Abort a request; its iterator ends with FinishReason.ABORT. Return False if it was not running."""
         ...
 
     async def check_weights(self, directory: Path) -> int:
         """
-        Compare a directory of safetensors with the running model without disturbing it; return its bytes.
+        Compare a directory of safetensors with the running model without disturbing it; return its size in bytes.
 
         Raises:
-            WeightsError: Unreadable, incomplete or of another shape; names the tensor.
+            WeightsError: The weights are unreadable, incomplete or of another shape; the message names the tensor.
         """
         ...
 
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:
         """
-        Switch to checked weights with requests in flight; later tokens carry `version`. Returns the pause in seconds.
+        Switch to checked weights with requests in flight; return the pause in seconds. Later tokens carry `version`.
 
         Raises:
-            WeightsError: As `check_weights`.
+            WeightsError: See `check_weights`. The served weights stay, or were loaded again.
+            EngineError: The served weights could not be loaded again; the engine died.
         """
         ...
 
     async def load_drafter(self, directory: Path, version: DrafterVersion) -> float:
         """
-        Swap the drafter with requests in flight. Returns the pause in seconds.
+        Swap the drafter with requests in flight; return the pause in seconds.
 
         Raises:
-            WeightsError: Unreadable, of another shape, or not finite.
+            WeightsError: The drafter is unreadable, of another shape, or not finite.
         """
         ...
 
-    def frames(self) -> AsyncIterator[HiddenFrame]:
-        """Captured hidden states. What nobody takes in time is dropped and counted."""
+    def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
+        """
+        Yield captured hidden states, all queued frames at a time.
+
+        Frames wait in one queue, bounded in bytes; those of a batch count until the next batch is requested. A new
+        frame that does not fit is dropped and counted.
+        """
         ...
 
     def reports(self) -> AsyncIterator[RoundReport]:
-        """What the bandit saw, about twice a second while rounds run."""
+        """Yield the bandit's measurements, about twice per second while rounds run."""
         ...
 
     def set_capture(self, policy: CapturePolicy) -> None:
-        """Say what to capture from now on."""
+        """Set what to capture."""
         ...
 
     def set_posterior(self, posterior: Posterior) -> None:
-        """Merge what the fleet has learned into the bandit."""
+        """Merge the fleet's posterior into the bandit."""
         ...
 
     def force_arms(self, *names: str) -> None:
         """
-        Use these arms in turn, one round each; none gives the choice back to the bandit.
+        Use these arms in turn, one per round; without names, let the bandit choose again.
 
         Raises:
             ConfigError: The engine has no arm of that name.
@@ -108,9 +117,9 @@ class Engine(Protocol):
         ...
 
     async def died(self) -> str:
-        """Wait until the engine has died unexpectedly; return why."""
+        """Wait until the engine has died unexpectedly; return the reason."""
         ...
 
     async def aclose(self) -> None:
-        """End the engine and all its processes."""
+        """Stop the engine and all its processes."""
         ...

@@ -1,14 +1,14 @@
-"""Which sampling settings are exact under speculation."""
+"""Decides which sampling settings are exact under speculation."""
 
 from tlt_common.domain.rollout import SamplingParams
 
 
 def speculation_blocker(params: SamplingParams) -> str | None:
     """
-    Why a request must run without drafts, or None if drafts leave its distribution as it is.
+    Return why a request must run without drafts, or None if drafts preserve its distribution.
 
-    Verification sees several positions at once, while penalties and a minimum length change the distribution from one
-    token to the next: they are the same for a whole round, and exact with one token per round only (`penalties`).
+    Verification covers several positions at once, while penalties and a minimum length change the distribution from one
+    token to the next: they are constant within a round, and so exact only with one token per round (`penalties`).
     """
     if params.frequency_penalty != 0.0:
         return "frequency_penalty changes with every token"

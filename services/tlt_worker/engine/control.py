@@ -1,20 +1,21 @@
-"""The handle on a running SGLang: the only module that calls it."""
+"""Controls a running SGLang engine: the only module that calls it."""
 
 import asyncio
 import atexit
 import ctypes
+import importlib
 import os
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
+from importlib.metadata import entry_points
 from typing import Any
 
 from torch import Tensor
 
-from tlt_common.domain.ids import PolicyVersion
-from tlt_common.errors import EngineError, TltError, WeightsError
-from tlt_worker.engine import plugin
+from tlt_common.errors import EngineError, InvalidRequestError, RequestFailedError, TltError, WeightsError
+from tlt_worker.engine.policy_load import Policy, replace_policy
 
 Deliver = Callable[[dict[str, Any] | TltError], object]
 
@@ -23,7 +24,7 @@ _SIG_IGN = 1
 
 class Control:
     """
-    Calls SGLang's tokenizer side, which lives on the loop of the thread that launched it.
+    Calls SGLang's tokenizer side, which runs on the loop of the thread that launched it.
 
     Coroutine methods may be awaited on any loop.
     """
@@ -35,8 +36,9 @@ class Control:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self._death: asyncio.Future[str] = loop.create_future()
+        self._pauses: set[str] = set()
         for pid in self.child_pids():
-            # A descriptor of the process: readable once it ended, and never another process's.
+            # A pidfd is readable once the process has exited, and never refers to another process.
             handle = os.pidfd_open(pid)
             loop.add_reader(handle, self._ended, handle, pid)
 
@@ -46,29 +48,54 @@ class Control:
         Start SGLang's processes and wait until the model is loaded. Call it on the thread whose loop is to serve.
 
         Raises:
-            EngineError: SGLang refused the arguments, or a process died while loading.
+            EngineError: SGLang rejected the arguments, or a process died while loading.
         """
         _ignore_sigquit()
         loop = asyncio.get_event_loop_policy().get_event_loop()
         try:
             from sglang.srt.entrypoints.engine import Engine
 
-            # SGLang would swallow an error of the plug-in's imports and fail later, somewhere else.
-            plugin.check_importable()
+            # SGLang would swallow an import error of the plug-in and fail later, elsewhere.
+            _plugin().check_importable()
             engine = _without_detokenizer(Engine)(**arguments)
-        except Exception as error:  # whatever SGLang raises means the same to us: no engine
+        except Exception as error:  # any exception means that the engine did not start
             raise EngineError(f"SGLang did not start: {error}") from error
-        # Its exit handler would kill every child of this process, the trainer and the guard included.
+        # SGLang's exit handler would kill every child of this process, including the trainer and the guard.
         atexit.unregister(engine.shutdown)
         return cls(engine, loop)
 
     def child_pids(self) -> list[int]:
-        """Ids of the scheduler processes."""
+        """Return the process ids of the schedulers."""
         pids: list[int] = self._engine.get_all_child_pids()
         return pids
 
+    @property
+    def running(self) -> int:
+        """Requests the engine has accepted and not answered."""
+        return len(self._tasks)
+
+    @property
+    def paused(self) -> bool:
+        """Whether generation is paused for new weights."""
+        return bool(self._pauses)
+
+    def kill(self, why: str) -> None:
+        """End SGLang's processes at once; `died` and all requests report `why`."""
+
+        def end() -> None:
+            if not self._death.done():
+                self._death.set_result(why)
+            for pid in self.child_pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._cancel_all()  # a process that waits for a driver may outlive the signal
+
+        self._loop.call_soon_threadsafe(end)
+
     def generate(self, *, rid: str, token_ids: list[int], params: dict[str, Any], deliver: Deliver) -> None:
-        """Answer a prompt; `deliver` gets each output, or the error that ended it, on the engine's thread."""
+        """Start a request; `deliver` is called with each output, or with the error that ended it, on the engine's
+        thread.
+        """
 
         def begin() -> None:
             if self._death.done():
@@ -81,18 +108,19 @@ class Control:
         self._loop.call_soon_threadsafe(begin)
 
     def abort(self, rid: str) -> None:
-        """End a request, if it runs."""
+        """Abort a request if it is running."""
         if not self._is_closing:
             self._loop.call_soon_threadsafe(self._engine.tokenizer_manager.abort_request, rid)
 
-    async def load_policy(self, directory: Path, version: PolicyVersion) -> None:
+    async def load_policy(self, new: Policy, *, served: Policy) -> None:
         """
-        Replace the target's weights with requests in flight.
+        Replace the target's weights with requests in flight; if that fails, load the `served` ones again.
 
         Raises:
-            WeightsError: SGLang could not load them; it has gone back to those it had.
+            WeightsError: SGLang could not load them. The served ones are loaded.
+            EngineError: SGLang could not load the served ones either; it is ended, since its weights may be mixed.
         """
-        await self._on_loop(self._load_policy(directory, version))
+        await self._on_loop(self._load_policy(new, served))
 
     async def load_drafter(self, tensors: list[tuple[str, Tensor]]) -> None:
         """
@@ -104,7 +132,7 @@ class Control:
         await self._on_loop(self._load_drafter(tensors))
 
     async def died(self) -> str:
-        """Wait until one of SGLang's processes has ended by itself; say which."""
+        """Wait until one of SGLang's processes has exited unexpectedly; return which one."""
 
         async def wait() -> str:
             return await asyncio.shield(self._death)
@@ -112,7 +140,7 @@ class Control:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(wait(), self._loop))
 
     def close(self) -> None:
-        """Stop SGLang's own watching; the processes are ended by their guard."""
+        """Stop SGLang's own watchdog and cancel all requests; the guard ends the processes."""
         self._is_closing = True
         if (watchdog := self._engine.tokenizer_manager._subprocess_watchdog) is not None:  # noqa: SLF001
             watchdog.stop()
@@ -121,8 +149,11 @@ class Control:
     def _ended(self, handle: int, pid: int) -> None:
         self._loop.remove_reader(handle)
         os.close(handle)
+        self._die(f"SGLang's process {pid} exited")
+
+    def _die(self, why: str) -> None:
         if not self._death.done() and not self._is_closing:
-            self._death.set_result(f"SGLang's process {pid} ended")
+            self._death.set_result(why)
         self._cancel_all()
 
     def _cancel_all(self) -> None:
@@ -142,22 +173,35 @@ class Control:
         except asyncio.CancelledError:
             deliver(EngineError(self._death.result() if self._death.done() else "the engine was closed"))
             raise
-        except Exception as error:  # noqa: BLE001 - converted: the caller waits for an output or this
-            deliver(EngineError(f"SGLang failed on request {rid!r}: {error}"))
+        except ValueError as error:  # of SGLang's own validation
+            deliver(InvalidRequestError(f"the engine refused the request: {error}"))
+        except Exception as error:  # noqa: BLE001 - converted: the caller waits for an output or an error
+            deliver(RequestFailedError(f"the engine failed on the request: {type(error).__name__}: {error}"))
 
-    async def _load_policy(self, directory: Path, version: PolicyVersion) -> None:
+    async def _load_policy(self, new: Policy, served: Policy) -> None:
+        # Retract, not in place: requests continue with a KV cache rebuilt under the new weights, so that every token's
+        # probability is that of the version it is attributed to, and no prefix of the old weights is ever reused.
+        manager = self._engine.tokenizer_manager
+        async with self._update, _Paused(manager, "retract", self._pauses):
+            try:
+                refusal = await replace_policy(self._load_from, new, served)
+            except EngineError as error:
+                self._die(error.message)  # before generation continues: its tokens would be of mixed weights
+                raise
+        if refusal:
+            raise WeightsError(f"{new.directory}: {refusal}")
+
+    async def _load_from(self, policy: Policy) -> str:
         from sglang.srt.managers.io_struct import UpdateWeightFromDiskReqInput
 
-        # Retract, not in place: requests go on from a cache rebuilt under the new weights, so that every token's
-        # probability is that of the version it is attributed to, and no prefix of the old weights is ever reused.
-        async with self._update, _Paused(self._engine.tokenizer_manager, "retract"):
-            done, message, _ = await self._engine.tokenizer_manager.update_weights_from_disk(
-                UpdateWeightFromDiskReqInput(
-                    model_path=str(directory), flush_cache=True, torch_empty_cache=False, weight_version=str(version)
-                )
-            )
-        if not done:
-            raise WeightsError(f"{directory}: {message}")
+        request = UpdateWeightFromDiskReqInput(
+            model_path=str(policy.directory),
+            flush_cache=True,
+            torch_empty_cache=False,
+            weight_version=str(policy.version),
+        )
+        done, message, _ = await self._engine.tokenizer_manager.update_weights_from_disk(request)
+        return "" if done else str(message or "no reason given")
 
     async def _load_drafter(self, tensors: list[tuple[str, Tensor]]) -> None:
         from sglang.srt.managers.io_struct import (
@@ -169,14 +213,14 @@ class Control:
 
         manager, ranks = self._engine.tokenizer_manager, self._engine.server_args.tp_size
         request = UpdateWeightsFromTensorReqInput(
-            # A copy per rank: each takes its own, and its part of it.
+            # One copy per rank, which loads its shard of it.
             serialized_named_tensors=[MultiprocessingSerializer.serialize(tensors) for _ in range(ranks)],
             flush_cache=False,
             selector="draft",
         )
         # In place, not retract: nothing the target computed changes, and without a pause the update would wait for
         # every running request to finish. No weight_version: it would overwrite the policy's.
-        async with self._update, _Paused(manager, "in_place"):
+        async with self._update, _Paused(manager, "in_place", self._pauses):
             await manager.begin_weight_update(BeginWeightUpdateReqInput(selector="draft"))
             done, message = await manager.update_weights_from_tensor(request)
             await manager.end_weight_update(EndWeightUpdateReqInput())
@@ -184,12 +228,18 @@ class Control:
             raise WeightsError(f"the drafter was not loaded: {message}")
 
 
+def _plugin() -> Any:
+    """Return our plug-in's module, found the way SGLang finds it: the worker process does not import `scheduler`."""
+    (entry,) = entry_points(group="sglang.srt.plugins", name="tlt")
+    return importlib.import_module(entry.module)
+
+
 def _without_detokenizer(engine: type) -> type:
     """
-    Leave the detokenizer process out.
+    Return an engine class that does not start the detokenizer process.
 
-    The scheduler sends token ids straight to the tokenizer side (`plugin.join_channels`); the process would cost a
-    gigabyte and twenty seconds of start-up, and wait for messages that never come.
+    The scheduler sends token ids straight to the tokenizer side (`plugin.join_channels`). The process would cost a
+    gigabyte of memory and twenty seconds at start, and never receive a message.
     """
 
     class WithoutDetokenizer(engine):  # type: ignore[misc] # SGLang is untyped
@@ -201,29 +251,32 @@ def _without_detokenizer(engine: type) -> type:
 
 
 class _Paused:
-    """Generation paused for the length of a block."""
+    """Pauses generation inside a block, and notes it in `pauses` meanwhile."""
 
-    def __init__(self, manager: Any, mode: str) -> None:
+    def __init__(self, manager: Any, mode: str, pauses: set[str]) -> None:
         self._manager = manager
         self._mode = mode
+        self._pauses = pauses
 
     async def __aenter__(self) -> None:
         from sglang.srt.managers.io_struct import PauseGenerationReqInput
 
         await self._manager.pause_generation(PauseGenerationReqInput(mode=self._mode))
+        self._pauses.add(self._mode)
 
     async def __aexit__(self, *_: object) -> None:
         from sglang.srt.managers.io_struct import ContinueGenerationReqInput
 
         await self._manager.continue_generation(ContinueGenerationReqInput())
+        self._pauses.discard(self._mode)
 
 
 def _ignore_sigquit() -> None:
     """
-    Keep SGLang's children from ending the worker: they send SIGQUIT to their parent when they fail.
+    Ignore SIGQUIT, which SGLang's children send to their parent when they fail.
 
-    `died` reports the failure instead. Python sets handlers on the main thread only, and a Ray replica starts the
-    engine on another, so the C library is asked.
+    `died` reports the failure instead. Python sets signal handlers on the main thread only, and a Ray replica starts
+    the engine on another thread, where the handler is set through the C library.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGQUIT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
 """
-Which kernels the engine runs on: compiled ones on a CUDA device, the torch stand-in elsewhere.
+Selects the engine's kernels: compiled ones on a CUDA device, the torch stand-in elsewhere.
 
-Nothing here imports torch or SGLang, since it decides what those will find when they are imported.
+Imports neither torch nor SGLang, since it decides what those find when they are imported.
 """
 
 import ctypes
@@ -10,20 +10,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-STANDIN_PATH = Path(__file__).parent / "standin"
-"""Holds the package `sgl_kernel`, found before the compiled one when it comes first on the path."""
+STANDIN_PATH = Path(__file__).parents[1] / "standin"
+"""Contains the package `sgl_kernel`, which replaces the compiled one when it comes first on the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """Where the engine runs."""
+    """The device an engine runs on."""
 
     kind: str
-    """SGLang's name: `cuda` or `cpu`."""
+    """SGLang's name for it: `cuda` or `cpu`."""
     kernels: str
 
     def describe(self) -> str:
-        """Return device and kernels in words, for the log and `EngineInfo`."""
+        """Return device and kernels as text, for the log and `EngineInfo`."""
         return f"{self.kind} ({self.kernels})"
 
     def variables(self) -> dict[str, str]:
@@ -33,13 +33,13 @@ class Device:
         inherited = os.environ.get("PYTHONPATH", "")
         return {
             "SGLANG_USE_CPU_ENGINE": "1",
-            # Dynamo would compile small functions with a C++ compiler that a plain image does not have.
+            # Dynamo would compile small functions with a C++ compiler, which a plain image lacks.
             "TORCHDYNAMO_DISABLE": "1",
             "PYTHONPATH": os.pathsep.join(part for part in (str(STANDIN_PATH), inherited) if part),
         }
 
     def enter(self) -> None:
-        """Put the stand-in on this process's own path: the tokenizer side of SGLang imports it too."""
+        """Add the stand-in to this process's own path, since SGLang's tokenizer side imports it too."""
         if self.kind == "cpu" and str(STANDIN_PATH) not in sys.path:
             sys.path.insert(0, str(STANDIN_PATH))
 
@@ -49,17 +49,17 @@ CPU = Device(kind="cpu", kernels="torch stand-in for sgl_kernel")
 
 
 def detect() -> Device:
-    """Return CUDA if its driver is there and sees a device, else CPU."""
+    """Return CUDA if its driver is installed and finds a device, else CPU."""
     return CUDA if gpu_memory() else CPU
 
 
 def gpu_memory() -> list[int]:
-    """Bytes of each CUDA device this process sees; empty without a driver."""
+    """Return the bytes of each CUDA device visible to this process; empty without a driver."""
     return [memory for memory, _ in _gpus()]
 
 
 def gpu_generations() -> list[int]:
-    """Major compute capability of each CUDA device this process sees: 8 for an A100, 9 for an H100."""
+    """Return the major compute capability of each CUDA device visible to this process: 8 for an A100, 9 for an H100."""
     return [generation for _, generation in _gpus()]
 
 
@@ -68,7 +68,7 @@ _CAPABILITY_MAJOR = 75
 
 
 def _gpus() -> list[tuple[int, int]]:
-    # The driver is asked directly: importing torch takes seconds, and it may be a build without CUDA.
+    # Query the driver directly: importing torch takes seconds, and it may be a build without CUDA.
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,16 +1,18 @@
-"""From SGLang's streamed outputs to token chunks."""
+"""Converts SGLang's streamed outputs to token chunks."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.engine.blocker import speculation_blocker
-from tlt_worker.engine.penalties import Penalty
+from tlt_worker.link.penalty import Penalty
 
 
 def sglang_params(prompt: Prompt) -> dict[str, Any]:
-    """Return SGLang's sampling parameters for a prompt, with what our hooks must know of it."""
+    """Return SGLang's sampling parameters for a prompt, including the custom ones our hooks read."""
     sampling, blocked = prompt.sampling, blocker(prompt)
     return {
         "temperature": sampling.temperature,
@@ -26,33 +28,40 @@ def sglang_params(prompt: Prompt) -> dict[str, Any]:
             "tlt_capture": prompt.capture,
             "tlt_prefix": len(prompt.prefix_token_ids),
             "tlt_logprobs": sampling.logprobs.value,
-            # Not SGLang's own parameters, so that its penalisers stay out of it (see `penalties`).
+            # Not as SGLang's own parameters, which would activate its penalisers (see `penalties`).
             "tlt_penalty": Penalty.of(sampling).packed(),
         },
     }
 
 
 def blocker(prompt: Prompt) -> str:
-    """Why a prompt is answered without drafts; empty if it need not be."""
+    """Return why a prompt is decoded without drafts; empty if speculation is allowed."""
     if prompt.speculation == "off":
-        return "the request asked for no speculation"
+        return "the request disables speculation"
     return speculation_blocker(prompt.sampling) or ""
 
 
 @dataclass(slots=True, kw_only=True)
 class Response:
-    """One response in the making."""
+    """The state of one response while it is generated."""
 
     prompt: Prompt
     done_tokens: int = 0
 
     def chunk(self, output: dict[str, Any]) -> TokenChunk:
         """
-        Turn one output into the chunk of what is new in it.
+        Return the tokens of an output that are new.
 
-        Outputs may repeat: when SGLang aborts a request that waits, it sends its last token again.
+        Outputs may repeat: when SGLang aborts a queued request, it resends its last token.
+
+        Raises:
+            InvalidRequestError: SGLang refused the request.
+            OverloadedError: SGLang is overloaded.
+            RequestFailedError: SGLang failed on the request, or has no memory for it.
         """
         meta = output["meta_info"]
+        if (error := refusal(meta["finish_reason"])) is not None:
+            raise error
         new = max(0, meta["completion_tokens"] - self.done_tokens)
         ids = tuple(output["output_ids"][len(output["output_ids"]) - new :])
         entries = meta.get("output_token_logprobs") or []
@@ -83,22 +92,24 @@ class Response:
 
 
 def accepted_drafts(meta: dict[str, Any]) -> int:
-    """Return the accepted draft tokens SGLang reports, under its present name or the one before."""
+    """Return the accepted draft tokens SGLang reports, under the field's current name or its previous one."""
     return int(meta.get("spec_num_correct_drafts", meta.get("spec_accept_token_num", 0)))
 
 
 def proposed_drafts(meta: dict[str, Any]) -> int:
     """
-    Return the draft tokens verified for a request.
+    Return the number of draft tokens verified for a request.
 
-    SGLang's own figure multiplies rounds by the widest arm. The plug-in counts them per round, in what SGLang sends as
-    the sum of verification caps and reports as their mean per round.
+    SGLang's own figure multiplies rounds by the widest arm. The plug-in counts draft tokens per round, in the field
+    that SGLang sends as the sum of verification caps and reports as their mean per round.
     """
     return round(float(meta.get("spec_cap_length", 0.0)) * int(meta.get("spec_verify_ct", 0)))
 
 
 def _versions(meta: dict[str, Any], start: int, count: int) -> tuple[PolicyVersion, ...]:
-    """Weight version of each new token: exact spans come with the last output, before that all are of one version."""
+    """Return the weight version of each new token. The last output has exact spans; before it, all tokens have one
+    version.
+    """
     spans = meta.get("weight_versions")
     if not spans:
         return (PolicyVersion(int(meta["weight_version"])),) * count
@@ -109,6 +120,18 @@ def _versions(meta: dict[str, Any], start: int, count: int) -> tuple[PolicyVersi
         )
         for place in range(start, start + count)
     )
+
+
+def refusal(reason: dict[str, Any] | None) -> TltError | None:
+    """Return the error in a finish reason. SGLang reports errors as aborts with a status; a client's abort has none."""
+    if reason is None or reason["type"] != "abort" or reason.get("status_code") is None:
+        return None
+    status, message = int(reason["status_code"]), str(reason.get("message") or "no reason given")
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return OverloadedError(f"the engine refused the request: {message}")
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return InvalidRequestError(f"the engine refused the request: {message}")
+    return RequestFailedError(f"the engine failed on the request: {message}")
 
 
 def _finish_reason(reason: dict[str, Any] | None) -> FinishReason | None:

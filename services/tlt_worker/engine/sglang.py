@@ -1,126 +1,137 @@
-"""SGLang behind the `Engine` protocol."""
+"""Implements the `Engine` protocol with SGLang."""
 
 import asyncio
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tlt_common.domain.drafter import DrafterModel
-from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common.domain.arm import OFF
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
-from tlt_common.domain.strategy import OFF
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
+from tlt_common.process_guard import Guard
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.engine import drafter, weights
+from tlt_worker.capacity.engine_plan import EnginePlan
+from tlt_worker.capacity.room import require_room
 from tlt_worker.engine.base import EngineInfo
+from tlt_worker.engine.checkpoints import drafter
+from tlt_worker.engine.checkpoints import policy as weights
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
-from tlt_worker.engine.form import DrafterForm
-from tlt_worker.engine.guard import Guard
 from tlt_worker.engine.launch import (
     DTYPES,
-    EngineOptions,
     environment,
     rank_variables,
     server_arguments,
     thread_variables,
 )
-from tlt_worker.engine.link import (
-    LINK_VARIABLE,
-    DrafterLoaded,
-    ForceArms,
-    LinkSettings,
-    PolicyLoaded,
-    StartReport,
-    WorkerEnd,
-)
-from tlt_worker.engine.planning import context_length_of, plan_of
-from tlt_worker.engine.plugin import SIMULATION_VARIABLE
-from tlt_worker.engine.pump import Pump
+from tlt_worker.engine.link_reader import LinkReader
+from tlt_worker.engine.planning import plan_of
+from tlt_worker.engine.policy_load import Policy
 from tlt_worker.engine.response import Response, sglang_params
-from tlt_worker.engine.rid import sglang_rid
-from tlt_worker.engine.room import require_room
+from tlt_worker.engine.sockets import close_sockets
+from tlt_worker.engine.stall_watch import end_of, watch_of
 from tlt_worker.engine.thread import LoopThread
-from tlt_worker.engine.trace import require_writable
-from tlt_worker.graphs.engine_plan import EnginePlan
+from tlt_worker.engine.trace_path import require_writable
+from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
+from tlt_worker.experiment import NONE, Experiment
+from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, StartReport
+from tlt_worker.link.request_id import sglang_rid
+from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
+from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model_config import read_config
 
 log = get_logger(__name__)
 
 START_REPORT_S = 20.0
-"""Longest wait for the scheduler's start-up report once SGLang says that it is ready."""
+"""Timeout of the scheduler's start report in seconds, once SGLang is ready."""
 
 SIMULATED = ", acceptance simulated: responses are not the model's"
-"""Said of an engine whose acceptance is pretended."""
+"""Appended to `EngineInfo.device` if acceptance is simulated."""
 
 
 class SglangEngine:
     """One SGLang engine and its processes. See `base.Engine` for the contract."""
 
-    def __init__(self, options: EngineOptions) -> None:
-        self.options = options
+    def __init__(
+        self,
+        model: Path,
+        config: EngineConfig,
+        experiment: Experiment = NONE,
+        *,
+        capture_queue_bytes: int = CAPTURE_QUEUE_BYTES,
+    ) -> None:
+        self.model, self.config = model, config
+        self._capture_queue_bytes = capture_queue_bytes
+        self._experiment = experiment
         self._device: Device = detect()
-        self._config = read_config(options.model)
+        self._model_config = read_config(model)
+        self._served = Policy(directory=model, version=PolicyVersion(0))
         self._headers: dict[str, weights.TensorHeader] = {}
-        self._form: DrafterForm | None = None
+        self._form: DrafterFormat | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
         self._thread = LoopThread("tlt-engine")
         self._guard: Guard | None = None
         self._link: WorkerEnd | None = None
-        self._pump: Pump | None = None
+        self._reader: LinkReader | None = None
         self._control: Control | None = None
         self._running: set[RequestId] = set()
         self._is_closed = False
 
     @property
     def child_pids(self) -> tuple[int, ...]:
-        """Processes SGLang started."""
+        """Ids of the processes SGLang started."""
         return tuple(self._need_control().child_pids())
 
     async def start(self) -> EngineInfo:
+        config = self.config
         try:
-            self._headers = weights.read_headers(self.options.model)
+            self._headers = weights.read_headers(self.model)
         except WeightsError as error:
-            raise ConfigError(error.message, field="engine.model") from error
-        if self.options.trace is not None:
-            require_writable(self.options.trace)
-        options = self.options
+            raise ConfigError(f"model: {error.message}", field="model") from error
+        if config.trace is not None:
+            require_writable(config.trace)
         form, first = await asyncio.to_thread(
-            drafter.first_drafter, options.drafter, self._config, options.drafter_kind, options.draft_vocabulary
+            drafter.first_drafter,
+            config.drafter,
+            self._model_config,
+            config.drafter_architecture,
+            config.draft_vocabulary,
         )
-        plan = plan_of(options, self._device, self._config, states=max(1, len(form.layers)))
+        plan = plan_of(config, self._device, self._model_config, states=max(1, len(form.layers)))
         self._form = form
         if self._device.kind == "cuda":
             log.info("graphs_planned", bytes=plan.plan.bytes, dropped=len(plan.plan.dropped))
             require_room(
-                weights.loaded_bytes(self._headers, self.options.dtype),
+                weights.loaded_bytes(self._headers, config.dtype),
                 gpu_bytes=gpu_memory(),
-                tensor_parallel=self.options.tensor_parallel,
-                gpu_memory=self.options.gpu_memory,
+                tensor_parallel=config.tensor_parallel,
+                gpu_memory=config.gpu_memory,
             )
         try:
             report = await self._thread.block(partial(self._launch, plan))
         except TltError:
             await self.aclose()
             raise
-        self._pump = Pump(self._need_link(), asyncio.get_running_loop())
-        self._pump.start()
+        self._reader = LinkReader(self._need_link(), queue_bytes=self._capture_queue_bytes)
+        self._reader.start()
         if first:
             await self._load_drafter(first, DrafterVersion(1))
         return EngineInfo(
-            model=self.options.model.name,
-            vocab_size=int(self._config["vocab_size"]),
-            context_length=context_length_of(self.options, self._config),
+            model=self.model.name,
+            vocab_size=int(self._model_config["vocab_size"]),
+            context_length=self.config.context_for(self._model_config),
             hidden_size=report.hidden_size,
             max_running=report.max_running,
-            device=self._device.describe() + (SIMULATED if self.options.simulated_accept_length > 0 else ""),
+            device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
         )
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
@@ -137,12 +148,10 @@ class SglangEngine:
         try:
             while not is_finished:
                 output = await outputs.get()
+                is_finished = isinstance(output, TltError) or output["meta_info"]["finish_reason"] is not None
                 if isinstance(output, TltError):
-                    is_finished = True
                     raise output
-                chunk = response.chunk(output)
-                is_finished = chunk.finish_reason is not None
-                yield chunk
+                yield response.chunk(output)
         finally:
             self._running.discard(prompt.request_id)
             if not is_finished:
@@ -161,12 +170,14 @@ class SglangEngine:
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:
         await self.check_weights(directory)
         started_s = time.perf_counter()
-        await self._need_control().load_policy(directory, version)
+        policy = Policy(directory=directory, version=version)
+        await self._need_control().load_policy(policy, served=self._served)
+        self._served = policy
         self._need_link().send(PolicyLoaded())
         return time.perf_counter() - started_s
 
     async def load_drafter(self, directory: Path, version: DrafterVersion) -> float:
-        tensors = await asyncio.to_thread(drafter.next_drafter, directory, self._need_form(), self._config)
+        tensors = await asyncio.to_thread(drafter.next_drafter, directory, self._need_form(), self._model_config)
         return await self._load_drafter(tensors, version)
 
     async def _load_drafter(self, tensors: drafter.Tensors, version: DrafterVersion) -> float:
@@ -175,11 +186,14 @@ class SglangEngine:
         self._need_link().send(DrafterLoaded(version=version))
         return time.perf_counter() - started_s
 
-    def frames(self) -> AsyncIterator[HiddenFrame]:
-        return self._need_pump().frames.take()
+    def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
+        return self._need_reader().frames.batches()
 
-    def reports(self) -> AsyncIterator[RoundReport]:
-        return self._need_pump().reports.take()
+    async def reports(self) -> AsyncIterator[RoundReport]:
+        async with aclosing(self._need_reader().reports.batches()) as batches:
+            async for batch in batches:
+                for report in batch:
+                    yield report
 
     def set_capture(self, policy: CapturePolicy) -> None:
         self._need_link().send(policy)
@@ -188,13 +202,14 @@ class SglangEngine:
         self._need_link().send(posterior)
 
     def force_arms(self, *names: str) -> None:
-        accepted = [arm.name for arm in dict.fromkeys((OFF, *self.options.arms))]
+        accepted = [arm.name for arm in dict.fromkeys((OFF, *self.config.arms_on(self._device.kind)))]
         if unknown := [name for name in names if name not in accepted]:
-            raise ConfigError(f"no arm is called {unknown[0]!r}; accepted: {accepted}", field="engine.arms")
+            raise ConfigError(f"unknown arm {unknown[0]!r}; accepted: {accepted}", field="engine.arms")
         self._need_link().send(ForceArms(names=names))
 
     async def died(self) -> str:
-        return await self._need_control().died()
+        watch = watch_of(self._need_control(), self._need_link(), self.config.stall_s, self._device.kind)
+        return await end_of(self._need_control(), watch)
 
     async def aclose(self) -> None:
         if self._is_closed:
@@ -204,65 +219,64 @@ class SglangEngine:
             self._control.close()
         if self._guard is not None:
             await asyncio.to_thread(self._guard.close)
-        if self._pump is not None:
-            await asyncio.to_thread(self._pump.close)
+        if self._reader is not None:
+            await asyncio.to_thread(self._reader.close)
         if self._link is not None:
             self._link.close()
         self._thread.close()
+        close_sockets()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _launch(self, plan: EnginePlan) -> StartReport:
-        """Start SGLang. Runs on the engine's thread, for as long as the model loads."""
-        options, device = self.options, self._device
+        """Start SGLang. Runs on the engine's thread and blocks it while the model loads."""
+        config, device = self.config, self._device
         settings = LinkSettings(
             directory=str(self._directory),
-            arms=options.arms,
-            epsilon=options.epsilon,
-            speculate_below_requests=options.speculate_below_requests,
-            group_below_requests=options.group_below_requests,
-            trace=str(options.trace.absolute()) if options.trace else "",
-            trace_bytes=options.trace_bytes,
-            seed=options.seed,
-            ngram_bytes=options.ngram_bytes,
-            lossless=options.lossless,
-            simulated=options.simulated_accept_length > 0,
+            device=device.kind,
+            engine=config,
+            experiment=self._experiment,
             graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms} if device.kind == "cuda" else {},
-            fits_upto={arm.name: most for arm, most in plan.most.items()},
+            fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard()
         blank = self._directory / "drafter"
         form = self._need_form()
-        drafter.write_blank_drafter(blank, form, self._config, DTYPES[options.dtype])
-        if options.cores:
-            # Children inherit the affinity of the thread that starts them, and this thread does little else.
-            os.sched_setaffinity(0, options.cores)
+        drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[config.dtype])
         device.enter()
         variables = {
             **device.variables(),
-            **rank_variables(options, device),
-            **thread_variables(options.threads),
+            **rank_variables(config, device),
+            **thread_variables(config.threads),
             **self._guard.variables,
             LINK_VARIABLE: settings.to_json(),
-            # Off rounds do not write the drafter's cache; `draft.TltDraftWorker` closes the gap afterwards.
+            # Off rounds do not write the drafter's KV cache; `draft_worker.TltDraftWorker` completes it afterwards.
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
-            # Drafts may lie beyond the last position a model knows; they are never accepted there.
+            # Drafts may extend beyond the model's last position; they are never accepted there.
             "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",
         }
-        if options.simulated_accept_length > 0:
-            variables[SIMULATION_VARIABLE] = str(options.simulated_accept_length)
-        if form.kind == DrafterModel.EAGLE3:
-            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = "tlt_worker.engine.models"
+        if self._experiment.simulates:
+            variables[SIMULATION_VARIABLE] = str(self._experiment.simulated_accept_length)
+        if form.is_eagle3:
+            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = "tlt_worker.scheduler.models"
         with environment(variables):
-            arguments = server_arguments(options, device, context_length_of(options, self._config), blank, form.kind)
+            arguments = server_arguments(
+                self.model,
+                config,
+                device,
+                context_length=config.context_for(self._model_config),
+                drafter=blank,
+                architecture=form.architecture,
+                experiment=self._experiment,
+            )
             self._control = Control.launch(arguments)
         report = self._link.receive(START_REPORT_S)
         if not isinstance(report, StartReport):
-            raise EngineError("SGLang started without our plug-in; is the package installed with its entry points?")
+            raise EngineError("SGLang started without our plug-in; install the package with its entry points")
         if report.failure:
             raise EngineError(report.failure)
         return report
 
-    def _need_form(self) -> DrafterForm:
+    def _need_form(self) -> DrafterFormat:
         if self._form is None:
             raise EngineError("the engine is not running")
         return self._form
@@ -277,7 +291,7 @@ class SglangEngine:
             raise EngineError("the engine is not running")
         return self._link
 
-    def _need_pump(self) -> Pump:
-        if self._pump is None:
+    def _need_reader(self) -> LinkReader:
+        if self._reader is None:
             raise EngineError("the engine is not running")
-        return self._pump
+        return self._reader

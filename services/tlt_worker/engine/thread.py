@@ -1,8 +1,8 @@
 """
-An event loop on a thread of its own, for SGLang's tokenizer side.
+An event loop on its own thread, for SGLang's tokenizer side.
 
-SGLang takes over signal handlers when its loop runs on the main thread, and blocks the loop it starts on for as long
-as the model loads. On this thread it does neither to the worker.
+SGLang replaces signal handlers when its loop runs on the main thread, and blocks the loop it starts on while the model
+loads. A separate thread protects the worker from both.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs one blocking call, then coroutines, always on the same thread."""
+    """Runs one blocking call and then coroutines, always on the same thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -34,14 +34,17 @@ class LoopThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def post(self, call: Callable[[], object]) -> None:
-        """Run a quick call on the thread's loop, soon."""
+        """Schedule a short call on the thread's loop."""
         self._loop.call_soon_threadsafe(call)
 
     def close(self) -> None:
-        """Stop the loop; what still runs there is abandoned."""
+        """Stop the loop and let its thread close it; work still running on it is abandoned."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()

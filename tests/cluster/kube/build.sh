@@ -2,12 +2,12 @@
 # Build a Kubernetes cluster for tests into ${KUBE_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/tlt/kube}.
 #
 #   build.sh chart     helm, kubeconform, promtool                         (cold  1-2 min on 2 cores,  160 MB)
-#   build.sh control   that, etcd, kube-apiserver and its kin, kubectl, kwok (cold about 9 min,        580 MB)
-#   build.sh           that, kubelet, kube-proxy, containerd, runc, CNI, CoreDNS, fake GPUs (13 min,   900 MB)
+#   build.sh control   adds etcd, the control plane, kubectl, kwok         (cold about 9 min,          580 MB)
+#   build.sh           adds kubelet, kube-proxy, containerd, runc, CNI, CoreDNS, fake GPUs (13 min,    900 MB)
 #
-# The rest of the cost of a cold build: 430 MB of downloads, 2.3 GB of Go modules, 4.6 GB of Go's build cache.
-# With a warm build cache all of it takes 10 s, and nothing at all while the sources and Go stay what they were.
-# Needs Go 1.26 and gcc. As root it installs the Debian packages that are missing, else it names them.
+# A cold build also needs 430 MB of downloads, 2.3 GB of Go modules and 4.6 GB of Go's build cache.
+# With a warm build cache everything takes 10 s; nothing is rebuilt while sources and Go version are unchanged.
+# Needs Go 1.26 and gcc. As root, installs missing Debian packages; otherwise lists them and fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${KUBE_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/tlt/kube}
@@ -20,7 +20,7 @@ esac
 command -v go >/dev/null || { echo "build.sh: Go 1.26 is needed to build the cluster (https://go.dev/dl)" >&2; exit 1; }
 
 mkdir -p "$bin/cni"
-exec 9>"$bin/.lock"; flock 9 # a second build waits, then finds everything done
+exec 9>"$bin/.lock"; flock 9 # a concurrent build waits, then has nothing to do
 fresh="$bin/.new"; rm -rf "$fresh"; mkdir -p "$fresh"
 trap 'rm -rf "$fresh"' EXIT
 
@@ -29,7 +29,7 @@ stamp=$(stamp)
 done_already() { [ "$(cat "$bin/.stamp-$1" 2>/dev/null)" = "$stamp" ]; }
 version() { go list -m -f '{{.Version}}' "$1"; }
 
-# Without a version the binaries call themselves v0.0.0-master, which a chart's kubeVersion refuses.
+# Without a version the binaries report v0.0.0-master, which a chart's kubeVersion rejects.
 versions() {
   cd "$here/tools"
   local kube minor package; kube=$(version k8s.io/kubernetes); minor=${kube#v1.}
@@ -39,13 +39,13 @@ versions() {
   done
 }
 
-# build MODULE PACKAGE...: one command a group, so that its binaries share one compilation.
+# build MODULE PACKAGE...: one command per group, so that its binaries share one compilation.
 build() {
   cd "$here/$1"; shift
   go build -buildvcs=false -trimpath -ldflags "$flags" -o "$fresh/" "$@"
 }
 
-# Debian's packages named here, installed when root. No service of theirs is started.
+# packages NAME...: install missing Debian packages if root, otherwise fail. Their services are not started.
 packages() {
   local missing=() name
   for name in "$@"; do dpkg -s "$name" >/dev/null 2>&1 || missing+=("$name"); done
@@ -54,7 +54,7 @@ packages() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# promtool and prometheus of Debian's package, unpacked and not installed: building them costs 8 min of CPU.
+# Unpack promtool and prometheus from Debian's package without installing it: building them takes 8 min of CPU.
 prometheus() {
   cd "$fresh"
   apt-get download -qq prometheus 2>/dev/null || { apt-get update -qq; apt-get download -qq prometheus; }
@@ -73,7 +73,7 @@ build_control() {
   CGO_ENABLED=0 build tools go.etcd.io/etcd/server/v3 sigs.k8s.io/kwok/cmd/kwok \
     $k/kube-apiserver $k/kube-controller-manager $k/kube-scheduler $k/kubectl
   mv "$fresh/server" "$fresh/etcd" # the main package is go.etcd.io/etcd/server/v3
-  # kwok does nothing without stages: take its own stock ones.
+  # kwok does nothing without stages: use those of its release.
   stages=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
   for file in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease \
               pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
@@ -82,7 +82,7 @@ build_control() {
   build_definitions
 }
 
-# definitions MODULE@VERSION FOLDER FILE...: custom resources of an operator, from its own release.
+# definitions MODULE@VERSION DIRECTORY FILE...: install an operator's CRDs from its release.
 definitions() {
   local folder
   folder=$(cd "$here/tools" && go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/$2
@@ -90,13 +90,13 @@ definitions() {
   install -m 644 -t "$bin/crds" "${@/#/$folder/}"
 }
 
-# The kinds our chart makes. KubeRay is no Go module that can be had: its definitions come by $KUBERAY_CRDS.
+# CRDs of the kinds that the chart creates. KubeRay's are not in a Go module: $KUBERAY_CRDS is their directory.
 build_definitions() {
   rm -rf "$bin/crds"; mkdir "$bin/crds"
   definitions github.com/prometheus-operator/prometheus-operator@v0.85.0 example/prometheus-operator-crd \
     monitoring.coreos.com_{podmonitors,prometheusrules}.yaml
   definitions github.com/cert-manager/cert-manager@v1.18.2 deploy/crds crd-certificates.yaml
-  sed -i '/{{/d' "$bin/crds/crd-certificates.yaml" # it is written for a chart: labels of its release
+  sed -i '/{{/d' "$bin/crds/crd-certificates.yaml" # the file is a chart template: remove its release labels
   definitions sigs.k8s.io/gateway-api@v1.4.0 config/crd/standard \
     gateway.networking.k8s.io_{grpcroutes,backendtlspolicies}.yaml
 }
@@ -104,7 +104,7 @@ build_definitions() {
 build_node() {
   packages libseccomp-dev pkg-config iproute2 nftables
   CGO_ENABLED=0 build tools k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy ./fakegpu
-  # A module of its own: CoreDNS needs a newer etcd API than etcd's own server compiles with.
+  # A separate module: CoreDNS needs a newer etcd API than etcd's server compiles with.
   local containerd=github.com/containerd/containerd/v2/cmd plugins=github.com/containernetworking/plugins/plugins
   CGO_ENABLED=0 build runtime $containerd/{containerd,containerd-shim-runc-v2,ctr} \
     $plugins/{ipam/host-local,main/bridge,main/loopback} github.com/coredns/coredns
@@ -118,7 +118,7 @@ for group in $groups; do
   [ -n "$flags" ] || flags=$(versions | tr '\n' ' ')
   began=$SECONDS
   "build_$group"
-  find "$fresh" -mindepth 1 -maxdepth 1 -exec mv -t "$bin" {} + # a rename each: running clusters keep their files
+  find "$fresh" -mindepth 1 -maxdepth 1 -exec mv -t "$bin" {} + # renames: running clusters keep their files
   echo "$stamp" > "$bin/.stamp-$group"
   echo "$group: built in $((SECONDS - began)) s"
 done

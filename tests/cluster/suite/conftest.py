@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from grafana.prometheus import Prometheus
 from tests.cluster.conftest import namespace, seconds
 from tests.cluster.kube.binaries import missing
 from tests.cluster.kube.real_cluster import RealCluster
 from tests.cluster.suite import prometheus
 from tests.cluster.suite.installed import RELEASE, Suite, installed
-from tlt_lab.grafana.prometheus import Prometheus
 
 
 @pytest.fixture(scope="module")

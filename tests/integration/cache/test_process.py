@@ -1,4 +1,4 @@
-"""The cache as a process: however it ends, its Redis ends with it."""
+"""The cache as a process: its Redis ends with it, however it ends."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ LOOK_S = 0.05
 
 @asynccontextmanager
 async def process(tmp_path: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """A running `tlt serve cache`, and the process id of its Redis."""
+    """A running `tlt serve cache` and the process id of its Redis."""
     ports = tmp_path / "ports.json"
     settings = {"port_file": ports, "run_dir": tmp_path / "run", "redis": "embedded"}
     arguments = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
@@ -55,7 +55,7 @@ async def test_redis_ends_with_the_service(sign: signal.Signals, tmp_path: Path)
     async with process(tmp_path) as (serving, redis), asyncio.timeout(WAIT_S):
         os.kill(serving.pid, sign)
         await serving.wait()
-        while is_alive(redis):  # noqa: ASYNC110 - it is nobody's child any more
+        while is_alive(redis):  # noqa: ASYNC110 - the process is no longer a child of anyone here
             await asyncio.sleep(LOOK_S)
     if sign is not signal.SIGKILL:
         assert list((tmp_path / "run").iterdir()) == []

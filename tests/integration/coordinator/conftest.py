@@ -14,7 +14,7 @@ Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Addresses]]
 
 @asynccontextmanager
 async def served(config: CoordinatorConfig) -> AsyncIterator[Addresses]:
-    """A coordinator on real sockets; its addresses."""
+    """Run a coordinator on real sockets; yield its addresses."""
     addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(serve(config, on_serving=addresses.set_result))
@@ -26,6 +26,6 @@ async def served(config: CoordinatorConfig) -> AsyncIterator[Addresses]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts a coordinator that lends at once; started again, it finds its state."""
+    """Start a coordinator that lends workers immediately; a restarted one restores its state."""
     config = CoordinatorConfig(state_dir=tmp_path / "state", spot=SpotConfig(settle_s=0.0))
     return lambda **changes: served(config.model_copy(update=changes))

@@ -1,10 +1,9 @@
-"""What gateways, trainers and people ask of the coordinator, over real sockets."""
+"""Fleet queries of gateways, trainers and operators to the coordinator, over real sockets."""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import grpc
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from tests.fakes.lease_holder import IDLE, LeaseHolder
 from tests.integration.coordinator.conftest import Start
 from tlt_common.domain.fleet import Fleet, Lease, Member, WorkerState
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, InvalidRequestError, StaleVersionError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
@@ -39,16 +38,36 @@ async def pictures(channel: grpc.aio.Channel) -> AsyncIterator[list[Member]]:
         yield [wire.member_from_pb(member) for member in message.members]
 
 
-async def test_a_gateway_sees_workers_come_change_and_go(start: Start) -> None:
-    busy = replace(IDLE, state=WorkerState.ROLLOUT, running=2, policy_version=PolicyVersion(3))
+async def test_a_gateway_sees_workers_come_and_go(start: Start) -> None:
     async with start(lending=False) as at, calling(at.grpc) as channel:
         seen = pictures(channel)
         assert await anext(seen) == []
-        async with LeaseHolder(at.grpc) as worker:
+        async with LeaseHolder(at.grpc):
             assert [member.status for member in await anext(seen)] == [IDLE]
-            await worker.say(busy)
-            assert [member.status for member in await anext(seen)] == [busy]
         assert await anext(seen) == []
+
+
+async def test_a_gateway_that_accepts_changes_gets_only_those(start: Start) -> None:
+    async with start(lending=False) as at, calling(at.grpc) as channel, LeaseHolder(at.grpc, "stays"):
+        seen = aiter(wire.Stub(channel).WatchFleet(wire.pb.WatchFleetRequest(accepts_changes=True)))
+        told = [await anext(seen)]
+        while not told[-1].members:
+            told.append(await anext(seen))
+        async with LeaseHolder(at.grpc, "goes"):
+            joined = await anext(seen)
+        left = await anext(seen)
+    assert [member.hello.worker_id for member in told[-1].members] == ["stays"]
+    assert joined.is_change
+    assert [member.hello.worker_id for member in joined.members] == ["goes"]
+    assert left.removed_worker_ids == ["goes"]
+
+
+async def test_the_fleet_is_returned_without_timelines_if_asked(start: Start) -> None:
+    async with start() as at, LeaseHolder(at.grpc) as worker, calling(at.grpc) as channel:
+        await worker.order(Lease)
+        for asked, kept in ((0, 0), (1, 1)):
+            response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=asked))
+            assert [len(account.timeline) for account in wire.fleet_from_pb(response).workers] == [kept]
 
 
 async def test_a_worker_that_vanished_is_down_and_its_seconds_are_kept(start: Start) -> None:

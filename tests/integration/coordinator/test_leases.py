@@ -1,4 +1,4 @@
-"""Leases and wishes over real sockets, workers scripted."""
+"""Leases and drafter wishes over real sockets, with scripted workers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ async def test_a_newer_stream_of_a_worker_ends_the_older_one(start: Start) -> No
 
 async def test_a_silent_worker_is_told_that_it_was_given_up(start: Start) -> None:
     async with start(silence_s=0.2) as at, LeaseHolder(at.grpc) as worker:
-        with pytest.raises(UnavailableError, match="nothing was heard"):
+        with pytest.raises(UnavailableError, match="no status was received"):
             await worker.order(DrafterWish)
 
 

@@ -16,13 +16,13 @@ Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Client]]
 
 @asynccontextmanager
 async def served(config: GatewayConfig, *, workers: int) -> AsyncIterator[Client]:
-    """A gateway on a real socket, once so many workers take requests."""
+    """Run a gateway on a real socket; yield a client, which continues nothing, once `workers` accept requests."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, on_serving=address.set_result))
         async with asyncio.timeout(10):
             await address
-        async with Client(address.result()) as client:
+        async with Client(address.result(), patience_s=0) as client:
             if workers:
                 await client.wait_ready(10, workers=workers)
             yield client
@@ -30,7 +30,7 @@ async def served(config: GatewayConfig, *, workers: int) -> AsyncIterator[Client
 
 
 async def queued(client: Client, count: int) -> None:
-    """Wait until so many requests wait at the gateway."""
+    """Wait until `count` requests are queued at the gateway."""
     async with asyncio.timeout(10):
         while (await client.info()).queued != count:
             pass
@@ -38,7 +38,7 @@ async def queued(client: Client, count: int) -> None:
 
 @pytest.fixture
 def start() -> Start:
-    """Starts a gateway in front of fakes."""
+    """Start a gateway in front of fake workers."""
 
     def starting(
         *fakes: FakeWorker, workers: int | None = None, **changes: object

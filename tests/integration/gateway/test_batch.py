@@ -86,10 +86,10 @@ async def test_one_failed_sample_fails_the_batch_and_aborts_the_rest(start: Star
         assert (info.running, info.queued) == (0, 0)
 
 
-async def test_a_seed_makes_a_batch_repeatable_and_its_samples_differ(start: Start, worker: FakeWorker) -> None:
+async def test_a_seed_makes_a_batch_repeatable_and_each_of_its_samples_differ(start: Start, worker: FakeWorker) -> None:
     async with start(worker) as client:
-        await client.batch([[1]], 3, SamplingParams(max_new_tokens=2, seed=5))
-    assert sorted(prompt.sampling.seed or 0 for prompt in worker.prompts) == [5, 6, 7]
+        await client.batch([[1], [1]], 3, SamplingParams(max_new_tokens=2, seed=5))
+    assert sorted(prompt.sampling.seed or 0 for prompt in worker.prompts) == [5, 6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,11 @@ async def test_a_seed_makes_a_batch_repeatable_and_its_samples_differ(start: Sta
         ([], 1, [], "prompts", "is empty; accepted: at least one"),
         ([[1]], 0, [""], "samples_per_prompt", "is 0; accepted: at least 1"),
         ([[1]], -2, [""], "samples_per_prompt", "is -2"),
+        ([[1]], 5001, [""], "samples_per_prompt", "makes 5001 requests; accepted: at most 5000"),
+        ([[1]] * 5001, 1, [""] * 5001, "prompts", "makes 5001 requests; accepted: at most 5000"),
         ([[1], [2], [3], []], 1, [""] * 4, "prompts[3].token_ids", r"prompts\[3\]\.token_ids is empty"),
         ([[1], [1, 100]], 1, [""] * 2, "prompts[1].token_ids", r"prompts\[1\]\.token_ids\[1\] is 100"),
-        ([[1], [2]], 1, ["x", "x"], "prompts[1].request_id", r"'x', as is that of prompts\[0\]"),
+        ([[1], [2]], 1, ["x", "x"], "prompts[1].request_id", r"'x', the same as prompts\[0\]"),
     ],
 )
 async def test_a_batch_that_cannot_be_answered_is_refused_before_anything_runs(
@@ -112,7 +114,7 @@ async def test_a_batch_that_cannot_be_answered_is_refused_before_anything_runs(
     field: str,
     message: str,
 ) -> None:
-    async with start(worker) as client:
+    async with start(worker, max_queued=5000) as client:
         with pytest.raises(InvalidRequestError, match=message) as refused:
             await client.batch(prompts, samples, EIGHT, request_ids=ids)
         assert refused.value.field == field

@@ -53,7 +53,7 @@ def test_the_blocking_client_raises_our_errors(client: BlockingClient) -> None:
 
 def test_leaving_a_blocking_batch_aborts_it(client: BlockingClient, served: Endpoint) -> None:
     class StopError(Exception):
-        """What a user's callback may raise, as Ctrl-C does."""
+        """An error that a user's callback may raise, like KeyboardInterrupt on Ctrl-C."""
 
     def stop(sample: Sample) -> None:
         served.gate(open_=False)
@@ -78,7 +78,7 @@ def test_a_blocking_client_closes_once_and_for_all(served: Endpoint) -> None:
 
 async def test_waiting_for_a_gateway_that_never_comes_says_where_it_was_looked_for() -> None:
     async with Client("127.0.0.1:1") as client:
-        with pytest.raises(UnavailableError, match=r"after 0\.3 s no gateway answers at 127\.0\.0\.1:1"):
+        with pytest.raises(UnavailableError, match=r"after 0\.3 s no gateway is reachable at 127\.0\.0\.1:1"):
             await client.wait_ready(0.3)
 
 
@@ -86,7 +86,7 @@ async def test_waiting_for_more_workers_than_there_are_says_how_many_there_are(
     start: Start, worker: FakeWorker
 ) -> None:
     async with start(worker) as client:
-        with pytest.raises(UnavailableError, match="1 of 2 workers take requests"):
+        with pytest.raises(UnavailableError, match="1 of 2 workers accept requests"):
             await client.wait_ready(0.3, workers=2)
 
 

@@ -9,7 +9,7 @@ from tests.fakes.peers import Peer
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import SamplingParams
-from tlt_common.domain.fleet import Member, WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import Member, WorkerHello, WorkerStatus
 from tlt_common.wire import coordinator as wire
 
 EIGHT = SamplingParams(max_new_tokens=8)
@@ -17,7 +17,7 @@ Pair = tuple[FakeWorker, FakeWorker]
 
 
 class Views(wire.Servicer):
-    """A coordinator that shows gateways what it is told to, and takes their reports."""
+    """A coordinator that sends scripted fleets to gateways and records their reports."""
 
     def __init__(self) -> None:
         self.members: list[Member] = []
@@ -43,24 +43,24 @@ class Views(wire.Servicer):
         return wire.pb.ReportQueueResponse()
 
     async def reported(self, queued: int) -> None:
-        """Wait until so many waiting requests are reported."""
+        """Wait until a report of `queued` queued requests arrives."""
         async with asyncio.timeout(10):
             while await self.reports.get() != queued:
                 pass
 
 
-def member(fake: FakeWorker, state: WorkerState = WorkerState.IDLE, running: int = 0) -> Member:
+def member(fake: FakeWorker) -> Member:
     return Member(
         hello=WorkerHello(
             worker_id=fake.worker_id, address=fake.address, model="fake", device="scripted", max_running=8
         ),
-        status=WorkerStatus(state=state, running=running),
+        status=WorkerStatus(),
     )
 
 
 @pytest.fixture
 def views() -> Views:
-    return Views()  # type: ignore[abstract] # answers what gateways ask, and nothing else
+    return Views()  # type: ignore[abstract] # implements only what gateways call
 
 
 async def test_workers_are_found_by_the_coordinator(start: Start, pair: Pair, views: Views) -> None:
@@ -78,14 +78,14 @@ async def test_rollouts_go_on_without_the_coordinator_and_follow_it_when_it_is_b
     start: Start, pair: Pair, views: Views
 ) -> None:
     async with views.peer:
-        pass  # it has an address, and is not there when the gateway starts
+        pass  # its address is known, but it is not running when the gateway starts
     views.show(member(pair[0]))
     async with start(coordinator=views.peer.address, workers=0) as client:
         async with views.peer:
             await client.wait_ready(10)
         for _ in range(3):
             assert (await client.generate([1], EIGHT)).token_ids
-        views.show()  # it restarts and knows nobody yet
+        views.show()  # it restarts and lists no worker yet
         async with views.peer:
             await views.reported(0)
             assert (await client.generate([1], EIGHT)).token_ids
@@ -107,7 +107,8 @@ async def test_a_worker_that_neither_is_listed_nor_answers_is_forgotten(start: S
 async def test_a_worker_that_trains_is_left_alone_while_another_is_lightly_loaded(
     start: Start, pair: Pair, views: Views
 ) -> None:
-    views.show(member(pair[0], WorkerState.TRAINING), member(pair[1]))
+    pair[0].training = True
+    views.show(*map(member, pair))
     async with views.peer, start(coordinator=views.peer.address, workers=2) as client:
         for _ in range(4):
             await client.generate([1], EIGHT)

@@ -1,4 +1,4 @@
-"""Gateways and workers that are about to end."""
+"""Gateways and workers that are shutting down."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ async def test_a_gateway_that_drains_finishes_its_responses_and_disconnects(work
             async with asyncio.timeout(10):
                 while await asyncio.to_thread(readyz, config.port_file) != 503:
                     pass
-            async with Client(address) as late:
+            async with Client(address, patience_s=0) as late:
                 with pytest.raises(UnavailableError):
                     await late.generate([5], FOUR)
             assert not complete.done()
@@ -74,7 +74,7 @@ async def test_a_gateway_that_drains_finishes_its_responses_and_disconnects(work
 
 
 async def test_a_client_finds_the_gateway_that_replaces_one_that_drains(worker: FakeWorker) -> None:
-    """A new one at the same address, as behind a Service; the client's old call goes on at the old one."""
+    """The new gateway has the same address, as behind a Service; the client's old call continues at the old one."""
     worker.free_tokens = 1
     worker.gate.clear()
     drain = draining()
@@ -83,7 +83,7 @@ async def test_a_client_finds_the_gateway_that_replaces_one_that_drains(worker: 
         chunks = [await anext(stream)]
         tasks.create_task(drain.complete(60))
         async with asyncio.timeout(10):
-            while is_taken(address):  # noqa: ASYNC110 - what is waited for is the kernel's
+            while is_taken(address):  # noqa: ASYNC110 - the kernel sends no notification
                 await asyncio.sleep(0.01)
         async with gateway(worker, draining(), listen=address):
             await client.wait_ready(10)
@@ -114,7 +114,7 @@ async def test_health_follows(worker: FakeWorker) -> None:
 
 
 async def test_requests_refused_by_a_worker_that_drains_are_not_lost_ones(start: Start, pair: Pair) -> None:
-    """No move is allowed, so that any request that counted as lost would fail."""
+    """Moves are disabled, so that any request that counted as lost would fail."""
     leaving, staying = pair
     leaving.reticent = True
     moved = REGISTRY.get_sample_value("tlt_gateway_moved_requests_total")

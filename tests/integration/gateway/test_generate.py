@@ -5,6 +5,7 @@ import pytest
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import FinishReason, SamplingParams, Speculation
+from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError, NotFoundError, OverloadedError, TltError, UnavailableError
 
 EIGHT = SamplingParams(max_new_tokens=8)
@@ -45,7 +46,7 @@ async def test_hanging_up_aborts_in_the_worker(start: Start, worker: FakeWorker)
         await anext(stream)
         await stream.aclose()
         await worker.until(running=0)
-        assert worker.hung_up == ["left"]
+        assert [request_of(name) for name in worker.hung_up] == ["left"]
         assert (await client.info()).running == 0
 
 
@@ -88,6 +89,8 @@ async def test_a_full_queue_refuses_with_a_delay(start: Start, worker: FakeWorke
             await client.generate([1], EIGHT)
         assert refused.value.retry_after_s == 0.25
         with pytest.raises(OverloadedError):
+            await client.batch([[1]])
+        with pytest.raises(InvalidRequestError, match="accepted: at most 1 per call"):
             await client.batch([[1], [2]])
         worker.gate.set()
 
@@ -110,7 +113,7 @@ async def test_requests_are_aborted_by_id_running_or_waiting(start: Start, worke
         assert partial.token_ids == (2, 3)[: len(partial.token_ids)]
         assert partial.stats is not None
         await worker.until(running=0)
-        assert worker.hung_up == ["runs"]
+        assert [request_of(name) for name in worker.hung_up] == ["runs"]
         assert await client.abort(everything=True) == 0
 
 
@@ -133,6 +136,13 @@ async def test_requests_are_aborted_by_id_running_or_waiting(start: Start, worke
             "sampling.min_new_tokens",
             "is 4; accepted: at most 3",
         ),
+        (
+            {"prompt_ids": [1], "sampling": SamplingParams(min_new_tokens=1, stop_token_ids=(10**9,))},
+            InvalidRequestError,
+            "sampling.stop_token_ids",
+            r"\[0\] is 1000000000; accepted: 0 to 99",
+        ),
+        ({"prompt_ids": [1], "request_id": "r" * 257}, InvalidRequestError, "prompt.request_id", "at most 256"),
         ({"prompt_ids": [1], "policy_version": 7}, NotFoundError, "prompt.policy_version", "is 7; accepted: 0"),
     ],
 )
@@ -170,7 +180,7 @@ async def test_an_error_of_the_worker_reaches_the_client_as_it_was(start: Start,
 
 async def test_without_any_worker_a_request_waits_and_then_fails(start: Start) -> None:
     async with start(worker_wait_s=0.1) as client:
-        with pytest.raises(UnavailableError, match=r"no worker has been there for 0\.1 s"):
+        with pytest.raises(UnavailableError, match=r"no worker has been available for 0\.1 s"):
             await client.generate([1], EIGHT)
         info = await client.info()
         assert (info.workers, info.model) == (0, "")

@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import FinishReason, LogprobKind, SamplingParams
-from tlt_common.errors import EngineError, UnavailableError
+from tlt_common.errors import AbortedError, EngineError, RequestFailedError, UnavailableError
 
 TWENTY = SamplingParams(max_new_tokens=20, min_new_tokens=10)
 Pair = tuple[FakeWorker, FakeWorker]
@@ -99,17 +99,37 @@ async def test_with_no_worker_left_the_request_fails_after_the_limit(start: Star
         stream = client.stream([5], TWENTY)
         await anext(stream)
         await worker.kill()
-        with pytest.raises(UnavailableError, match="no worker has been there"):
+        with pytest.raises(UnavailableError, match="no worker has been available"):
             async for _ in stream:
                 pass
 
 
 async def test_a_request_does_not_wander_for_ever(start: Start, pair: Pair) -> None:
     for fake in pair:
-        fake.generate_error = EngineError("illegal memory access")
+        fake.generate_error = AbortedError("shutting down")
     async with start(*pair, max_moves=2) as client:
         with pytest.raises(UnavailableError, match="after the request had moved 2 times"):
             await client.generate([5], TWENTY)
+
+
+async def test_a_request_of_which_two_engines_died_is_not_moved_to_a_third(start: Start, pair: Pair) -> None:
+    async with FakeWorker("w2") as third:
+        for fake in pair:
+            fake.generate_error = EngineError("the engine died: SGLang's process 7 exited")
+        async with start(*pair, third) as client:
+            with pytest.raises(RequestFailedError, match="two engines died while they ran the request") as raised:
+                await client.generate([5], TWENTY)
+            assert "process 7 exited" in raised.value.message
+            assert not third.prompts
+
+
+async def test_an_error_of_one_request_neither_moves_it_nor_costs_a_worker(start: Start, pair: Pair) -> None:
+    for fake in pair:
+        fake.generate_error = RequestFailedError("IndexError: index 1000000000 is out of bounds")
+    async with start(*pair) as client:
+        with pytest.raises(RequestFailedError, match="out of bounds"):
+            await client.generate([5], TWENTY)
+        assert (await client.info()).workers == 2
 
 
 async def test_a_lost_worker_gets_nothing_until_it_answers_again(start: Start, pair: Pair) -> None:

@@ -1,4 +1,4 @@
-"""The gateway among the real services: worker and coordinator as they are, over scripted engines and trainers."""
+"""The gateway with the real worker and coordinator services, over scripted engines and trainers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,8 +13,8 @@ from tests.integration.gateway.conftest import Start
 from tlt_common.client import FinishReason, SamplingParams
 from tlt_coordinator.config import CoordinatorConfig, SpotConfig
 from tlt_coordinator.main import Addresses, serve
-from tlt_worker.beside import Trainer
 from tlt_worker.config import WorkerConfig
+from tlt_worker.lending.trainer import Trainer
 from tlt_worker.main import live
 
 EIGHT = SamplingParams(max_new_tokens=8)
@@ -35,13 +35,13 @@ async def working(
     name: str, engine: FakeEngine, trainer: FakeTrainer, coordinator: str, run_dir: Path
 ) -> AsyncIterator[None]:
     @asynccontextmanager
-    async def beside(_config: WorkerConfig, _directory: Path) -> AsyncIterator[Trainer]:
+    async def fake_trainer(_config: WorkerConfig, _directory: Path) -> AsyncIterator[Trainer]:
         yield Trainer(link=trainer, process=trainer)
 
     config = WorkerConfig(model=Path("/model"), worker_id=name, coordinator=coordinator, run_dir=run_dir)
     known: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
-        serving = group.create_task(live(config, engine, trainer=beside, on_serving=known.set_result))
+        serving = group.create_task(live(config, engine, trainer=fake_trainer, on_serving=known.set_result))
         await known
         yield
         serving.cancel()
@@ -49,7 +49,7 @@ async def working(
 
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - plain state of fakes, which nobody signals
+        while not holds():  # noqa: ASYNC110 - plain state of fakes, without notifications
             await asyncio.sleep(0)
 
 

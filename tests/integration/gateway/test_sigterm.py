@@ -1,4 +1,4 @@
-"""A gateway's process that gets SIGTERM."""
+"""A gateway process that receives SIGTERM."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def process(worker: FakeWorker, port_file: Path, drain_s: float) -> AsyncI
     running = await asyncio.create_subprocess_exec(*program)
     try:
         async with asyncio.timeout(START_S):
-            while not port_file.exists():  # noqa: ASYNC110, ASYNC240 - what is waited for is another process
+            while not port_file.exists():  # noqa: ASYNC110, ASYNC240 - written by another process
                 await asyncio.sleep(0.02)
         yield running
     finally:

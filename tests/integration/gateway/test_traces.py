@@ -1,4 +1,4 @@
-"""Traces: what somebody asked for is one trace over all services it passes through."""
+"""Traces: a client's request is a single trace across all services involved."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -19,9 +19,10 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, served
 from tlt_common.client import SamplingParams
+from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError
 from tlt_common.rpc.app import exposed
-from tlt_common.telemetry.trace import METHODS, traced_by
+from tlt_common.telemetry.tracing import METHODS, traced_by
 from tlt_common.wire import coordinator, rollout, trainer
 from tlt_common.wire import worker as wire_worker
 from tlt_gateway.config import GatewayConfig
@@ -35,7 +36,7 @@ WAY = [f"CLIENT {ROLLOUT}Generate", f"SERVER {ROLLOUT}Generate", f"CLIENT {WORKE
 
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
-    """All spans of servers and channels that are made after it."""
+    """Record all spans of servers and channels created after this fixture."""
     exporter = InMemorySpanExporter()
     with traced_by(SimpleSpanProcessor(exporter), "test"):
         yield exporter
@@ -49,7 +50,7 @@ async def worker(spans: InMemorySpanExporter) -> AsyncIterator[FakeWorker]:
 
 @asynccontextmanager
 async def real_worker(run_dir: Path) -> AsyncIterator[str]:
-    """A worker over a scripted engine; yields its address."""
+    """Run a worker over a scripted engine; yield its address."""
     config = WorkerConfig(model=Path("/model"), worker_id="w7", run_dir=run_dir)
     serving: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     running = asyncio.ensure_future(live(config, FakeEngine(), on_serving=serving.set_result))
@@ -65,7 +66,7 @@ def key(span: ReadableSpan) -> str:
 
 
 def ways(exporter: InMemorySpanExporter) -> list[list[str]]:
-    """From the root to each span that has no children, all of one trace."""
+    """Return the paths from the root to each leaf span. All spans must belong to one trace."""
     found = exporter.get_finished_spans()
     assert len({span.context.trace_id for span in found if span.context}) == 1
     by_id = {span.context.span_id: span for span in found if span.context}
@@ -138,14 +139,14 @@ async def test_a_client_that_hangs_up_ends_all_its_spans(
         await worker.until(running=0)
         async with asyncio.timeout(10):
             while len(spans.get_finished_spans()) < len(WAY):
-                await client.info()  # no span itself
+                await client.info()  # creates no span
     assert ways(spans) == [WAY]
-    assert worker.hung_up == ["left"]
+    assert [request_of(name) for name in worker.hung_up] == ["left"]
     assert (one(spans, WAY[1]).attributes or {})["tlt.tokens"] == 1
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Takes OTLP; keeps the names of services and spans."""
+    """Receives OTLP; records the names of services and spans."""
 
     def __init__(self) -> None:
         self.taken: set[tuple[str, str]] = set()
@@ -175,7 +176,7 @@ async def test_a_collector_has_all_spans_when_the_service_has_ended() -> None:
 async def test_what_comes_by_the_clock_is_no_span(
     spans: InMemorySpanExporter, worker: FakeWorker, start: Start
 ) -> None:
-    async with start(worker) as client:  # which asked until the worker was ready
+    async with start(worker) as client:  # it polled until the worker was ready
         await client.info()
     assert spans.get_finished_spans() == ()
 

@@ -17,11 +17,12 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import BlockingClient, Sample, TokenChunk
+from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_common.integrations.trl import Rollout, TltRollouts
 
 VOCAB = 40
-# TRL and Transformers warn about themselves; what is ours is not their business.
+# Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -59,7 +60,7 @@ def config(directory: Path, **changes: Any) -> Any:
 
 
 class Rewards:
-    """Rewards large tokens; keeps what TRL hands to reward functions."""
+    """Reward large tokens; record what TRL passes to reward functions."""
 
     __name__ = "rewards"
 
@@ -112,7 +113,7 @@ def test_a_trainer_learns_from_the_suites_rollouts(
     assert {(p.sampling.temperature, p.sampling.max_new_tokens, p.sampling.stop_token_ids) for p in prompts} == {
         (1.0, 6, (1,))
     }
-    assert sorted(prompt.request_id.rpartition("/")[2] for prompt in prompts) == ["0"] * 4 + ["1"] * 4
+    assert sorted(request_of(prompt.request_id).rpartition("/")[2] for prompt in prompts) == ["0"] * 4 + ["1"] * 4
 
 
 def test_what_is_published_may_be_an_image_of_the_weights(
@@ -146,6 +147,22 @@ def test_weights_are_published_only_when_the_step_moved(
     assert sum(len(fake.prompts) for fake in served.workers) == 8
 
 
+def test_a_seed_gives_every_response_of_a_run_its_own_and_repeats_them(
+    served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
+) -> None:
+    runs: list[list[int | None]] = []
+    for _ in range(2):
+        for fake in served.workers:
+            fake.prompts.clear()
+        rollouts = TltRollouts(served.address, seed=3)
+        trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()
+        rollouts.close()
+        runs.append(sorted((p.sampling.seed for fake in served.workers for p in fake.prompts), key=str))
+    assert runs[0] == runs[1]
+    assert None not in runs[0]
+    assert len(set(runs[0])) == len(runs[0]) == 8
+
+
 def test_the_engines_logprobs_correct_the_loss_when_asked(
     served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path
 ) -> None:
@@ -155,20 +172,25 @@ def test_the_engines_logprobs_correct_the_loss_when_asked(
     rollouts.correct_sampling(trainer)
     trainer.train()
     rollouts.close()
-    # The fake says -token / 128, the model about log(1 / 40): the difference is what TRL saw of our logprobs.
+    # The fake's logprob is -token / 128, the model's about log(1 / 40): the difference shows that TRL used ours.
     difference = trainer.state.log_history[0]["sampling/sampling_logp_difference/mean"]
     assert difference == pytest.approx(torch.log(torch.tensor(40.0)).item(), abs=0.4)
 
 
 def test_a_second_publisher_is_found_out(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    def answer(client: BlockingClient, *asked: Any) -> list[list[TokenChunk]]:
+    def before(client: BlockingClient, *asked: Any, policy_version: int) -> list[list[TokenChunk]]:
         client.publish_weights(7, {"w": torch.ones(1)})
+        return client.batch(*asked, policy_version=policy_version)
+
+    def during(client: BlockingClient, *asked: Any, policy_version: int) -> list[list[TokenChunk]]:
+        client.publish_weights(policy_version + 1, {"w": torch.ones(1)})
         return client.batch(*asked)
 
-    rollouts = TltRollouts(served.address, answer=answer)
-    with pytest.raises(StaleVersionError, match=r"versions \[7\], published was 1"):
-        trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()
-    rollouts.close()
+    for answer, message in ((before, "1 was published, but is not served"), (during, r"\[9\], but 8 was published")):
+        rollouts = TltRollouts(served.address, answer=answer)
+        with pytest.raises(StaleVersionError, match=message):
+            trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()
+        rollouts.close()
 
 
 def test_adapters_are_refused_by_name(served: Endpoint, model: Any, tokenizer: Any, tmp_path: Path) -> None:

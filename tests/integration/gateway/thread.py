@@ -1,4 +1,4 @@
-"""A gateway and its fakes in a thread of their own, for clients that block."""
+"""A gateway and its fakes in a separate thread, for blocking clients."""
 
 import asyncio
 import threading
@@ -14,14 +14,14 @@ from tlt_gateway.main import live
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What runs in the thread."""
+    """A gateway and its fakes, running in the thread."""
 
     address: str
     workers: tuple[FakeWorker, ...]
     loop: asyncio.AbstractEventLoop
 
     def gate(self, *, open_: bool) -> None:
-        """Let tokens flow, or hold them back."""
+        """Let the fakes emit tokens, or pause them."""
         for worker in self.workers:
             self.loop.call_soon_threadsafe(worker.gate.set if open_ else worker.gate.clear)
 

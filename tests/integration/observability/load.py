@@ -1,4 +1,4 @@
-"""What a trainer asks, in small: steps of responses with a long tail, single long ones, weights now and then."""
+"""A small trainer's load: steps of responses with a long tail, single long responses, occasional weight updates."""
 
 import asyncio
 import random
@@ -9,12 +9,12 @@ from tlt_common.client import Client, SamplingParams
 
 RESPONSES = 24
 BUBBLE_S = 5.0
-"""Between two steps, when an RL trainer would compute its own."""
+"""Seconds between two steps, when an RL trainer would run its own training."""
 STEPS_PER_UPDATE = 2
 
 
 async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> Never:
-    """Ask until cancelled. `model` is where workers find weights, `access` what the client needs to be let in."""
+    """Send requests until cancelled. Workers load weights from `model`; `access` holds the client's credentials."""
     lengths = random.Random(seed)
     async with Client(endpoint, **access) as client:
         step = 0
@@ -27,8 +27,8 @@ async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> 
             await _answer(client, 5, 200)
             await asyncio.sleep(BUBBLE_S)
             if step % STEPS_PER_UPDATE == 0:
-                version = (await client.info()).policy_version + 1  # others may have trained here before
-                async with asyncio.TaskGroup() as group:  # with a response that runs, so that one spans two versions
+                version = (await client.info()).policy_version + 1  # an earlier client may have published versions
+                async with asyncio.TaskGroup() as group:  # with a response in flight, so that it spans two versions
                     group.create_task(_answer(client, 7, 300))
                     group.create_task(_update(client, version, model))
 

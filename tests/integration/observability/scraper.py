@@ -1,4 +1,4 @@
-"""A Prometheus of our own, which scrapes what it is told while it runs."""
+"""A private Prometheus whose scrape targets can be changed while it runs."""
 
 import asyncio
 import json
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from grafana.prometheus import Prometheus
 from tests.cluster.kube.binaries import binary
-from tlt_lab.grafana.prometheus import Prometheus
 
 START_S = 60.0
 STOP_S = 10.0
@@ -22,7 +22,7 @@ scrape_configs:
 
 
 class Scraper:
-    """A running server."""
+    """A running Prometheus server."""
 
     def __init__(self, url: str, targets: Path) -> None:
         self.url = url
@@ -30,7 +30,7 @@ class Scraper:
         self._targets = targets
 
     def watch(self, addresses: Mapping[str, str]) -> None:
-        """Scrape these processes, labelled as the chart's monitors label pods. A trainer is part of its worker's."""
+        """Scrape these processes, labeled as by the chart's monitors. A trainer has the pod label of its worker."""
         groups = [
             {
                 "targets": [address],
@@ -45,7 +45,7 @@ class Scraper:
 
 @asynccontextmanager
 async def scraping(directory: Path) -> AsyncIterator[Scraper]:
-    """Run a server while within."""
+    """Run a Prometheus server within the context."""
     config, targets = directory / "prometheus.yaml", directory / "targets.json"
     config.write_text(CONFIG.format(targets=targets))
     targets.write_text("[]")
@@ -62,7 +62,7 @@ async def scraping(directory: Path) -> AsyncIterator[Scraper]:
     scraper = Scraper(f"http://127.0.0.1:{port}", targets)
     try:
         async with asyncio.timeout(START_S):
-            while not await _answers(port):  # noqa: ASYNC110 - another process
+            while not await _answers(port):  # noqa: ASYNC110 - started by another process
                 await asyncio.sleep(LOOK_S)
         yield scraper
     finally:

@@ -1,4 +1,4 @@
-"""Every query of every dashboard, asked of a Prometheus that scrapes the running suite."""
+"""Every query of every dashboard, evaluated by a Prometheus that scrapes the running suite."""
 
 import asyncio
 import os
@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from grafana.draw import draw
+from grafana.walk import PanelQuery, queries_of, substitute
+from grafana.write import BOARDS
 from tests.cluster.kube.binaries import missing
 from tests.integration.observability.load import train
 from tests.integration.observability.scraper import Scraper, scraping
-from tlt_lab.grafana.draw import draw
-from tlt_lab.grafana.walk import Asked, asked, substituted
-from tlt_lab.grafana.write import BOARDS
-from tlt_lab.up.config import StackConfig
-from tlt_lab.up.stack import Stack
+from tlt_local.config import StackConfig
+from tlt_local.stack import Stack
 
 pytestmark = [
     pytest.mark.stack,
@@ -26,37 +26,40 @@ pytestmark = [
     pytest.mark.skipif(missing("prometheus") is not None, reason=missing("prometheus") or ""),
 ]
 
-MODEL = Path(__file__).parents[3] / "services" / "tlt_lab" / "demo" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
 SETTINGS = {
-    # A first drafter within the first minute, and scores and checkpoints soon after: only that they come matters here.
+    # Publish a drafter within the first minute, and scores and checkpoints soon after: only their presence matters.
     "trainer": {"publish.first_top1": "0", "publish.every_s": "4", "score_every_s": "2", "checkpoint_every_s": "5"},
-    "worker": {"context_length": "1024"},
+    "worker": {"engine.context_length": "1024"},
 }
 WINDOW_S, STEP_S = 15, 2
 LONGEST_S = 420.0
 LOOK_S = 10.0
 PICTURES = os.environ.get("TLT_PICTURES")
-"""Where to keep pictures of the dashboards, of a run long enough to be worth a look."""
+"""Directory for images of the dashboards, of a run long enough to be worth viewing; unset uses a temporary directory
+and a short run."""
 LEAST_SHOWN_S = 30.0
 PICTURED_S = 300.0
-SILENT = {("TLT / Fleet health", "Certificates expire in"): "there are no certificates without TLS"}
+SILENT = {("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """The suite at work, as Prometheus saw it."""
+    """The running suite, as scraped by Prometheus."""
 
     scraper: Scraper
     began_s: float
 
     def empty(self) -> set[tuple[str, str]]:
-        """Panels one of whose queries brings nothing."""
-        return {(query.board, query.panel) for make in BOARDS.values() for query in asked(make()) if self.lacks(query)}
+        """Return the panels with a query that returns no data."""
+        return {
+            (query.board, query.panel) for make in BOARDS.values() for query in queries_of(make()) if self.lacks(query)
+        }
 
-    def lacks(self, query: Asked) -> bool:
-        """Whether a query brings no number at any time."""
+    def lacks(self, query: PanelQuery) -> bool:
+        """Whether a query returns no number at any time."""
         now_s = time.time()
-        expr = substituted(query.expr, range_s=WINDOW_S + int(now_s - self.began_s), window_s=WINDOW_S)
+        expr = substitute(query.expr, range_s=WINDOW_S + int(now_s - self.began_s), window_s=WINDOW_S)
         if query.instant:
             found = self.scraper.prometheus.at(expr, now_s)
         else:
@@ -78,7 +81,7 @@ async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ob
 
 
 async def _follow(scraper: Scraper, stack: Stack) -> None:
-    while True:  # trainers come later than the rest
+    while True:  # trainers start later than the other processes
         scraper.watch(stack.metrics)
         await asyncio.sleep(1.0)
 
@@ -91,11 +94,11 @@ async def test_every_query_of_every_panel_brings_data(observed: Observed) -> Non
 
 
 async def test_dashboards_can_be_drawn(observed: Observed, tmp_path: Path) -> None:
-    # A heat map needs two moments; this test may be the first to run.
+    # A heat map needs at least two samples; this test may be the first to run.
     shown_s = PICTURED_S if PICTURES else LEAST_SHOWN_S
     await asyncio.sleep(max(0.0, observed.began_s + shown_s - time.time()))
     directory = Path(PICTURES or tmp_path)
-    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nobody waits
+    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in the meantime
     for name, make in BOARDS.items():
         picture = directory / f"{name}.png"
         prometheus = observed.scraper.prometheus

@@ -16,7 +16,7 @@ from tlt_worker.main import CALLERS
 
 @asynccontextmanager
 async def alive(serve: Callable[[Callable[[Any], None]], Awaitable[object]]) -> AsyncIterator[Any]:
-    """A service until the end of the block; the value is what it says once it serves."""
+    """Run a service within the context; yield the value it reports once it serves."""
     said: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(_run(serve(said.set_result)))
@@ -37,20 +37,20 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Authority:
-    """Another authority, which nobody trusts."""
+    """A certificate authority that no service trusts."""
     return Authority(tmp_path / "other")
 
 
 @pytest_asyncio.fixture
 async def worker(authority: Authority) -> AsyncIterator[FakeWorker]:
-    """A worker that wants to see certificates, as real ones do with TLS."""
-    async with FakeWorker(door=internal(authority.issue("worker"), CALLERS)) as fake:
+    """A worker that requires client certificates, as real ones do with TLS."""
+    async with FakeWorker(security=internal(authority.issue("worker"), CALLERS)) as fake:
         yield fake
 
 
 @pytest.fixture
 def refused() -> Callable[[str, str], float]:
-    """How many calls of a service were refused for a reason since the test began."""
+    """Return a function that counts a service's refused calls, by reason, since the test began."""
 
     def count(service: str, reason: str) -> float:
         return REGISTRY.get_sample_value("tlt_rpc_refused_total", {"service": service, "reason": reason}) or 0.0

@@ -1,4 +1,4 @@
-"""`tlt health` and `tlt status`, as an operator types them."""
+"""`tlt health` and `tlt status`, run from the command line."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ SERVICE = "tlt.worker.v1.WorkerService"
 
 
 async def tlt(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, output and what was said to people."""
+    """Return exit code, stdout and stderr."""
     program = [sys.executable, "-m", "tlt_common.cli", *arguments]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*program, stdout=pipe, stderr=pipe)
@@ -44,7 +44,7 @@ async def test_what_drains_is_not_there_or_is_another_service_is_not_healthy() -
         with fake.drain.call("Generate"):
             draining = asyncio.ensure_future(fake.drain.complete(60))
             code, output, said = await tlt("health", fake.address)
-        assert (code, output, said) == (1, "", "tlt: the service says NOT_SERVING\n")
+        assert (code, output, said) == (1, "", "tlt: the service reports NOT_SERVING\n")
         await draining
     code, output, _ = await tlt("health", fake.address)
     assert (code, output) == (1, "")
@@ -59,7 +59,7 @@ async def test_health_over_mutual_tls(worker: FakeWorker, authority: Authority, 
     assert (await tlt("health", worker.address, "--ca", str(mine.ca)))[0] == 1
     assert (await tlt("health", worker.address))[0] == 1
     code, _, said = await tlt("health", worker.address, "--certificate", str(mine.certificate))
-    assert (code, "belong together" in said) == (2, True)
+    assert (code, "require each other" in said) == (2, True)
 
 
 async def test_an_operator_sees_the_status_of_a_suite_with_tls(authority: Authority) -> None:
@@ -69,5 +69,5 @@ async def test_an_operator_sees_the_status_of_a_suite_with_tls(authority: Author
         code, output, _ = await tlt(*look, *options(authority.issue("admin")))
         assert (code, json.loads(output)["workers"]) == (0, [])
         code, _, said = await tlt(*look, *options(authority.issue("gateway")))
-        assert (code, "accepted: worker.tlt.internal, admin.tlt.internal" in said) == (1, True)
+        assert (code, "accepted: admin.tlt.internal" in said) == (1, True)
         assert (await tlt(*look))[0] == 1

@@ -1,4 +1,4 @@
-"""Which names of a certificate count."""
+"""Which names in a certificate are accepted."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,13 +8,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.fakes.gateway_watch import first_report
 from tests.fakes.worker import FakeWorker
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import PermissionDeniedError
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.errors import translated
 from tlt_common.rpc.server import internal
-from tlt_common.wire import worker as wire
 from tlt_worker.main import CALLERS
 
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -23,7 +22,7 @@ ROLE = "gateway.tlt.internal"
 
 
 class Issuer:
-    """An authority that puts any names into certificates, as trustme does not."""
+    """A certificate authority that issues certificates with arbitrary names, unlike trustme."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -78,12 +77,11 @@ async def test_only_a_dns_name_of_the_component_is_its_role(
     names: list[x509.GeneralName], common_name: str, counts: bool, tmp_path: Path
 ) -> None:
     issuer = Issuer(tmp_path)
-    door = internal(issuer.issue("worker", x509.DNSName("worker.tlt.internal")), CALLERS)
+    security = internal(issuer.issue("worker", x509.DNSName("worker.tlt.internal")), CALLERS)
     tls = issuer.issue("caller", *names, common_name=common_name)
-    async with FakeWorker(door=door) as worker, connect(worker.address, to="worker", tls=tls) as channel:
-        call = wire.Stub(channel).GetWorkerInfo(wire.pb.GetWorkerInfoRequest(), timeout=10)
+    async with FakeWorker(security=security) as worker, connect(worker.address, to="worker", tls=tls) as channel:
         if counts:
-            assert (await call).worker_id == "w0"
+            assert (await first_report(channel)).info.worker_id == "w0"
         else:
-            with pytest.raises(PermissionDeniedError), translated():
-                await call
+            with pytest.raises(PermissionDeniedError):
+                await first_report(channel)

@@ -24,8 +24,12 @@ Ask = Callable[[grpc.aio.Channel], Awaitable[object]]
 
 PEERS: dict[str, tuple[Ask, set[str]]] = {
     "coordinator": (
-        lambda channel: coordinator.Stub(channel).GetFleet(coordinator.pb.GetFleetRequest(), timeout=10),
+        lambda channel: coordinator.Stub(channel).GetDrafter(coordinator.pb.GetDrafterRequest(), timeout=10),
         {"worker", "admin"},
+    ),
+    "coordinator-fleet": (
+        lambda channel: coordinator.Stub(channel).GetFleet(coordinator.pb.GetFleetRequest(), timeout=10),
+        {"admin"},
     ),
     "coordinator-queue": (
         lambda channel: coordinator.Stub(channel).ReportQueue(

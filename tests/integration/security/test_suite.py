@@ -1,4 +1,4 @@
-"""The services together over mutual TLS: real gateway, coordinator, cache and tuner; the engine is a script."""
+"""The services together over mutual TLS: real gateway, coordinator, cache and tuner, with a scripted engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ def tokens(tmp_path: Path) -> Path:
 
 @pytest_asyncio.fixture
 async def addresses(authority: Authority, tokens: Path) -> AsyncIterator[Addresses]:
-    """A coordinator."""
+    """Run a coordinator; yield its addresses."""
     config = CoordinatorConfig(tls=authority.issue("coordinator"), tokens=tokens)
     async with alive(lambda tell: serve_coordinator(config, on_serving=tell)) as served:
         yield served
@@ -41,7 +41,7 @@ async def addresses(authority: Authority, tokens: Path) -> AsyncIterator[Address
 
 @pytest_asyncio.fixture
 async def endpoint(authority: Authority, tokens: Path, addresses: Addresses, worker: FakeWorker) -> AsyncIterator[str]:
-    """A gateway that found a worker through the coordinator."""
+    """Run a gateway that discovered a worker through the coordinator; yield its address."""
     hello = WorkerHello(
         worker_id=WorkerId("w0"), address=worker.address, model="fake", device="scripted", max_running=8
     )

@@ -1,6 +1,5 @@
-"""A gateway that wants tokens, seen from the client."""
+"""A gateway with bearer tokens, as seen by the client."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.fakes.tokens import SECRETS, TOKENS, write
 from tests.fakes.worker import FakeWorker
+from tests.integration.security.conftest import alive
 from tlt_common.client import Client, SamplingParams
 from tlt_common.errors import ConfigError, PermissionDeniedError, TltError, UnauthenticatedError
 from tlt_common.rpc.channel import connect
@@ -31,17 +31,12 @@ def tokens(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def gateway(tokens: Path, worker: FakeWorker) -> AsyncIterator[str]:
     config = GatewayConfig(workers=(worker.address,), tokens=tokens, probe_s=0.05)
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(live(config, on_serving=address.set_result))
-        async with asyncio.timeout(30):
-            await address
-        yield address.result()
-        serving.cancel()
+    async with alive(lambda tell: live(config, on_serving=tell)) as address:
+        yield address
 
 
 async def outcome(endpoint: str, secret: str | None, call: Callable[[Client], Any]) -> type[TltError] | None:
-    """None: it went well."""
+    """Return the type of the error raised by the call; None if it succeeded."""
     async with Client(endpoint, token=secret) as client:
         try:
             await call(client)

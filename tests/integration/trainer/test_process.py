@@ -1,4 +1,4 @@
-"""A trainer as a process: it does not outlive its worker, and saves when it is told to end."""
+"""The trainer as a process: it does not outlive its worker, and saves a checkpoint on SIGTERM."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of, tiny_policy
+from tests.unit.tlt_trainer.tiny import TinyPolicy, encoded_frames_of, tiny_policy
 from tlt_cache.config import CacheConfig
 from tlt_cache.main import cache_service
 from tlt_common.rpc.channel import connect
@@ -40,7 +40,7 @@ def command(policy: TinyPolicy, root: Path, cache: str = "") -> list[str]:
 
 async def there(path: Path) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+        while not path.exists():  # noqa: ASYNC110, ASYNC240 - created by another process
             await asyncio.sleep(LOOK_S)
 
 
@@ -58,14 +58,14 @@ async def test_it_ends_when_the_process_that_started_it_dies(policy: TinyPolicy,
     parent.kill()
     await parent.wait()
     async with asyncio.timeout(WAIT_S):
-        while is_alive(trainer):  # noqa: ASYNC110 - it is nobody's child any more
+        while is_alive(trainer):  # noqa: ASYNC110 - the process is no longer a child of anyone here
             await asyncio.sleep(LOOK_S)
 
 
 async def test_what_was_learned_is_saved_when_it_is_told_to_end(policy: TinyPolicy, tmp_path: Path) -> None:
     async with cache_service(CacheConfig(redis="memory")) as port, asyncio.timeout(WAIT_S):
         async with connect(f"127.0.0.1:{port}") as channel:
-            requests = [hidden.pb.PutRequest(frame=hidden.frame_to_pb(frame)) for frame in frames_of(policy, 60)]
+            requests = [hidden.put_request(frame) for frame in encoded_frames_of(policy, 60)]
             await hidden.Stub(channel).Put(iter(requests))
         trainer = await asyncio.create_subprocess_exec(
             *command(policy, tmp_path, f"127.0.0.1:{port}"), stderr=asyncio.subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""A trainer among its peers: a real cache, a coordinator that compares and swaps, a worker on its unix socket."""
+"""A trainer with its peers: a real cache, a compare-and-swap coordinator, and a worker on its Unix socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,12 +10,13 @@ import grpc
 import pytest
 import torch
 
-from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of, tiny_policy
+from tests.unit.tlt_trainer.tiny import TinyPolicy, encoded_frames_of, tiny_policy
 from tlt_cache.config import CacheConfig
 from tlt_cache.main import cache_service
-from tlt_common.domain.fleet import DrafterWish, Fleet, TrainingProgress
-from tlt_common.domain.hidden import HiddenFrame
+from tlt_common.domain.fleet import DrafterWish, TrainingProgress
+from tlt_common.domain.hidden import EncodedFrame
 from tlt_common.domain.ids import DrafterVersion
+from tlt_common.drafter.meta import META_FILE, meta_of
 from tlt_common.errors import InvalidRequestError, StaleEpochError, StaleVersionError, WeightsError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
@@ -23,7 +24,7 @@ from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator, hidden
 from tlt_common.wire import trainer as wire
 from tlt_trainer.config import PublishSettings, TrainerConfig
-from tlt_trainer.drafter.files import META_FILE, from_files, meta_of
+from tlt_trainer.drafter.files import from_files
 from tlt_trainer.process import trainer_service
 from tlt_trainer.storage import read_uri
 
@@ -32,7 +33,7 @@ LOOK_S = 0.02
 
 
 class ScriptedCoordinator(coordinator.Servicer):
-    """Keeps the fleet's drafter by compare and swap; tests may publish in between."""
+    """Manages the fleet's drafter by compare-and-swap; tests may publish in between."""
 
     def __init__(self) -> None:
         self.history: list[DrafterWish] = []
@@ -53,16 +54,8 @@ class ScriptedCoordinator(coordinator.Servicer):
         async with asyncio.timeout(WAIT_S), self.changed:
             await self.changed.wait_for(lambda: {Path(wish.uri).parent.name for wish in self.history} >= set(workers))
 
-    async def GetFleet(self, request: Any, context: Any) -> coordinator.pb.GetFleetResponse:
-        fleet = Fleet(
-            workers=(),
-            queued=0,
-            drafter=self.history[-1] if self.history else None,
-            drafters=(),
-            lending=True,
-            bubble_utilisation=0.0,
-        )
-        return coordinator.fleet_to_pb(fleet)
+    async def GetDrafter(self, request: Any, context: Any) -> coordinator.pb.GetDrafterResponse:
+        return coordinator.newest_to_pb(self.history[-1] if self.history else None)
 
     async def PublishDrafter(
         self, request: coordinator.pb.PublishDrafterRequest, context: Any
@@ -75,7 +68,7 @@ class ScriptedCoordinator(coordinator.Servicer):
 
 
 class Bench:
-    """Cache and coordinator, and trainers as they are asked for."""
+    """A cache and a coordinator; starts trainers on demand."""
 
     def __init__(self, policy: TinyPolicy, root: Path, stack: AsyncExitStack) -> None:
         self.policy, self.root, self.stack = policy, root, stack
@@ -91,9 +84,9 @@ class Bench:
         server = await self.stack.enter_async_context(serving("127.0.0.1:0", service))
         self.coordinator_address = f"127.0.0.1:{server.port}"
 
-    async def put(self, frames: list[HiddenFrame]) -> None:
+    async def put(self, frames: list[EncodedFrame]) -> None:
         async with connect(self.cache_address) as channel:
-            requests = (hidden.pb.PutRequest(frame=hidden.frame_to_pb(frame)) for frame in frames)
+            requests = map(hidden.put_request, frames)
             await hidden.Stub(channel).Put(requests, timeout=WAIT_S)
 
     def config(self, name: str = "w0") -> TrainerConfig:
@@ -117,7 +110,7 @@ class Bench:
 
 
 class Worker:
-    """What a worker asks of its trainer."""
+    """The worker's calls to its trainer."""
 
     def __init__(self, channel: grpc.aio.Channel, policy: TinyPolicy) -> None:
         self._stub, self._policy = wire.Stub(channel), policy
@@ -161,12 +154,12 @@ async def bench(policy: TinyPolicy, tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def test_a_leased_trainer_trains_and_publishes_and_stops_when_told(bench: Bench, policy: TinyPolicy) -> None:
-    await bench.put(frames_of(policy, 200, seed=1))
+    await bench.put(encoded_frames_of(policy, 200, seed=1))
     worker = await bench.worker()
     await worker.start(1)
     wish = await bench.coordinator.reached(1)
     files = read_uri(wish.uri, mark=META_FILE)
-    assert from_files(files, policy.shape)
+    assert from_files(files, policy.form)
     assert meta_of(files).base == 0
     assert meta_of(files).held_out_top1 >= 0.55
     await bench.coordinator.reached(2)
@@ -180,12 +173,12 @@ async def test_it_waits_for_data_and_begins_when_it_comes(bench: Bench, policy: 
     worker = await bench.worker()
     await worker.start(1)
     assert not (await worker.progress()).training
-    await bench.put(frames_of(policy, 100, seed=1))
+    await bench.put(encoded_frames_of(policy, 100, seed=1))
     assert (await worker.has_made(1)).training
 
 
 async def test_trainers_that_publish_in_turn_are_all_accepted(bench: Bench, policy: TinyPolicy) -> None:
-    await bench.put(frames_of(policy, 200, seed=1))
+    await bench.put(encoded_frames_of(policy, 200, seed=1))
     one, two = await bench.worker("w0"), await bench.worker("w1")
     await asyncio.gather(one.start(1), two.start(1))
     await bench.coordinator.published_by("w0", "w1")
@@ -193,7 +186,7 @@ async def test_trainers_that_publish_in_turn_are_all_accepted(bench: Bench, poli
 
 
 async def test_a_restart_goes_on_where_it_was(bench: Bench, policy: TinyPolicy) -> None:
-    await bench.put(frames_of(policy, 100, seed=1))
+    await bench.put(encoded_frames_of(policy, 100, seed=1))
     config = bench.config()
     async with AsyncExitStack() as life:
         await life.enter_async_context(trainer_service(config))

@@ -8,8 +8,8 @@ import grpc
 import pytest
 
 from tlt_common.bandit import Bandit, BanditConfig
+from tlt_common.domain.arm import DEFAULT_ARMS, Arm, ArmWindow, chain
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import DEFAULT_ARMS, Arm, ArmWindow, chain
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.errors import InvalidRequestError
 from tlt_common.rpc.channel import connect

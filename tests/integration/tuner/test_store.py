@@ -1,4 +1,4 @@
-"""The tuner over a real Redis: restarts, and Redis away."""
+"""The tuner over a real Redis: restarts, and an unreachable Redis."""
 
 import asyncio
 import os
@@ -11,16 +11,16 @@ import grpc
 import pytest
 
 from tlt_cache.embedded import EmbeddedRedis, embedded_redis
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import tuner as wire
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.main import serve
-from tlt_tuner.pool import PoolName
-from tlt_tuner.store import RedisStore
+from tlt_tuner.pools import PoolName
+from tlt_tuner.redis_pool_store import RedisPoolStore
 
 MIB = 2**20
 WAIT_S = 20.0
@@ -48,7 +48,7 @@ async def redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
 
 @asynccontextmanager
 async def tuner(url: str, *, fleet: str = "default") -> AsyncIterator[grpc.aio.Channel]:
-    """A tuner that writes every few milliseconds."""
+    """Run a tuner that saves every few milliseconds; yield a channel to it."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     config = TunerConfig(redis=url, fleet=fleet, save_interval_s=0.02, push_interval_s=0.01)
     async with asyncio.TaskGroup() as tasks:
@@ -73,7 +73,7 @@ async def first_posterior(channel: grpc.aio.Channel) -> Posterior:
 
 
 async def kept(url: str, fleet: str = "default") -> dict[PoolName, Posterior]:
-    store = RedisStore(url, fleet=fleet)
+    store = RedisPoolStore(url, fleet=fleet)
     try:
         return dict(await store.load())
     finally:
@@ -100,8 +100,8 @@ async def test_engines_are_served_while_redis_is_away_and_it_is_written_when_it_
         await report(channel)
         assert await first_posterior(channel) == LEARNED
         await redis.stop()
-        await redis.start()  # empty: everything is written again
-        while await kept(redis.url) != {NAME: LEARNED}:  # noqa: ASYNC110 - Redis tells nobody
+        await redis.start()  # empty: everything is saved again
+        while await kept(redis.url) != {NAME: LEARNED}:  # noqa: ASYNC110 - Redis sends no notification
             await asyncio.sleep(LOOK_S)
 
 
@@ -112,7 +112,7 @@ async def test_a_tuner_starts_without_redis(tmp_path: Path) -> None:
 
 
 async def test_what_somebody_else_wrote_is_left_out(redis: EmbeddedRedis) -> None:
-    store = RedisStore(redis.url, fleet="default")
+    store = RedisPoolStore(redis.url, fleet="default")
     try:
         await store.save({NAME: LEARNED})
         await store._redis.hset(store._key, mapping={"rubbish": "1", '["f", "other", "cpu"]': "{}"})
@@ -124,7 +124,7 @@ async def test_what_somebody_else_wrote_is_left_out(redis: EmbeddedRedis) -> Non
 
 
 async def test_an_unreachable_store_says_so(tmp_path: Path) -> None:
-    store = RedisStore(f"unix://{tmp_path}/nothing.sock", fleet="default")
+    store = RedisPoolStore(f"unix://{tmp_path}/nothing.sock", fleet="default")
     with pytest.raises(UnavailableError, match="Redis"):
         await store.load()
 

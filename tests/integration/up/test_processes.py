@@ -1,4 +1,4 @@
-"""Supervised processes and the guard behind them: real children, real signals."""
+"""Supervised processes and their guard: real child processes, real signals."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_lab.up.home import Home, guarded
-from tlt_lab.up.processes import Supervised, repeated
+from tlt_local.home import Home, guarded
+from tlt_local.processes import Supervised, repeated
 
 SERVICE = """
 import json, os, sys, time
@@ -44,7 +44,7 @@ def lives(pid: int) -> bool:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - other processes are waited for
+        while not holds():  # noqa: ASYNC110 - waits for other processes
             await asyncio.sleep(0.01)
 
 
@@ -70,7 +70,7 @@ async def test_a_service_that_dies_comes_back_at_its_address() -> None:
     assert not home.directory.exists()
 
 
-async def test_a_service_that_never_served_is_an_error_with_its_last_words() -> None:
+async def test_a_service_that_never_served_is_an_error_with_its_last_log_line() -> None:
     async with guarded(None) as home:
         service = Supervised("thing", command(REFUSING, home), home)
         with pytest.raises(ConfigError, match="thing did not start: cache: redis://nowhere does not answer"):
@@ -101,8 +101,8 @@ async def test_logs_and_data_may_be_kept(tmp_path: Path) -> None:
 
 OWNER = """
 import asyncio, sys
-from tlt_lab.up.home import guarded
-from tlt_lab.up.processes import Supervised
+from tlt_local.home import guarded
+from tlt_local.processes import Supervised
 
 async def main():
     async with guarded(None) as home, asyncio.TaskGroup() as owners:

@@ -1,4 +1,5 @@
-"""The whole suite, started and ended as people do it: nothing stays, whatever the moment and the signal."""
+"""The whole suite, started and stopped from the command line: nothing is left behind, whatever the moment and the
+signal."""
 
 import signal
 import subprocess
@@ -11,14 +12,14 @@ from typing import Self
 
 import pytest
 
-from tlt_lab.up import guard
-from tlt_worker.engine.guard import shared_memory
+from tlt_common.process_guard import shared_memory
+from tlt_local import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-MODEL = Path(__file__).parents[3] / "services" / "tlt_lab" / "demo" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
 START_S = 600.0
-"""Two engines on a crowded machine."""
+"""Enough for two engines on a busy machine."""
 END_S = 60.0
 
 
@@ -29,19 +30,19 @@ class Run:
     process: subprocess.Popen[str]
 
     def home(self) -> tuple[str, Path] | None:
-        """Token and directory, as its guard was told; None before there is one."""
+        """Return the token and directory on its guard's command line; None before the guard runs."""
         for entry in Path("/proc").iterdir():
             try:
                 command = (entry / "cmdline").read_text().split("\0")
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, IndexError):
                 continue
-            if parent == self.process.pid and "tlt_lab.up.guard" in command:
+            if parent == self.process.pid and "tlt_local.guard" in command:
                 return command[-3], Path(command[-2])
         return None
 
     def until(self, holds: Callable[[Path], bool]) -> tuple[str, Path]:
-        """Wait for a moment in its life."""
+        """Wait until `holds` is true of the run's directory; return its token and directory."""
         deadline_s = time.monotonic() + START_S
         while time.monotonic() < deadline_s:
             assert self.process.poll() is None, self.process.communicate()
@@ -52,13 +53,13 @@ class Run:
 
 
 def wait_a_moment() -> None:
-    """Other processes are watched: there is no clock of ours to move."""
+    """Sleep in real time, since the state of other processes is polled."""
     time.sleep(0.05)
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a run has made so far, outside of its own files too."""
+    """What a run has created so far, including outside its directory."""
 
     token: str
     directory: Path
@@ -70,7 +71,7 @@ class Traces:
         return cls(token, directory, frozenset(path for pid in pids for path in shared_memory(pid)))
 
     def are_gone(self) -> bool:
-        """Wait until nothing is left; False: something stays."""
+        """Wait until nothing is left; return False if something remains."""
         deadline_s = time.monotonic() + END_S
         while self._left():
             if time.monotonic() > deadline_s:
@@ -110,7 +111,7 @@ def test_ctrl_c_leaves_nothing(run: Run, moment: str) -> None:
     traces = Traces.of(*run.until(MOMENTS[moment]))
     run.process.send_signal(signal.SIGINT)
     _, errors = run.process.communicate(timeout=END_S)
-    assert run.process.returncode in {0, 128 + signal.SIGINT}  # 0 once it served
+    assert run.process.returncode in {0, 128 + signal.SIGINT}  # 0 if it was already serving
     assert "Traceback" not in errors
     assert traces.are_gone()
 

@@ -1,4 +1,4 @@
-"""The whole suite at work while its parts are killed, one after the other: rollouts go on, and the parts come back."""
+"""The whole suite under load while its processes are killed one by one: rollouts continue, processes restart."""
 
 import asyncio
 import os
@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tlt_common.client import Client
+from tlt_common.domain.batch import Batch
 from tlt_common.domain.fleet import Fleet, WorkerState
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
@@ -17,26 +18,28 @@ from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator, rollout
-from tlt_lab.up import guard
-from tlt_lab.up.config import StackConfig
-from tlt_lab.up.stack import Stack
+from tlt_local import guard
+from tlt_local.config import StackConfig
+from tlt_local.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
 
-MODEL = Path(__file__).parents[3] / "services" / "tlt_lab" / "demo" / "checkpoint"
+MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
 LOOK_S = 0.5
 COME_BACK_S = 400.0
 
 
 async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:
-    """Ask through the gateway, as a trainer does."""
+    """Generate responses through the gateway, as a trainer does."""
     prompts = [
         Prompt(request_id=RequestId(f"p{i}"), token_ids=(1, 5 + i), sampling=SamplingParams(max_new_tokens=40))
         for i in range(count)
     ]
     async with connect(stack.endpoint) as channel:
         with translated():
-            call = rollout.Stub(channel).GenerateBatch(rollout.batch_to_pb(prompts, 1), timeout=120)
+            call = rollout.Stub(channel).GenerateBatch(
+                rollout.batch_to_pb(Batch(prompts=prompts, samples_per_prompt=1)), timeout=120
+            )
             return [rollout.sample_from_pb(message).response async for message in call]
 
 
@@ -53,13 +56,13 @@ async def until(stack: Stack, holds: Callable[[Fleet], bool]) -> Fleet:
             try:
                 if holds(seen := await fleet(stack)):
                     return seen
-            except UnavailableError:  # it is being restarted
+            except UnavailableError:  # the coordinator is restarting
                 pass
             await asyncio.sleep(LOOK_S)
 
 
 def pids(stack: Stack, *marks: str) -> list[int]:
-    """Processes of the run whose command line carries all marks."""
+    """Return the processes of the run whose command line contains all marks."""
     found = []
     for entry in guard.processes(stack.token):
         try:
@@ -97,7 +100,7 @@ async def test_rollouts_go_on_without_a_service_and_it_comes_back(stack: Stack, 
     os.kill(pid, signal.SIGKILL)
     assert len(await answers(stack)) == 8
     async with asyncio.timeout(COME_BACK_S):
-        while pids(stack, "\0serve\0", f"\0{name}\0") in ([], [pid]):  # noqa: ASYNC110 - another process
+        while pids(stack, "\0serve\0", f"\0{name}\0") in ([], [pid]):  # noqa: ASYNC110 - started by another process
             await asyncio.sleep(LOOK_S)
     await until(stack, serving(2))
 

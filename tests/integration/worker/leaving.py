@@ -1,4 +1,4 @@
-"""A Ray of a head and two nodes, one of which is left while Serve has a replica there. Writes what happened as JSON."""
+"""A Ray cluster of a head and two nodes; drains the node that runs a Serve replica. Writes the results as JSON."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import ray
 from ray import serve
 from ray.cluster_utils import Cluster
 
-from tlt_worker.leave import leave
+from tlt_worker.placement.leave import leave
 
 STORE_BYTES = 80 * 2**20
 WITHIN_S = 15.0
@@ -22,7 +22,7 @@ ENDS_S = 1.5
 
 
 class Replica:
-    """Says when it starts, and that it ended in order; what runs takes its time."""
+    """Records its start and its graceful end, which takes ENDS_S."""
 
     def __init__(self, record: str) -> None:
         self.record = Path(record)
@@ -67,7 +67,7 @@ def main(record: Path, result: Path) -> None:
 
 
 def idle(host: str) -> bool:
-    """Whether nothing is placed on that node."""
+    """Whether the node runs no replica."""
     node = next(node for node in ray.nodes() if node["NodeManagerAddress"] == host)  # type: ignore[no-untyped-call]
     free: float = ray._private.state.available_resources_per_node()[node["NodeID"]].get("CPU", 0)  # type: ignore[no-untyped-call]
     return free == 1

@@ -1,4 +1,4 @@
-"""The process beside the engine: real children, and their deaths."""
+"""The trainer process of a worker: real child processes that exit or are killed."""
 
 import asyncio
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tlt_worker.tether import tethered
-from tlt_worker.trainer_process import TrainerProcess, command
+from tlt_common.parent_death import killed_with_parent
+from tlt_worker.lending.trainer_process import TrainerProcess, command
 
 
 def test_the_trainer_is_started_by_its_name_alone() -> None:
@@ -55,12 +55,13 @@ async def test_a_child_that_dies_is_told_and_started_again_and_ends_with_its_own
     assert not lives(second)
 
 
-async def test_a_tethered_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+async def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "pids"
     parent = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "import subprocess, sys; from tlt_worker.tether import tethered; subprocess.run(tethered(sys.argv[1:]))",
+        "import subprocess, sys; from tlt_common.parent_death import killed_with_parent as command; "
+        "subprocess.run(command(sys.argv[1:]))",
         *writes_its_pid(path),
         stderr=subprocess.DEVNULL,
     )
@@ -68,11 +69,11 @@ async def test_a_tethered_child_dies_with_a_parent_that_is_killed(tmp_path: Path
     os.kill(parent.pid, signal.SIGKILL)
     await parent.wait()
     async with asyncio.timeout(20):
-        while lives(child):  # noqa: ASYNC110 - the kernel tells nobody else
+        while lives(child):  # noqa: ASYNC110 - only its parent is notified
             await asyncio.sleep(0.01)
 
 
 def test_a_child_whose_parent_is_gone_already_does_not_start() -> None:
-    script = tethered(["true"])
-    script[4] = "1"  # not our id: as if the parent had died in between
+    script = killed_with_parent(["true"])
+    script[4] = "1"  # not our process id: as if the parent had exited in the meantime
     assert subprocess.run(script, check=False).returncode == 1

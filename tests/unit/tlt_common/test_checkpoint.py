@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 
-from tlt_common.checkpoint import PIECE_BYTES, Spool, pieces, read
+from tlt_common.checkpoint import PIECE_BYTES, pieces, pieces_in, read
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
+from tlt_common.spool import Spool
 
 tensors = st.dictionaries(
     st.text("abc.", min_size=1, max_size=6),
@@ -60,7 +61,7 @@ def test_a_large_tensor_travels_in_pieces(tmp_path: Path) -> None:
         (TensorChunk(name="w", dtype="F32", shape=(2,), offset_bytes=4, data=b"12345"), "more than the 8 bytes"),
         (TensorChunk(name="v", dtype="I8", shape=(2,), offset_bytes=0, data=b""), "has dtype 'I8'"),
         (TensorChunk(name="v", dtype="F32", shape=(-1,), offset_bytes=0, data=b""), "has shape"),
-        (TensorChunk(name="", dtype="F32", shape=(1,), offset_bytes=0, data=b""), "no name"),
+        (TensorChunk(name="", dtype="F32", shape=(1,), offset_bytes=0, data=b""), "not a valid tensor name"),
     ],
 )
 def test_a_piece_that_does_not_fit_is_refused(tmp_path: Path, second: TensorChunk, message: str) -> None:
@@ -68,7 +69,7 @@ def test_a_piece_that_does_not_fit_is_refused(tmp_path: Path, second: TensorChun
     spool.write(TensorChunk(name="w", dtype="F32", shape=(2,), offset_bytes=0, data=b"1234"))
     with pytest.raises(WeightsError, match=message):
         spool.write(second)
-    with pytest.raises(WeightsError, match="lacks its last 4 bytes"):
+    with pytest.raises(WeightsError, match="its last 4 bytes are missing"):
         spool.finish()
     spool.remove()
 
@@ -78,3 +79,27 @@ def test_an_empty_stream_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="no tensor"):
         spool.finish()
     spool.remove()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff" * 8,
+        bytes(8),
+        b"\x02" + bytes(7) + b"[]",
+        (100_000).to_bytes(8, "little") + b"[" * 100_000,
+        *(
+            len(header).to_bytes(8, "little") + header + bytes(8)
+            for header in (
+                b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4611686018427387904]}}',
+                b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}',
+                b'{"a": {"dtype": [], "shape": [2], "data_offsets": [0, 8]}}',
+                b'{"a": {"dtype": "F32", "shape": [Infinity], "data_offsets": [0, 8]}}',
+            )
+        ),
+    ],
+)
+def test_a_file_whose_header_lies_is_refused_before_anything_is_read(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(WeightsError, match="is not a safetensors file"):
+        pieces_in(tmp_path)

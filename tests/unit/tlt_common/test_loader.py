@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.explain import explain
@@ -31,6 +31,21 @@ class ExampleConfig(ServiceConfig):
     """Nested, or not there."""
 
 
+class RatioConfig(ServiceConfig):
+    """An example with keys that belong together."""
+
+    name: str = "x"
+    """What it is called."""
+    ratio: float = 0.5
+    """How much."""
+
+    @model_validator(mode="after")
+    def _match(self) -> "RatioConfig":
+        if self.name == "two" and self.ratio == 1:
+            raise ValueError("ratio and name do not match")
+        return self
+
+
 def loaded(*settings: str, file: Path | None = None, environment: dict[str, str] | None = None) -> ExampleConfig:
     return load(ExampleConfig, "example", file=file, environment=environment or {}, settings=settings)
 
@@ -46,7 +61,35 @@ def test_a_key_of_an_optional_model_is_found_and_explained() -> None:
     assert loaded("extra.label=7").extra == Inner(label="7")
     assert loaded(environment={"TLT_EXAMPLE_EXTRA__LABEL": "7"}).extra == Inner(label="7")
     assert loaded().extra is None
-    assert "extra.size: int = 1" in explain(ExampleConfig)
+    assert "extra.size: int = 1 (>= 1)" in explain(ExampleConfig)
+
+
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(RatioConfig, "example", file=None, environment={}, settings=[f"ratio={value}"])
+    assert caught.value.field == "ratio"
+
+
+@pytest.mark.parametrize("content", [b"\x80", b"[[[[" * 500, b"name: a\nname: b", b'name: "\\0"', b'"": 1', b"1: 2"])
+def test_a_file_that_cannot_be_used_is_refused_by_key(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        loaded(file=file)
+    assert caught.value.field
+
+
+def test_a_refusal_of_several_keys_names_the_first_and_quotes_no_others() -> None:
+    with pytest.raises(ConfigError, match=r"^example: ratio and name do not match$") as caught:
+        load(RatioConfig, "example", file=None, environment={}, settings=["name=two", "ratio=1"])
+    assert caught.value.field == "ratio"
+
+
+def test_a_long_value_is_not_quoted_in_full() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(f"inner.size={'x' * 5000}")
+    assert len(caught.value.message) < 500
 
 
 def test_text_stays_text_even_if_it_looks_like_a_number() -> None:
@@ -76,5 +119,5 @@ def test_a_file_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_every_key_is_explained() -> None:
     lines = list(explain(ExampleConfig))
-    assert "inner.size: int = 1" in lines
+    assert "inner.size: int = 1 (>= 1)" in lines
     assert "    How large." in lines

@@ -50,6 +50,6 @@ def test_counters_of_closed_sets_begin_at_zero() -> None:
     for name, labels in {
         "tlt_gateway_updates_total": {"outcome": "failed"},
         "tlt_worker_leases_ended_total": {"reason": "trainer_died"},
-        "tlt_worker_frames_dropped_total": {"where": "engine"},
+        "tlt_worker_frames_dropped_total": {"reason": "full"},
     }.items():
         assert REGISTRY.get_sample_value(name, labels) is not None

@@ -28,9 +28,9 @@ def test_outside_kubernetes_there_are_no_settings_for_it() -> None:
     ("settings", "said"),
     [
         (("kubernetes.namespace=rl",), "kubernetes.pod: Field required"),
-        ((*PLACE, "state_dir=/tmp"), "the Lease keeps the state"),
-        ((*PLACE, "kubernetes.renew_deadline_s=15"), "must be each below the next"),
-        ((*PLACE, "kubernetes.retry_period_s=10"), "must be each below the next"),
+        ((*PLACE, "state_dir=/tmp"), "the Lease stores the state"),
+        ((*PLACE, "kubernetes.renew_deadline_s=15"), "must increase in this order"),
+        ((*PLACE, "kubernetes.retry_period_s=10"), "must increase in this order"),
     ],
 )
 def test_what_cannot_be_is_named(settings: tuple[str, ...], said: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,9 +12,9 @@ from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState,
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.ledger import Ledger
+from tlt_coordinator.lending_plan import FleetView, Grant, plan
 from tlt_coordinator.outbox import Order
-from tlt_coordinator.registry import Registry, Seat
-from tlt_coordinator.roles import FleetView, Grant, plan
+from tlt_coordinator.registry import Registry, WorkerSession
 
 POLICY = SpotConfig(settle_s=0.3, lease_ttl_s=5.0)
 WORKERS = 3
@@ -77,20 +78,20 @@ class Lending(RuleBasedStateMachine):
         self.queued = 0
         self.last_epoch = Epoch(0)
         self.workers = [ScriptedWorker(number) for number in range(WORKERS)]
-        self.registry = Registry(Ledger())
-        self.seats: list[Seat] = []
+        self.registry = Registry(Ledger(), self.now_s)
+        self.sessions: list[WorkerSession] = []
 
     @initialize()
     def all_join(self) -> None:
-        self.seats = [self._join(worker) for worker in self.workers]
+        self.sessions = [self._join(worker) for worker in self.workers]
 
     @rule(number=workers)
     def one_reconnects(self, number: int) -> None:
-        self.seats[number] = self._join(self.workers[number])
+        self.sessions[number] = self._join(self.workers[number])
 
     @rule()
     def the_coordinator_restarts_with_its_epochs(self) -> None:
-        self.registry = Registry(Ledger())
+        self.registry = Registry(Ledger(), self.now_s)
         self.all_join()
 
     @rule(number=workers, running=st.integers(0, 2))
@@ -105,12 +106,12 @@ class Lending(RuleBasedStateMachine):
     @rule(number=workers)
     def a_report_arrives(self, number: int) -> None:
         if self.workers[number].reports:
-            self.registry.report(self.seats[number], self.workers[number].reports.popleft(), self.now_s)
+            self.registry.report(self.sessions[number], self.workers[number].reports.popleft(), self.now_s)
             self._plan()
 
     @rule(number=workers)
     def an_order_arrives(self, number: int) -> None:
-        if (order := self.seats[number].outbox.take()) is not None:
+        if (order := self.sessions[number].outbox.take()) is not None:
             self.workers[number].obey(order, self.now_s)
 
     @rule(passed_s=st.sampled_from([0.1, 0.4, 2.0, 6.0]))
@@ -144,27 +145,34 @@ class Lending(RuleBasedStateMachine):
         taken = [epoch for worker in self.workers for epoch in worker.epochs]
         assert len(taken) == len(set(taken))
 
-    def _join(self, worker: ScriptedWorker) -> Seat:
+    def _join(self, worker: ScriptedWorker) -> WorkerSession:
         hello = WorkerHello(worker_id=worker.worker_id, address="host:1", model="m", device="cpu", max_running=8)
         worker.reports.clear()
         worker.say()
         return self.registry.join(hello, self.now_s)
 
     def _loans(self) -> Iterator[Epoch | None]:
-        return (seat.loan.epoch if seat.loan else None for seat in self.seats)
+        return (session.loan.epoch if session.loan else None for session in self.sessions)
 
     def _plan(self) -> None:
-        fleet = FleetView(
-            workers=self.registry.views(),
-            queued=self.queued,
-            lending=True,
-            last_epoch=self.last_epoch,
-            reserved_epoch=Epoch(self.last_epoch + 9),
-        )
-        changes = plan(fleet, self.now_s, POLICY)
-        self.registry.carry_out(changes, self.now_s)
-        granted = [change.lease.epoch for change in changes if isinstance(change, Grant)]
-        self.last_epoch = max([self.last_epoch, *granted])
+        while True:
+            fleet = FleetView(
+                workers=self.registry.to_decide(self.now_s, POLICY, ends=self.queued > 0),
+                settled=self.registry.settled(self.now_s, POLICY),
+                queued=self.queued,
+                lending=True,
+                last_epoch=self.last_epoch,
+                reserved_epoch=Epoch(self.last_epoch + 9),
+            )
+            changes = plan(fleet, self.now_s, POLICY)
+            self.registry.carry_out(changes, self.now_s)
+            granted = [change.lease.epoch for change in changes if isinstance(change, Grant)]
+            self.last_epoch = max([self.last_epoch, *granted])
+            if not changes and not self.registry.undecided:
+                break
+        views = tuple(view for session in self.sessions if (view := session.view) is not None)
+        left_out = plan(replace(fleet, workers=views, settled=()), self.now_s, POLICY)
+        assert not left_out, "a worker that the plan did not look at needed a decision"
 
 
 TestLending = Lending.TestCase

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
-from tlt_coordinator.state import EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, Store
+from tlt_coordinator.state import EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore
 
 WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
 RECORD = DrafterRecord(version=DrafterVersion(1), worker_id=WorkerId("w0"), at_unix_s=1.5, held_out_top1=0.25)
@@ -23,32 +23,32 @@ def names(directory: Path) -> list[str]:
 
 
 async def test_what_was_written_is_found_again(tmp_path: Path) -> None:
-    written = await Store.open(tmp_path, now_s=0.0).update(
+    written = await StateStore.open(tmp_path, now_s=0.0).update(
         lambda _: State(drafter=WISH, drafters=(RECORD,), reserved_epoch=Epoch(7))
     )
-    assert Store.open(tmp_path, now_s=0.0).state == written
+    assert StateStore.open(tmp_path, now_s=0.0).state == written
     assert names(tmp_path) == [STATE_FILE]
 
 
 def test_a_new_directory_is_made_and_empty(tmp_path: Path) -> None:
-    assert Store.open(tmp_path / "a" / "b", now_s=0.0).state == State()
+    assert StateStore.open(tmp_path / "a" / "b", now_s=0.0).state == State()
 
 
 def test_a_file_that_is_not_ours_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / STATE_FILE).write_text("{")
     with pytest.raises(ConfigError, match=STATE_FILE) as refused:
-        Store.open(tmp_path, now_s=0.0)
+        StateStore.open(tmp_path, now_s=0.0)
     assert refused.value.field == "state_dir"
 
 
 def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="state_dir"):
-        Store.open(tmp_path / "file", now_s=0.0)
+        StateStore.open(tmp_path / "file", now_s=0.0)
 
 
 async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "gone", now_s=0.0)
+    store = StateStore.open(tmp_path / "gone", now_s=0.0)
     (tmp_path / "gone").rmdir()
     with pytest.raises(UnavailableError, match="could not be written"):
         await store.update(lambda state: replace(state, drafter=WISH))
@@ -69,7 +69,7 @@ class Flaky:
 
 
 @asynccontextmanager
-async def reserving(store: Store) -> AsyncIterator[Epochs]:
+async def reserving(store: StateStore) -> AsyncIterator[Epochs]:
     epochs = Epochs(store)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(epochs.run())
@@ -83,7 +83,7 @@ def test_epochs_only_go_up_over_any_number_of_restarts(runs: list[list[int]]) ->
     async def scenario() -> None:
         state, granted = State(), 0
         for counts in runs:
-            async with reserving(store := Store(state, None)) as epochs:
+            async with reserving(store := StateStore(state, None)) as epochs:
                 assert epochs.last >= granted
                 for count in counts:
                     granted = min(epochs.last + count, epochs.reserved)
@@ -98,7 +98,7 @@ def test_epochs_only_go_up_over_any_number_of_restarts(runs: list[list[int]]) ->
 @pytest.mark.looptime
 async def test_few_grants_are_kept() -> None:
     keeps = Flaky()
-    async with reserving(Store(State(), keeps)) as epochs:
+    async with reserving(StateStore(State(), keeps)) as epochs:
         for _ in range(2 * EPOCH_BLOCK):
             epochs.seen(Epoch(epochs.last + 1))
             await asyncio.sleep(0)
@@ -110,7 +110,7 @@ async def test_few_grants_are_kept() -> None:
 @pytest.mark.looptime
 async def test_epochs_are_granted_from_the_reserve_while_nothing_can_be_kept_and_reserved_again_later() -> None:
     keeps = Flaky()
-    async with reserving(Store(State(), keeps)) as epochs:
+    async with reserving(StateStore(State(), keeps)) as epochs:
         keeps.broken = True
         epochs.seen(Epoch(EPOCH_BLOCK))
         await asyncio.sleep(60.0)
@@ -122,7 +122,7 @@ async def test_epochs_are_granted_from_the_reserve_while_nothing_can_be_kept_and
 
 @pytest.mark.looptime
 async def test_an_epoch_a_worker_remembers_is_not_given_out_again() -> None:
-    async with reserving(Store(State(), None)) as epochs:
+    async with reserving(StateStore(State(), None)) as epochs:
         epochs.seen(Epoch(5000))
         await asyncio.sleep(0.1)
         assert epochs.last == 5000
@@ -130,4 +130,7 @@ async def test_an_epoch_a_worker_remembers_is_not_given_out_again() -> None:
 
 
 def test_without_a_directory_a_later_start_begins_with_higher_epochs() -> None:
-    assert Store.open(None, now_s=1000.0).state.reserved_epoch < Store.open(None, now_s=1001.0).state.reserved_epoch
+    assert (
+        StateStore.open(None, now_s=1000.0).state.reserved_epoch
+        < StateStore.open(None, now_s=1001.0).state.reserved_epoch
+    )

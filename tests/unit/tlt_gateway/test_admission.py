@@ -9,29 +9,29 @@ from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
+from tlt_common.errors import AbortedError, InvalidRequestError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.admission import Admission
 
 pytestmark = pytest.mark.looptime
 
 
 class Room:
-    """So many seats, all alike."""
+    """So many slots, all alike."""
 
     def __init__(self, count: int) -> None:
         self.free = count
         self.absent_since_s: float | None = None
 
-    def take(self, prompt: Prompt) -> str | None:
+    def acquire(self, prompt: Prompt) -> str | None:
         if prompt.policy_version:
             raise NotFoundError("another version is served", field="prompt.policy_version")
         if not self.free or self.absent_since_s is not None:
             return None
         self.free -= 1
-        return "seat"
+        return "slot"
 
-    def leave(self, seat: str) -> None:
-        assert seat == "seat"
+    def release(self, slot: str) -> None:
+        assert slot == "slot"
         self.free += 1
 
 
@@ -46,7 +46,7 @@ def prompt(name: str, version: int | None = None) -> Prompt:
 
 
 async def sit(admission: Admission[str], name: str, seconds: float, order: list[str], *, first: bool = False) -> None:
-    async with admission.seat(prompt(name), first=first):
+    async with admission.slot(prompt(name), first=first):
         order.append(name)
         await asyncio.sleep(seconds)
 
@@ -81,11 +81,21 @@ async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
         for name in "abc":
             group.create_task(sit(admission, name, 10.0, []))
         await asyncio.sleep(1)
-        with pytest.raises(OverloadedError, match="2 requests wait") as refused:
+        with pytest.raises(OverloadedError, match="2 requests are queued") as refused:
             admission.require_room()
         assert refused.value.retry_after_s == 2.0
         admission.require_room(0)
-    admission.require_room(2)
+    admission.require_room(3)  # two in the queue and the free slot
+    with pytest.raises(OverloadedError):
+        admission.require_room(4)
+
+
+def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
+    admission = queue(Room(1), max_queued=2)
+    admission.require_fit(2, field="prompts")
+    with pytest.raises(InvalidRequestError, match="makes 3 requests; accepted: at most 2") as refused:
+        admission.require_fit(3, field="prompts")
+    assert refused.value.field == "prompts"
 
 
 async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
@@ -103,8 +113,8 @@ async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 10), st.booleans()), max_size=12), st.integers(1, 3))
-def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float, float, bool]], seats: int) -> None:
-    room = Room(seats)
+def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float, float, bool]], slots: int) -> None:
+    room = Room(slots)
 
     async def run() -> None:
         admission = queue(room)
@@ -122,17 +132,17 @@ def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float,
             assert leaves
 
     asyncio.run(run())
-    assert room.free == seats
+    assert room.free == slots
 
 
 async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back() -> None:
     room = Room(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.seat(prompt("a")):
+        async with admission.slot(prompt("a")):
             waiting = group.create_task(sit(admission, "b", 1.0, []))
             await asyncio.sleep(0)
-        waiting.cancel()  # its future has the seat, its task has not run yet
+        waiting.cancel()  # its future has the slot, its task has not run yet
     assert room.free == 1
 
 
@@ -151,9 +161,9 @@ async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
     room = Room(1)
     admission = queue(room)
     with pytest.raises(NotFoundError):
-        async with admission.seat(prompt("v", 3)):
+        async with admission.slot(prompt("v", 3)):
             pass
-    async with asyncio.TaskGroup() as group, admission.seat(prompt("a")):
+    async with asyncio.TaskGroup() as group, admission.slot(prompt("a")):
         group.create_task(sit(admission, "b", 1.0, []))
         await asyncio.sleep(0)
         group.create_task(expect(admission, NotFoundError, version=3))
@@ -175,7 +185,7 @@ async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> N
     room = Room(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.seat(prompt("a")):
+        async with admission.slot(prompt("a")):
             waiting = group.create_task(expect(admission, UnavailableError))
             await asyncio.sleep(100)
             room.absent_since_s = asyncio.get_running_loop().time()
@@ -205,8 +215,8 @@ async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() 
 
 async def expect(admission: Admission[str], error: type[Exception], version: int | None = None) -> None:
     with pytest.raises(error):
-        async with admission.seat(prompt("x", version)):
-            pytest.fail("it got a seat")
+        async with admission.slot(prompt("x", version)):
+            pytest.fail("it got a slot")
 
 
 async def test_waiting_is_measured_and_refusals_are_counted() -> None:

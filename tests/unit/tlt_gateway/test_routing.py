@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +17,7 @@ def fleets(draw: st.DrawFn) -> list[Candidate]:
             worker_id=WorkerId(f"w{index}"),
             policy_version=PolicyVersion(draw(st.integers(0, 1))),
             max_running=size,
+            slots=draw(st.integers(0, size)),
             assigned=draw(st.integers(0, size)),
             foreign=draw(st.integers(0, 5)),
             training=draw(st.booleans()),
@@ -28,6 +31,7 @@ def one(name: str, *, assigned: int = 0, max_running: int = 8, training: bool = 
         worker_id=WorkerId(name),
         policy_version=PolicyVersion(version),
         max_running=max_running,
+        slots=max_running,
         assigned=assigned,
         training=training,
     )
@@ -48,7 +52,7 @@ def fill(fleet: list[Candidate], requests: int) -> dict[str, int]:
 @given(fleets())
 def test_a_request_waits_only_when_no_worker_has_room(fleet: list[Candidate]) -> None:
     chosen = choose(fleet, spill_load=SPILL)
-    assert (chosen is None) == all(c.assigned >= c.max_running for c in fleet)
+    assert (chosen is None) == all(c.assigned >= c.slots for c in fleet)
     assert chosen is None or chosen.has_room
 
 
@@ -101,8 +105,6 @@ def test_a_training_worker_is_better_than_none() -> None:
 
 
 def test_requests_of_other_gateways_tilt_the_choice_but_close_no_worker() -> None:
-    busy = Candidate(
-        worker_id=WorkerId("a"), policy_version=PolicyVersion(0), max_running=4, assigned=0, foreign=9, training=False
-    )
+    busy = replace(one("a", max_running=4), foreign=9)
     assert choose([busy, one("b")], spill_load=SPILL) == one("b")
     assert choose([busy], spill_load=SPILL) == busy

@@ -1,14 +1,15 @@
 """A device without a thread, on which every call takes the same virtual time; and a fleet of which tests say all."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 import torch
 
-from tlt_common.domain.fleet import DrafterWish
+from tlt_common.domain.fleet import DrafterWish, Publication
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.errors import StaleVersionError, UnavailableError
+from tlt_common.errors import InvalidRequestError, StaleVersionError, UnavailableError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +24,7 @@ class InlineDevice:
         self._call_s = call_s
         self._busy = asyncio.Lock()
         self.begun: dict[str, int] = {}
+        self.trained_s = 0.0
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         name = call.__name__.strip("_")
@@ -30,6 +32,13 @@ class InlineDevice:
         async with self._busy:
             await asyncio.sleep(self._call_s)
             return call(*args, **kwargs)
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.trained_s += self._call_s
 
     async def free(self) -> None:
         async with self._busy:
@@ -41,24 +50,35 @@ class InlineDevice:
 
 
 class FakeFleet:
-    """Keeps the Fleet protocol: a coordinator that compares and swaps, and can be away."""
+    """Keeps the DrafterRegistry protocol: a coordinator that compares and swaps, and can be away or refuse."""
 
     def __init__(self) -> None:
         self.drafter: DrafterWish | None = None
         self.refused = 0
         self.away = False
+        self.hides_newest = False
+        """Whether `newest` returns an old answer, as if another trainer published right after it."""
+        self.least_top1 = 0.0
+        self.publications: list[Publication] = []
+        self._before: DrafterWish | None = None
 
     async def newest(self) -> DrafterWish | None:
         self._answer()
-        return self.drafter
+        return self._before if self.hides_newest else self.drafter
 
-    async def publish(self, *, base: DrafterVersion, uri: str, top1: float) -> DrafterVersion:
+    async def publish(self, publication: Publication) -> DrafterVersion:
         self._answer()
+        self.hides_newest = False
+        base = publication.base
+        if publication.held_out_top1 < self.least_top1:
+            raise InvalidRequestError(f"held_out_top1 is {publication.held_out_top1}", field="held_out_top1")
         newest = self.drafter.version if self.drafter else DrafterVersion(0)
         if base != newest:
             self.refused += 1
             raise StaleVersionError(f"base_version is {base}; accepted: {newest}")
-        self.drafter = DrafterWish(version=DrafterVersion(newest + 1), uri=uri)
+        self.publications.append(publication)
+        self._before = self.drafter
+        self.drafter = DrafterWish(version=DrafterVersion(newest + 1), uri=publication.uri)
         return self.drafter.version
 
     def _answer(self) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
+from tlt_common.drafter import meta as metas
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.batch import collate, plan
 from tlt_trainer.drafter import files
@@ -21,15 +24,15 @@ from tlt_trainer.drafter.loss import Batch, unrolled_loss
 from tlt_trainer.drafter.merge import merged, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
-from tlt_trainer.drafter.rope import frequencies
-from tlt_trainer.drafter.shape import DrafterShape, Rope, config_of, shape_of
+from tlt_trainer.drafter.rope import Rope, frequencies, rope_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.score import Score, score_of
+from tlt_trainer.shared_weights import trained_format
 
 
-def wild(shape: DrafterShape, seed: int = 3) -> Drafter:
+def wild(form: DrafterFormat, seed: int = 3) -> Drafter:
     """A drafter whose every weight matters; a new one has zeros."""
-    drafter, generator = Drafter(shape), torch.Generator().manual_seed(seed)
+    drafter, generator = Drafter(form), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in drafter.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
@@ -55,7 +58,7 @@ def test_the_layer_is_a_llama_layer_without_its_first_norm(policy: TinyPolicy, r
     )
     theirs._attn_implementation = "eager"
     layer, rotary = LlamaDecoderLayer(theirs, 0).eval(), LlamaRotaryEmbedding(theirs)
-    drafter = wild(shape_of(theirs.to_dict()))
+    drafter = wild(trained_format(theirs.to_dict()))
     ours = drafter.state_dict()
     layer.load_state_dict(
         {n.removeprefix("layers.0."): t for n, t in ours.items() if n.startswith("layers.")}, strict=False
@@ -84,7 +87,7 @@ def stepwise_state(
 
 
 def test_later_passes_see_what_drafting_sees(policy: TinyPolicy) -> None:
-    drafter, T = wild(policy.shape), 7
+    drafter, T = wild(policy.form), 7
     generator = torch.Generator().manual_seed(0)
     token_ids = torch.randint(0, 48, (2, T + 1), generator=generator)
     hidden = torch.randn(2, T, 32, generator=generator)
@@ -105,7 +108,7 @@ def test_later_passes_see_what_drafting_sees(policy: TinyPolicy) -> None:
 
 
 def test_the_loss_is_the_stated_sum(policy: TinyPolicy) -> None:
-    batch, drafter = collate(frames_of(policy, 2, tokens=12), CPU), wild(policy.shape)
+    batch, drafter = collate(frames_of(policy, 2, tokens=12), CPU), wild(policy.form)
     batch = dataclasses.replace(batch, hidden=batch.hidden.float())
     embedding, head = policy.shared.embedding.float(), policy.shared.head.float()
     states: list[Tensor] = []
@@ -128,7 +131,7 @@ def test_the_loss_is_the_stated_sum(policy: TinyPolicy) -> None:
 
 def test_padding_changes_neither_loss_nor_gradient(policy: TinyPolicy) -> None:
     (frame,) = frames_of(policy, 1, tokens=20)
-    short, drafter = collate([frame], CPU), wild(policy.shape)
+    short, drafter = collate([frame], CPU), wild(policy.form)
     padded = dataclasses.replace(
         short,
         token_ids=functional.pad(short.token_ids, (0, 6), value=7),
@@ -147,7 +150,7 @@ def test_padding_changes_neither_loss_nor_gradient(policy: TinyPolicy) -> None:
 
 
 def test_it_learns_and_guesses_what_it_has_not_seen(policy: TinyPolicy) -> None:
-    learner, rng = Learner(policy.shape, CPU), random.Random(0)
+    learner, rng = Learner(policy.form, CPU), random.Random(0)
     learner.share(policy.shared)
     frames, unseen = frames_of(policy, 60, seed=1), [collate(frames_of(policy, 12, seed=2), CPU)]
     losses = []
@@ -161,7 +164,7 @@ def test_it_learns_and_guesses_what_it_has_not_seen(policy: TinyPolicy) -> None:
 
 
 def test_a_loss_that_is_not_finite_is_refused_and_changes_nothing(policy: TinyPolicy) -> None:
-    learner = Learner(policy.shape, CPU)
+    learner = Learner(policy.form, CPU)
     learner.share(policy.shared)
     before, batch = learner.weights(), collate(frames_of(policy, 8), CPU)
     with pytest.raises(WeightsError, match="the loss is"):
@@ -169,54 +172,68 @@ def test_a_loss_that_is_not_finite_is_refused_and_changes_nothing(policy: TinyPo
     assert all(torch.equal(before[name], tensor) for name, tensor in learner.weights().items())
 
 
+def test_the_layer_has_the_tensors_of_the_format(policy: TinyPolicy) -> None:
+    found = {name: tuple(parameter.shape) for name, parameter in Drafter(policy.form).named_parameters()}
+    assert found == policy.form.tensor_shapes()
+
+
 def test_trainers_from_scratch_begin_equal(policy: TinyPolicy) -> None:
-    one, two = Drafter(policy.shape).state_dict(), Drafter(policy.shape).state_dict()
+    one, two = Drafter(policy.form).state_dict(), Drafter(policy.form).state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_a_drafter_is_written_as_sglang_loads_it(policy: TinyPolicy) -> None:
-    meta = files.DrafterMeta(version=3, base=2, worker_id="w", steps=5, tokens=6, held_out_top1=0.7)
-    weights = Learner(policy.shape, CPU).weights()
-    written = files.to_files(weights, policy.shape, meta)
-    assert list(written)[-1] == files.META_FILE
+    meta = metas.DrafterMeta(version=3, base=2, worker_id="w", steps=5, tokens=6, held_out_top1=0.7)
+    weights = Learner(policy.form, CPU).weights()
+    written = files.to_files(weights, policy.form, meta)
+    assert list(written)[-1] == metas.META_FILE
     assert json.loads(written["config.json"])["architectures"] == ["LlamaForCausalLMEagle"]
-    assert shape_of(json.loads(written["config.json"])) == policy.shape
-    tensors = load(written[files.WEIGHTS_FILE])
+    target = json.loads((policy.directory / "config.json").read_text())
+    assert format_of(json.loads(written["config.json"]), target) == policy.form
+    tensors = load(written[metas.WEIGHTS_FILE])
     attention = {f"layers.0.self_attn.{p}_proj.weight" for p in "qkvo"}
     mlp = {f"layers.0.mlp.{p}_proj.weight" for p in ("gate", "up", "down")}
     assert set(tensors) == attention | mlp | {"fc.weight", "fc.bias", "layers.0.post_attention_layernorm.weight"}
     assert not tensors["fc.bias"].any()
-    assert files.meta_of(written) == meta
-    for name, tensor in files.from_files(written, policy.shape).items():
+    assert metas.meta_of(written) == meta
+    for name, tensor in files.from_files(written, policy.form).items():
         assert torch.equal(tensor, weights[name].bfloat16().float())
 
 
 def test_a_drafter_that_does_not_fit_names_the_tensor(policy: TinyPolicy) -> None:
-    meta = files.DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
-    good = Learner(policy.shape, CPU).weights()
+    meta = metas.DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    good = Learner(policy.form, CPU).weights()
     for wrong in (torch.zeros(3, 3), torch.full((32, 64), float("nan"))):
-        written = files.to_files({**good, "fc.weight": wrong}, policy.shape, meta)
+        written = files.to_files(good, policy.form, meta)
+        tensors = {**load(written[metas.WEIGHTS_FILE]), "fc.weight": wrong}
+        written[metas.WEIGHTS_FILE] = save(tensors)
         with pytest.raises(WeightsError, match=r"fc\.weight"):
-            files.from_files(written, policy.shape)
+            files.from_files(written, policy.form)
     with pytest.raises(WeightsError, match="readable"):
-        files.from_files({files.WEIGHTS_FILE: b"nonsense"}, policy.shape)
-    with pytest.raises(WeightsError, match="readable"):
-        files.meta_of({files.META_FILE: b"{}"})
+        files.from_files({metas.WEIGHTS_FILE: b"nonsense"}, policy.form)
+    with pytest.raises(WeightsError, match=r"meta\.json is missing or invalid"):
+        metas.meta_of({metas.META_FILE: b"{}"})
 
 
 def test_shapes_are_read_as_every_version_of_transformers_writes_them() -> None:
     config = {"vocab_size": 10, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
-    assert shape_of(config).kv_heads == 2
-    assert shape_of({**config, "rope_theta": 7.0}).rope == Rope(theta=7.0)
-    assert shape_of({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}).rope == Rope(theta=7.0)
+    assert trained_format(config).kv_heads == 2
+    assert rope_of(trained_format({**config, "rope_theta": 7.0}).rope) == Rope(theta=7.0)
+    assert (
+        trained_format({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}).rope
+        == trained_format({**config, "rope_theta": 7.0}).rope
+    )
     stretched = {**config, "rope_theta": 9.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
-    assert shape_of(stretched).rope == Rope(theta=9.0, kind="linear", factor=2.0)
-    assert shape_of(config_of(shape_of(stretched))) == shape_of(stretched)
+    assert rope_of(trained_format(stretched).rope) == Rope(theta=9.0, type="linear", factor=2.0)
+    written = trained_format(stretched).config()
+    for dropped in ("rope_parameters", "rope_scaling"):  # what transformers 4 reads, and what 5 does
+        kept = {key: value for key, value in written.items() if key != dropped}
+        assert trained_format(kept) == trained_format(stretched)
     for wrong in ({"hidden_act": "gelu"}, {"rope_scaling": {"rope_type": "yarn"}}):
         with pytest.raises(ConfigError, match="accepted"):
-            shape_of({**config, **wrong})
+            trained_format({**config, **wrong})
     with pytest.raises(ConfigError, match="vocab_size"):
-        shape_of({"num_attention_heads": 2, "hidden_size": 8})
+        trained_format({"num_attention_heads": 2, "hidden_size": 8})
 
 
 def test_a_merge_lies_between_both_by_their_tokens() -> None:
@@ -241,11 +258,11 @@ def test_a_score_says_what_a_chain_would_yield() -> None:
 
 def test_long_waves_are_stretched_and_short_ones_kept() -> None:
     plain = frequencies(Rope(), 64)
-    stretched = frequencies(Rope(kind="llama3", factor=8.0, original_positions=64), 64)
+    stretched = frequencies(Rope(type="llama3", factor=8.0, original_positions=64), 64)
     assert torch.equal(stretched[0], plain[0])
     torch.testing.assert_close(stretched[-1], plain[-1] / 8)
 
 
 def test_training_needs_a_policy(policy: TinyPolicy) -> None:
-    with pytest.raises(WeightsError, match="no policy"):
-        Learner(policy.shape, CPU).micro_step(collate(frames_of(policy, 1), CPU))
+    with pytest.raises(WeightsError, match="embedding and head are not loaded"):
+        Learner(policy.form, CPU).micro_step(collate(frames_of(policy, 1), CPU))

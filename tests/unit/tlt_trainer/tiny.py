@@ -8,10 +8,12 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from tlt_common.domain.hidden import HiddenFrame
+from tlt_common.codec import encode
+from tlt_common.domain.hidden import EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_trainer.drafter.shape import DrafterShape
-from tlt_trainer.policy import SharedWeights, read_shape, read_shared
+from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.frame import TrainingFrame, decoded
+from tlt_trainer.shared_weights import SharedWeights, read_format, read_shared
 
 VOCAB = 48
 CPU = torch.device("cpu")
@@ -23,7 +25,7 @@ class TinyPolicy:
 
     directory: Path
     model: LlamaForCausalLM
-    shape: DrafterShape
+    form: DrafterFormat
     shared: SharedWeights
 
 
@@ -46,14 +48,22 @@ def tiny_policy(directory: Path) -> TinyPolicy:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.save_pretrained(directory)
-    shape = read_shape(directory)
-    return TinyPolicy(directory=directory, model=model, shape=shape, shared=read_shared(directory, shape, CPU))
+    form = read_format(directory)
+    return TinyPolicy(directory=directory, model=model, form=form, shared=read_shared(directory, form, CPU))
 
 
 def frames_of(
     policy: TinyPolicy, count: int, *, seed: int = 0, tokens: int = 64, prompt: int = 4, version: int = 0
-) -> list[HiddenFrame]:
+) -> list[TrainingFrame]:
     """Texts of a simple grammar, and the policy's states over them."""
+    frames = encoded_frames_of(policy, count, seed=seed, tokens=tokens, prompt=prompt, version=version)
+    return [decoded(frame) for frame in frames]
+
+
+def encoded_frames_of(
+    policy: TinyPolicy, count: int, *, seed: int = 0, tokens: int = 64, prompt: int = 4, version: int = 0
+) -> list[EncodedFrame]:
+    """The same, as an engine sends them."""
     rng = random.Random(seed)
     frames = []
     for number in range(count):
@@ -61,18 +71,17 @@ def frames_of(
         ids = [(first + step * n) % VOCAB for n in range(tokens + 1)]
         with torch.no_grad():
             hidden = policy.model.model(torch.tensor([ids])).last_hidden_state[0, :tokens]
-        frames.append(
-            HiddenFrame(
-                request_id=RequestId(f"s{seed}-{number}/0"),
-                policy_version=PolicyVersion(version),
-                start=0,
-                token_ids=tuple(ids),
-                hidden_size=policy.shape.hidden_size,
-                dtype="BF16",
-                hidden=hidden.bfloat16().contiguous().view(torch.uint8).numpy().tobytes(),
-                prompt_tokens=prompt,
-                response_tokens=tokens - prompt,
-                finished=True,
-            )
+        header = FrameHeader(
+            request_id=RequestId(f"s{seed}-{number}/0"),
+            policy_version=PolicyVersion(version),
+            prompt_hash=prompt_hash(ids[:prompt]),
+            start=0,
+            token_count=tokens,
+            hidden_size=policy.form.hidden_size,
+            dtype="BF16",
+            prompt_tokens=prompt,
+            response_tokens=tokens - prompt,
+            finished=True,
         )
+        frames.append(encode(header, ids, [hidden.bfloat16().contiguous().view(torch.uint8).numpy().tobytes()]))
     return frames

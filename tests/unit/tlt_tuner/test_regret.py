@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tlt_tuner.test_pool import KEY, NAME, window, windows
-from tlt_common.domain.strategy import ArmWindow
-from tlt_tuner.pool import Pools
+from tests.unit.tlt_tuner.test_pools import KEY, NAME, window, windows
+from tlt_common.domain.arm import ArmWindow
+from tlt_tuner.pools import Pools
 from tlt_tuner.regret import regret_tokens
 
 

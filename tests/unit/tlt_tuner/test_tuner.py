@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
+from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.strategy import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_tuner.config import TunerConfig
-from tlt_tuner.pool import WINDOWS_PER_ARM, PoolName
+from tlt_tuner.pools import WINDOWS_PER_ARM, PoolName
 from tlt_tuner.tuner import Tuner
 
 pytestmark = pytest.mark.looptime

@@ -5,11 +5,14 @@ from pydantic import ValidationError
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.config.loader import load
+from tlt_common.domain.arm import DEFAULT_ARMS, OFF, arms_named, ngram
 from tlt_common.errors import ConfigError
 from tlt_trainer.config import TrainerConfig
-from tlt_worker.beside import settings_of
 from tlt_worker.config import WorkerConfig
-from tlt_worker.fleet import FleetSpec
+from tlt_worker.engine_config import CUDA_ARMS, EngineConfig
+from tlt_worker.experiment import Experiment
+from tlt_worker.lending.trainer import settings_of
+from tlt_worker.placement.local import FleetSpec
 
 MODEL = Path("/model")
 
@@ -17,29 +20,55 @@ MODEL = Path("/model")
 @pytest.mark.parametrize("name", ["", "chain-17", "tree-3x2-99"])
 def test_an_arm_nobody_knows_is_refused(name: str) -> None:
     with pytest.raises(ValidationError, match="accepted"):
-        WorkerConfig(model=MODEL, arms=("off", name))
+        EngineConfig(arms=("off", name))
 
 
-@pytest.mark.parametrize(("names", "why"), [((), "no arm is named"), (("chain-3", "off", "chain-03"), "named twice")])
+@pytest.mark.parametrize(
+    ("names", "why"), [((), "the list of arms is empty"), (("chain-3", "off", "chain-03"), "listed twice")]
+)
 def test_a_list_without_arms_or_with_one_twice_is_refused(names: tuple[str, ...], why: str) -> None:
     with pytest.raises(ValidationError, match=f"arms\\n.*{why}.*accepted"):
-        WorkerConfig(model=MODEL, arms=names)
+        EngineConfig(arms=names)
 
 
 def test_a_drafter_comes_from_the_coordinator_or_from_the_configuration_not_both() -> None:
-    assert WorkerConfig(model=MODEL, drafter=Path("/d")).drafter
-    with pytest.raises(ValidationError, match="publish it to the coordinator"):
-        WorkerConfig(model=MODEL, drafter=Path("/d"), coordinator="127.0.0.1:1")
+    assert WorkerConfig(model=MODEL, engine=EngineConfig(drafter=Path("/d"))).engine.drafter
+    with pytest.raises(ValidationError, match="publish the drafter to the coordinator"):
+        WorkerConfig(model=MODEL, engine=EngineConfig(drafter=Path("/d")), coordinator="127.0.0.1:1")
 
 
 def test_trainers_are_not_lent_devices_whose_drafters_they_cannot_make() -> None:
-    told = {"model": MODEL, "drafter_kind": "eagle3"}
+    told = {"model": MODEL, "engine": {"drafter_architecture": "eagle3"}}
     assert WorkerConfig.model_validate(told).trainer.enabled  # without a coordinator none is started
     with pytest.raises(ValidationError, match=r"set trainer\.enabled to false"):
         WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1"})
     WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1", "trainer": {"enabled": False}})
-    with pytest.raises(ValidationError, match="drafter_kind"):
-        WorkerConfig.model_validate({**told, "drafter_kind": "eagle2"})
+    with pytest.raises(ValidationError, match="drafter_architecture"):
+        WorkerConfig.model_validate({"model": MODEL, "engine": {"drafter_architecture": "eagle2"}})
+
+
+def test_arms_may_be_one_text_with_commas() -> None:
+    config = load(WorkerConfig, "worker", file=None, environment={"TLT_WORKER_ENGINE__ARMS": "off, chain-3,"},
+                  settings=["model=/m", "engine.dtype=float32"])  # fmt: skip
+    assert (config.engine.arms, config.engine.dtype) == (("off", "chain-3"), "float32")
+
+
+def test_a_device_has_arms_of_its_own_where_none_are_named() -> None:
+    unnamed = EngineConfig()
+    assert unnamed.arms_on("cpu") == (*DEFAULT_ARMS, ngram(5))
+    assert unnamed.arms_on("cuda") == CUDA_ARMS == arms_named([arm.name for arm in CUDA_ARMS])
+    assert sorted(arm.draft_tokens for arm in CUDA_ARMS if arm != ngram(5)) == [1, 4, 8, 16, 32, 64]
+    assert EngineConfig(arms=("off",)).arms_on("cuda") == (OFF,)
+
+
+def test_no_user_can_configure_what_only_experiments_change() -> None:
+    assert not Experiment.model_fields.keys() & EngineConfig.model_fields.keys()
+
+
+def test_an_unknown_key_of_the_engine_is_refused_with_the_engines_keys() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'engine\.speed'; accepted: dtype, max_running") as refused:
+        load(WorkerConfig, "worker", file=None, environment={}, settings=["model=/m", "engine.speed=9"])
+    assert refused.value.field == "engine.speed"
 
 
 def spec(**worker: object) -> FleetSpec:
@@ -49,11 +78,12 @@ def spec(**worker: object) -> FleetSpec:
 
 
 def test_replicas_share_settings_but_not_cores_sockets_or_names() -> None:
-    one, two = (spec(max_running="8").config(rank, frozenset(range(4))) for rank in range(2))
+    one, two = (spec(**{"engine.max_running": "8"}).config(rank, frozenset(range(4))) for rank in range(2))
     assert (one.worker_id, two.worker_id) == ("worker-0", "worker-1")
     assert (one.cores, two.cores) == ((0, 1), (2, 3))
     assert one.run_dir != two.run_dir
-    assert one.max_running == two.max_running == 8
+    assert one.engine.max_running == two.engine.max_running == 8
+    assert one.engine.threads == 2
 
 
 def test_a_setting_no_worker_knows_names_itself() -> None:

@@ -15,11 +15,11 @@ def test_a_checkpoint_is_copied(tmp_path: Path) -> None:
     source.mkdir()
     (source / "model.safetensors").write_bytes(b"weights")
     done = tlt_fetch(source.as_uri(), target)
-    assert (done.returncode, done.stdout) == (0, f"{target} holds 1 files\n")
+    assert (done.returncode, done.stdout) == (0, f"{target} contains 1 files\n")
     assert (target / "model.safetensors").read_bytes() == b"weights"
 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     done = tlt_fetch(tmp_path.as_uri(), tmp_path / "model")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"tlt: {tmp_path.as_uri()} holds no *.safetensors\n"
+    assert done.stderr == f"tlt: {tmp_path.as_uri()} contains no *.safetensors\n"

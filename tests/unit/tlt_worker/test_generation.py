@@ -8,8 +8,8 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, TokenChunk
 from tlt_common.errors import EngineError, InvalidRequestError, StaleVersionError
-from tlt_worker.activity import Activity
 from tlt_worker.generation import Generation
+from tlt_worker.lending.activity import Activity
 
 pytestmark = pytest.mark.looptime
 
@@ -91,7 +91,7 @@ async def test_an_id_that_runs_is_refused_and_free_again_afterwards(bench: Bench
     async with asyncio.TaskGroup() as callers:
         first = callers.create_task(bench.answer(prompt()))
         await asyncio.sleep(0.015)
-        with pytest.raises(InvalidRequestError, match="runs already"):
+        with pytest.raises(InvalidRequestError, match="already in use"):
             await bench.answer(prompt())
     assert len(first.result()) == 8
     assert len(await bench.answer(prompt())) == 8
@@ -124,7 +124,7 @@ async def test_a_caller_that_stops_reading_aborts_its_request(bench: Bench) -> N
 async def test_aborting_ends_the_stream_and_counts_only_what_ran(bench: Bench) -> None:
     caller = asyncio.ensure_future(bench.answer(prompt()))
     await asyncio.sleep(0.025)
-    assert await bench.generation.abort([RequestId("r"), RequestId("unknown")]) == 1
+    assert await bench.generation.abort([RequestId("r"), RequestId("unknown")]) == {"r"}
     chunks = await caller
     assert chunks[-1].finish_reason is FinishReason.ABORT
     assert sum(len(chunk.token_ids) for chunk in chunks) == 2

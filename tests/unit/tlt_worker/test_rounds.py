@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from tests.fakes.engine import FakeEngine
-from tlt_common.domain.strategy import ArmWindow
-from tlt_worker.reporting import merged
+from tlt_common.bandit.windows import merged
+from tlt_common.domain.arm import ArmWindow
 from tlt_worker.rounds import RoundLog
 
 

@@ -2,12 +2,12 @@
 
 {{- define "tlt.fullname" -}}
 {{- $name := contains "tlt" .Release.Name | ternary .Release.Name (printf "%s-tlt" .Release.Name) -}}
-{{- /* A RayService's name has at most 47 characters, and ours end in -worker-HASH. */ -}}
-{{- if gt (len $name) 31 }}{{ fail (printf "release name %q is too long: choose one of at most 27 characters" .Release.Name) }}{{ end -}}
+{{- /* KubeRay limits RayService names to 47 characters, and ours end in -worker-HASH. */ -}}
+{{- if gt (len $name) 31 }}{{ fail (printf "release name %q is too long: use at most 27 characters" .Release.Name) }}{{ end -}}
 {{- $name -}}
 {{- end }}
 
-{{/* Of a component: (list $ "gateway"). */}}
+{{/* Name of a component: (list $ "gateway"). */}}
 {{- define "tlt.name" -}}
 {{ include "tlt.fullname" (first .) }}-{{ last . }}
 {{- end }}
@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
-{{/* metadata of an object of a component: (list $ "gateway"), or (list $ "gateway" "suffix"). */}}
+{{/* metadata of a component's object: (list $ "gateway"), or (list $ "gateway" "suffix"). */}}
 {{- define "tlt.metadata" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
@@ -44,7 +44,7 @@ labels:
 {{ include "tlt.name" . }}.{{ (first .).Release.Namespace }}.svc:{{ include "tlt.port" (last .) }}
 {{- end }}
 
-{{/* What a release calls its engines where releases share a Redis. */}}
+{{/* Fleet name: separates releases that share a Redis. */}}
 {{- define "tlt.fleet" -}}
 {{ .Release.Namespace }}/{{ include "tlt.fullname" . }}
 {{- end }}

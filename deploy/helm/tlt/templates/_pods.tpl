@@ -1,10 +1,10 @@
-{{/* What pods of all components have in common. Argument: (list $ COMPONENT SETTINGS). */}}
+{{/* Common parts of all pods. Argument: (list $ COMPONENT SETTINGS). */}}
 
 {{- define "tlt.pods.metadata" -}}
 {{- $settings := index . 2 -}}
 {{- $root := index . 0 -}}
 labels:
-  {{- /* Without versions of the chart: a new one alone replaces no pod. */}}
+  {{- /* Without chart versions: a new version alone must not replace pods. */}}
   {{- include "tlt.selector" (list $root (index . 1)) | nindent 2 }}
   {{- with $root.Values.labels }}
   {{- toYaml . | nindent 2 }}
@@ -59,7 +59,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* Variables of the environment, of values' form. */}}
+{{/* Environment variables, in the form used in values. */}}
 {{- define "tlt.env" -}}
 {{- range . }}
 - name: {{ .name }}
@@ -71,7 +71,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* A field of the pod as variable: (list NAME PATH). */}}
+{{/* A pod field as environment variable: (list NAME PATH). */}}
 {{- define "tlt.env.field" -}}
 - name: {{ first . }}
   valueFrom: {fieldRef: {fieldPath: {{ last . }}}}

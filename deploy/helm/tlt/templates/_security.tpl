@@ -1,4 +1,4 @@
-{{/* The restricted Pod Security level, and a root file system nobody writes to. */}}
+{{/* The restricted Pod Security Standard, and a read-only root file system. */}}
 
 {{- define "tlt.security.pod" -}}
 runAsNonRoot: true

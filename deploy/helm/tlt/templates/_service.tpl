@@ -1,15 +1,15 @@
-{{/* Pods of the services that need no device. */}}
+{{/* Pods of the services that need no GPU. */}}
 
 {{/*
 The pod template. Argument: a dict of root, component, settings, and
   config   text of the configuration
-  tokens   whether it checks tokens
-  env      more variables, as text
-  ports    more ports, as text
-  mounts   more mounts, as text
-  volumes  more volumes, as text
-  grace    seconds it may take to end
-  preStop  seconds it goes on when it is told to end, until nobody is sent there any more
+  tokens   whether the service checks tokens
+  env      additional environment variables, as text
+  ports    additional ports, as text
+  mounts   additional volume mounts, as text
+  volumes  additional volumes, as text
+  grace    termination grace period, in seconds
+  preStop  seconds to keep serving before SIGTERM, until clients no longer connect to the pod
 */}}
 {{- define "tlt.service.pod" -}}
 {{- $root := .root -}}
@@ -68,7 +68,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* /etc/tlt: config.yaml, tls/, tokens/. */}}
+{{/* Files in /etc/tlt: config.yaml, tls/, tokens/. */}}
 {{- define "tlt.service.etc" -}}
 projected:
   defaultMode: 0440
@@ -86,24 +86,25 @@ projected:
     {{- end }}
 {{- end }}
 
-{{/* kubelet's gRPC probe knows no TLS, so that services answer HTTP as well. */}}
+{{/* The kubelet's gRPC probe does not support TLS, so probes use the HTTP endpoints. */}}
 {{- define "tlt.service.probes" -}}
 {{- $scheme := ternary "HTTPS" "HTTP" (ne (include "tlt.tls.mode" .) "off") -}}
 startupProbe:
   httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
   periodSeconds: 2
   failureThreshold: 60
+# Fails at once if the event loop has not run for liveness_s. The timeout is long, since a starved process answers late.
 livenessProbe:
   httpGet: {path: /livez, port: metrics, scheme: {{ $scheme }}}
   periodSeconds: 10
-  timeoutSeconds: 5
+  timeoutSeconds: 10
 readinessProbe:
   httpGet: {path: /readyz, port: metrics, scheme: {{ $scheme }}}
   periodSeconds: 2
   timeoutSeconds: 2
 {{- end }}
 
-{{/* What the chart says to every service. */}}
+{{/* Settings of every service. */}}
 {{- define "tlt.service.everywhere" -}}
 {{- include "tlt.tls.settings" . }}
 {{- with .Values.traces }}
@@ -111,7 +112,7 @@ traces: {{ . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* A configuration: what users say, and what the chart knows. (list USER FILLED...) of mappings as text. */}}
+{{/* A configuration file: (list USER FILLED...). The chart's mappings, given as text, override the user's mapping. */}}
 {{- define "tlt.service.config" -}}
 {{- $config := deepCopy (first .) -}}
 {{- range rest . }}{{ $config = mustMergeOverwrite $config (fromYaml .) }}{{ end -}}

@@ -1,4 +1,4 @@
-{{/* What the schema cannot say. Every message names the value to set. */}}
+{{/* Checks that the schema cannot express. Every message names the value to change. */}}
 
 {{- define "tlt.validate" -}}
 {{- include "tlt.validate.cluster" . }}
@@ -11,21 +11,21 @@
 
 {{- define "tlt.validate.traces" -}}
 {{- if and .Values.traces .Values.networkPolicy.enabled (not .Values.networkPolicy.traces) }}
-{{- fail "\n\ntraces is set: set networkPolicy.traces to where the collector is, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: observability}}}], or networkPolicy.enabled to false\n" }}
+{{- fail "\n\ntraces is set: set networkPolicy.traces to the collector, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: observability}}}], or networkPolicy.enabled to false\n" }}
 {{- end }}
 {{- end }}
 
 {{- define "tlt.validate.cluster" -}}
 {{- if not (.Capabilities.APIVersions.Has "ray.io/v1/RayService") }}
 {{- if not (.Capabilities.APIVersions.Has "ray.io/v1") }}
-{{- fail "\n\nThis cluster has no RayService (ray.io/v1): workers are placed by KubeRay. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which asks no cluster, add: --api-versions ray.io/v1\n" }}
+{{- fail "\n\nThis cluster has no RayService (ray.io/v1), which workers need and KubeRay provides. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which does not query the cluster, add: --api-versions ray.io/v1\n" }}
 {{- end }}
 {{- end }}
 {{- range $value, $api := dict "podMonitors" "PodMonitor" "rules" "PrometheusRule" }}
 {{- $enabled := get (get $.Values.monitoring $value) "enabled" | toString }}
 {{- $name := printf "monitoring.coreos.com/v1/%s" $api }}
 {{- if and (eq $enabled "true") (not ($.Capabilities.APIVersions.Has $name)) }}
-{{- fail (printf "\n\nmonitoring.%s.enabled is true, and this cluster has no %s: install the Prometheus operator, or set monitoring.%s.enabled to auto or false (`helm template`: --api-versions %s)\n" $value $api $value $name) }}
+{{- fail (printf "\n\nmonitoring.%s.enabled is true but this cluster has no %s: install the Prometheus operator, or set monitoring.%s.enabled to auto or false (`helm template`: --api-versions %s)\n" $value $api $value $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -33,7 +33,7 @@
 {{- define "tlt.validate.images" -}}
 {{- range $name := list "slim" "engine" }}
 {{- if eq (get $.Values.image $name).tag "latest" }}
-{{- fail (printf "\n\nimage.%s.tag is latest, which names another image every day: set a version, or image.%s.digest\n" $name $name) }}
+{{- fail (printf "\n\nimage.%s.tag is latest, which is not a fixed version: set a version, or image.%s.digest\n" $name $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -41,7 +41,7 @@
 {{- define "tlt.validate.storage" -}}
 {{- $model := .Values.model }}
 {{- if and (eq $model.source "pvc") (not $model.pvc.claim) }}
-{{- fail "\n\nWhere is the model? Set one of:\n  model.pvc.claim: NAME            a PersistentVolumeClaim in this namespace (model.pvc.path: directory in it)\n  model.source: url                and model.url.url: s3://bucket/model, hf://org/model, ...\n  model.source: hostPath           and model.hostPath.path: /data/model on every node\n" }}
+{{- fail "\n\nThe model's location is missing. Set one of:\n  model.pvc.claim: NAME            a PersistentVolumeClaim in this namespace (model.pvc.path: directory in it)\n  model.source: url                and model.url.url: s3://bucket/model, hf://org/model, ...\n  model.source: hostPath           and model.hostPath.path: /data/model on every node\n" }}
 {{- end }}
 {{- if and (eq $model.source "url") (not $model.url.url) }}
 {{- fail "\n\nmodel.source is url: set model.url.url, such as s3://bucket/model\n" }}
@@ -65,12 +65,12 @@
 {{- fail "\n\ngateway.grpcRoute.enabled is true: set gateway.grpcRoute.parentRefs, such as [{name: GATEWAY, namespace: NAMESPACE}]\n" }}
 {{- end }}
 {{- if and $gateway.grpcRoute.enabled (not (.Capabilities.APIVersions.Has "gateway.networking.k8s.io/v1/GRPCRoute")) }}
-{{- fail "\n\ngateway.grpcRoute.enabled is true, and this cluster has no GRPCRoute: install Gateway API, or set gateway.grpcRoute.enabled to false (`helm template`: --api-versions gateway.networking.k8s.io/v1/GRPCRoute)\n" }}
+{{- fail "\n\ngateway.grpcRoute.enabled is true but this cluster has no GRPCRoute: install Gateway API, or set gateway.grpcRoute.enabled to false (`helm template`: --api-versions gateway.networking.k8s.io/v1/GRPCRoute)\n" }}
 {{- end }}
 {{- if and (include "tlt.gateway.authority" .) (not (include "tlt.gateway.policy" .)) }}
-{{- fail "\n\ngateway.grpcRoute.enabled is true, and this cluster has no BackendTLSPolicy, by which a Gateway believes our certificates: install Gateway API 1.4 or later (before that, its experimental channel) (`helm template`: --api-versions gateway.networking.k8s.io/v1/BackendTLSPolicy)\n" }}
+{{- fail "\n\ngateway.grpcRoute.enabled is true but this cluster has no BackendTLSPolicy, which a Gateway needs to trust the chart's certificates: install Gateway API 1.4 or later (before that, its experimental channel) (`helm template`: --api-versions gateway.networking.k8s.io/v1/BackendTLSPolicy)\n" }}
 {{- end }}
 {{- if and $gateway.autoscaling.enabled (gt ($gateway.autoscaling.minReplicas | int) ($gateway.autoscaling.maxReplicas | int)) }}
-{{- fail "\n\ngateway.autoscaling.minReplicas is above gateway.autoscaling.maxReplicas\n" }}
+{{- fail "\n\ngateway.autoscaling.minReplicas is greater than gateway.autoscaling.maxReplicas\n" }}
 {{- end }}
 {{- end }}

@@ -19,7 +19,7 @@ PAUSE_S = 5.0
 
 
 def main() -> None:
-    """Check all; what fails ends it with a sentence."""
+    """Run all checks; exit with a message if one fails."""
     told = json.loads(os.environ["TLT_CHECK"])
     ca = Path(told["ca"]) if told["ca"] else None
     for component, address in told["operations"].items():
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def ready(component: str, address: str, ca: Path | None) -> None:
-    """See that a service takes calls and has metrics of ours."""
+    """Check that a service accepts calls and exports the suite's metrics."""
     for path, expected in (("/readyz", b""), ("/metrics", b"tlt_")):
         head, _, body = get(component, address, path, ca).partition(b"\r\n\r\n")
         status = head.split(b"\r\n")[0].decode()
@@ -42,7 +42,7 @@ def ready(component: str, address: str, ca: Path | None) -> None:
 
 
 def get(component: str, address: str, path: str, ca: Path | None) -> bytes:
-    """Ask by HTTP. The certificate is the component's, whatever it is reached by."""
+    """Send an HTTP request. The certificate is checked for the component's name, not for the host."""
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)), timeout=10)
     if ca is not None:
@@ -54,7 +54,7 @@ def get(component: str, address: str, path: str, ca: Path | None) -> bytes:
 
 
 def refused(gateway: str, ca: Path | None) -> None:
-    """See that the gateway answers nobody without a token."""
+    """Check that the gateway refuses calls without a token."""
     try:
         with BlockingClient(gateway, ca=ca, tls=ca is not None) as client:
             client.generate([1], SamplingParams(max_new_tokens=1), timeout_s=30)
@@ -67,7 +67,7 @@ def refused(gateway: str, ca: Path | None) -> None:
 
 
 def rollout(gateway: str, ca: Path | None, token: str | None, *, deadline_s: float) -> TokenChunk:
-    """Ask for a few tokens; engines may still be loading their model."""
+    """Request a few tokens; engines may still be loading their model."""
     with BlockingClient(gateway, token=token, ca=ca, tls=ca is not None) as client:
         while True:
             try:

@@ -1,10 +1,14 @@
 """Prompts against a model, and what responses tell."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import inf, nan
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, ResponseStats, SamplingParams
 from tlt_common.errors import InvalidRequestError
 
@@ -36,6 +40,61 @@ def test_seeds_out_of_range_are_refused(seed: int) -> None:
     with pytest.raises(InvalidRequestError, match="accepted: from 0 to") as raised:
         SamplingParams(seed=seed)
     assert raised.value.field == "sampling.seed"
+
+
+NOT_NUMBERS = (nan, inf, -inf)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("temperature", (-0.1, 100.1, *NOT_NUMBERS)),
+        ("top_p", (0.0, -1.0, 1.1, *NOT_NUMBERS)),
+        ("min_p", (-0.1, 1.1, *NOT_NUMBERS)),
+        ("top_k", (-1, 2**31)),
+        ("frequency_penalty", (-2.1, 2.1, *NOT_NUMBERS)),
+        ("presence_penalty", (-2.1, 2.1, *NOT_NUMBERS)),
+        ("repetition_penalty", (0.0, 1e-300, 2.1, *NOT_NUMBERS)),
+        ("max_new_tokens", (0, -1, 2**31)),
+        ("min_new_tokens", (-1, 2**31)),
+        ("stop_token_ids", ((0,) * 257,)),
+    ],
+)
+def test_each_field_is_refused_outside_its_range_by_its_name(field: str, values: tuple[object, ...]) -> None:
+    for value in values:
+        with pytest.raises(InvalidRequestError, match=rf"^sampling\.{field} .*; accepted: ") as raised:
+            SamplingParams(**{field: value})  # type: ignore[arg-type]
+        assert raised.value.field == f"sampling.{field}"
+
+
+FIELDS_OF_IDS: dict[str, Callable[[tuple[int, ...]], Prompt]] = {
+    "prompt.token_ids": lambda ids: replace(PROMPT, token_ids=ids),
+    "prompt.prefix_token_ids": lambda ids: replace(PROMPT, prefix_token_ids=ids),
+    "sampling.stop_token_ids": lambda ids: replace(PROMPT, sampling=SamplingParams(stop_token_ids=ids)),
+}
+
+
+@given(st.integers(), st.sampled_from(sorted(FIELDS_OF_IDS)))
+def test_every_token_id_is_in_the_vocabulary_or_refused(token: int, field: str) -> None:
+    prompt = FIELDS_OF_IDS[field]((1, token))
+    if 0 <= token < 10:
+        prompt.for_model(vocab_size=10, context_length=16)
+    else:
+        assert refused(prompt) == (field, f"{field}[1] is {token}; accepted: 0 to 9")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1f", "\x00", "a\ud800", "r" * 321])
+def test_request_ids_are_short_and_printable(name: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"^prompt\.request_id .*accepted: ") as raised:
+        replace(PROMPT, request_id=RequestId(name))
+    assert raised.value.field == "prompt.request_id"
+    replace(PROMPT, request_id=RequestId("prompt 7/é_-.:@~" * 20))
+
+
+def test_versions_are_not_negative() -> None:
+    with pytest.raises(InvalidRequestError, match=r"prompt\.policy_version is -1") as raised:
+        replace(PROMPT, policy_version=PolicyVersion(-1))
+    assert raised.value.field == "prompt.policy_version"
 
 
 def test_speculative_counts_have_sglangs_new_and_old_names() -> None:

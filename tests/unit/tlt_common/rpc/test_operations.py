@@ -55,19 +55,19 @@ def test_metrics_are_those_of_the_process(port: int) -> None:
 def test_a_process_that_starts_lives_and_is_not_ready(port: int) -> None:
     assert get(port, "/livez")[0] == 200
     status, text = get(port, "/readyz")
-    assert (status, text) == (503, "it takes no calls: starting\n")
+    assert (status, text) == (503, "not ready: starting\n")
 
 
 def test_readiness_follows_the_service(port: int, readiness: Readiness) -> None:
     readiness.waits_for = ""
     assert get(port, "/readyz")[0] == 200
     readiness.waits_for = DRAINING
-    assert get(port, "/readyz") == (503, "it takes no calls: draining\n")
+    assert get(port, "/readyz") == (503, "not ready: draining\n")
     assert get(port, "/livez")[0] == 200
 
 
 def test_other_paths_and_methods_are_told_what_there_is(port: int) -> None:
-    assert get(port, "/") == (404, "/ is not here; there are /metrics, /livez and /readyz\n")
+    assert get(port, "/") == (404, "unknown path /; accepted: /metrics, /livez and /readyz\n")
     assert get(port, "/readyz", "POST")[0] == 405
     assert get(port, "/livez", "HEAD") == (200, "")
 
@@ -112,7 +112,7 @@ async def test_a_process_is_ready_while_its_server_takes_calls(tmp_path: Path) -
     with exposed(config):
         async with serving(config.listen):
             port = int(json.loads((tmp_path / "ports.json").read_text())["metrics"].rpartition(":")[2])
-            assert await asyncio.to_thread(get, port, "/readyz") == (200, "it takes calls\n")
+            assert await asyncio.to_thread(get, port, "/readyz") == (200, "ready\n")
         assert (await asyncio.to_thread(get, port, "/readyz"))[0] == 503
 
 

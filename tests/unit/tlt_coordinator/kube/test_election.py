@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tlt_coordinator.config import KubernetesSettings
 from tlt_coordinator.kube.api import LeaseObject
-from tlt_coordinator.kube.election import NEVER, Candidate
+from tlt_coordinator.kube.election import NEVER, LeaderElection
 
 SETTINGS = KubernetesSettings(namespace="rl", pod="p", lease_duration_s=15, renew_deadline_s=10, retry_period_s=2)
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,8 +24,8 @@ def taken(lease: LeaseObject | None, version: int) -> LeaseObject:
     return replace(lease, version=str(version))
 
 
-def leader(name: str = "a", at_s: float = 0.0) -> tuple[Candidate, LeaseObject]:
-    candidate = Candidate(name, SETTINGS)
+def leader(name: str = "a", at_s: float = 0.0) -> tuple[LeaderElection, LeaseObject]:
+    candidate = LeaderElection(name, SETTINGS)
     candidate.observe(None, at_s)
     lease = taken(candidate.bid(at_s, WALL), 1)
     candidate.won(lease, at_s)
@@ -40,7 +40,7 @@ def test_whoever_makes_the_lease_leads_until_the_deadline_after_it_asked() -> No
 
 def test_another_waits_the_promised_time_from_when_it_saw_a_change() -> None:
     _, lease = leader()
-    other = Candidate("b", SETTINGS)
+    other = LeaderElection("b", SETTINGS)
     other.observe(lease, 1000.0)
     assert other.bid(1014.9, WALL) is None
     other.observe(replace(lease, version="2"), 1014.9)
@@ -52,7 +52,7 @@ def test_another_waits_the_promised_time_from_when_it_saw_a_change() -> None:
 
 def test_the_promise_counted_is_that_of_the_holder() -> None:
     _, lease = leader()
-    other = Candidate("b", SETTINGS)
+    other = LeaderElection("b", SETTINGS)
     other.observe(replace(lease, duration_s=60), 0.0)
     assert other.bid(59.0, WALL) is None
     assert other.bid(60.0, WALL) is not None
@@ -62,14 +62,14 @@ def test_a_lease_that_was_given_up_is_free_at_once() -> None:
     first, _ = leader()
     given_up = first.resigned(WALL)
     assert first.leads_until_s == NEVER
-    other = Candidate("b", SETTINGS)
+    other = LeaderElection("b", SETTINGS)
     other.observe(taken(given_up, 2), 0.0)
     assert other.bid(0.0, WALL) is not None
 
 
 def test_a_replica_that_does_not_hold_the_lease_has_none_to_give_up() -> None:
     _, lease = leader()
-    other = Candidate("b", SETTINGS)
+    other = LeaderElection("b", SETTINGS)
     other.observe(lease, 0.0)
     assert other.resigned(WALL) is None
 
@@ -82,7 +82,7 @@ def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
 
 def test_a_lease_that_was_deleted_is_made_again_by_its_holder_and_by_others_only_after_the_promise() -> None:
     first, lease = leader()
-    other = Candidate("b", SETTINGS)
+    other = LeaderElection("b", SETTINGS)
     other.observe(lease, 0.0)
     for candidate in (first, other):
         candidate.observe(None, 5.0)
@@ -99,7 +99,7 @@ class Process:
     name: str
     offset_s: float
     pace: float
-    candidate: Candidate
+    candidate: LeaderElection
     alive: bool = True
 
     def clock(self, now_s: float) -> float:
@@ -114,7 +114,7 @@ class World:
     """Replicas, one server, and messages that take their time or get lost."""
 
     chance: random.Random
-    kind: type[Candidate] = Candidate
+    kind: type[LeaderElection] = LeaderElection
     now_s: float = 0.0
     lease: LeaseObject | None = None
     queue: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -204,7 +204,7 @@ def test_the_simulated_worlds_see_leaders_come_and_go() -> None:
     assert sum(len(world.terms) for world in worlds) > 20
 
 
-class Hasty(Candidate):
+class Hasty(LeaderElection):
     """Believes that it leads for longer than it promised."""
 
     def won(self, lease: LeaseObject, sent_at_s: float) -> None:

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tlt_common.domain.strategy import OFF, Arm, chain, tree
+from countdown.model import CHECKPOINT
+from countdown.settings import DRAFTER
 from tlt_common.errors import ConfigError, TltError
-from tlt_lab.bench.prepare import DRAFTER
-from tlt_lab.demo.model import CHECKPOINT
-from tlt_worker.engine.launch import EngineOptions
 from tlt_worker.engine.sglang import SglangEngine
+from tlt_worker.engine_config import EngineConfig
 
 
-def refusal(options: EngineOptions) -> TltError:
+def refusal(config: EngineConfig) -> TltError:
     async def start() -> TltError:
-        engine = SglangEngine(options)
+        engine = SglangEngine(CHECKPOINT, config)
         try:
             with pytest.raises(TltError) as refused:
                 await engine.start()
@@ -28,19 +27,11 @@ def refusal(options: EngineOptions) -> TltError:
     return asyncio.run(start())
 
 
-@pytest.mark.parametrize(
-    ("arms", "words"),
-    [
-        ((), "arms is empty"),
-        ((OFF, chain(3), chain(3)), "'chain-3' twice"),
-        ((OFF, tree(8, 8, 64)), "'tree-8x8-64' verifies 64 tokens a round, and the context has 32"),
-    ],
-)
-def test_arms_that_cannot_run(arms: tuple[Arm, ...], words: str) -> None:
-    error = refusal(EngineOptions(model=CHECKPOINT, arms=arms, context_length=32))
+def test_arms_that_cannot_run() -> None:
+    error = refusal(EngineConfig(arms=("off", "tree-8x8-64"), context_length=32))
     assert isinstance(error, ConfigError)
-    assert error.field == "arms"
-    assert words in error.message
+    assert error.field == "engine.arms"
+    assert "'tree-8x8-64' verifies 64 tokens per round, but the context length is 32" in error.message
     assert "accepted: " in error.message
 
 
@@ -49,12 +40,12 @@ def test_a_drafter_of_another_model(tmp_path: Path, name: str, value: int) -> No
     shutil.copytree(DRAFTER, tmp_path / "drafter")
     path = tmp_path / "drafter" / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    error = refusal(EngineOptions(model=CHECKPOINT, drafter=tmp_path / "drafter"))
-    assert f"the drafter's {name} is {value}; that of the model it drafts for" in error.message
+    error = refusal(EngineConfig(drafter=tmp_path / "drafter"))
+    assert f"the drafter's {name} is {value}; accepted: " in error.message
 
 
 def test_a_corrupt_drafter(tmp_path: Path) -> None:
     shutil.copytree(DRAFTER, tmp_path / "drafter")
     path = next((tmp_path / "drafter").glob("*.safetensors"))
     path.write_bytes(path.read_bytes()[:1000])
-    assert path.name in refusal(EngineOptions(model=CHECKPOINT, drafter=tmp_path / "drafter")).message
+    assert path.name in refusal(EngineConfig(drafter=tmp_path / "drafter")).message

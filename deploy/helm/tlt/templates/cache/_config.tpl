@@ -3,11 +3,12 @@
 {{- include "tlt.service.config" (list .Values.cache.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
-{{/* What the chart knows. The URL of Redis holds a password, so that it comes by the environment, from a secret. */}}
+{{/* Settings filled in by the chart. The Redis URL contains a password, so it comes from a Secret. */}}
 {{- define "tlt.cache.filled" -}}
 listen: 0.0.0.0:7703
 metrics_port: 9090
 fleet: {{ include "tlt.fleet" . }}
+{{ include "tlt.redis.settings" . }}
 {{- end }}
 
 {{- define "tlt.cache.env" -}}

@@ -3,7 +3,7 @@
 {{- include "tlt.service.config" (list .Values.coordinator.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
-{{/* What the chart knows. Namespace and pod are in the environment. */}}
+{{/* Settings filled in by the chart. Namespace and pod come from the environment. */}}
 {{- define "tlt.coordinator.filled" -}}
 listen: 0.0.0.0:7701
 http_listen: 0.0.0.0:7702

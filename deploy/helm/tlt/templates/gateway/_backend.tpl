@@ -1,6 +1,6 @@
-{{/* How a Gateway believes the gateway's certificate. */}}
+{{/* How a Gateway API Gateway verifies the gateway's certificate. */}}
 
-{{/* ConfigMap with the CA; empty: no BackendTLSPolicy. */}}
+{{/* ConfigMap that contains the CA; empty: no BackendTLSPolicy. */}}
 {{- define "tlt.gateway.authority" -}}
 {{- $route := .Values.gateway.grpcRoute -}}
 {{- $generated := eq (include "tlt.tls.mode" .) "generated" -}}
@@ -9,7 +9,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Newest version of BackendTLSPolicy that the cluster knows, of those with our fields; empty: none. */}}
+{{/* Newest API version of BackendTLSPolicy that the cluster supports and that has our fields; empty: none. */}}
 {{- define "tlt.gateway.policy" -}}
 {{- $versions := .Capabilities.APIVersions -}}
 {{- $group := "gateway.networking.k8s.io" -}}

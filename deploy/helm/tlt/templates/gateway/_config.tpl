@@ -3,11 +3,14 @@
 {{- include "tlt.service.config" (list .Values.gateway.config $filled (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
-{{/* What the chart knows; gateway_id is the pod's name, by the environment. */}}
+{{/* Settings filled in by the chart. gateway_id is the pod's name, set by environment variable. */}}
 {{- define "tlt.gateway.filled" -}}
 listen: 0.0.0.0:7700
 metrics_port: 9090
 coordinator: {{ include "tlt.address" (list . "coordinator") }}
+worker_service: {{ include "tlt.address" (list . "worker") }}
+known_workers: /spool/workers.json
+peers: [{{ include "tlt.name" (list . "gateway") }}-peers.{{ .Release.Namespace }}.svc:7700]
 drain_s: {{ .Values.gateway.drainSeconds }}
 spool_dir: /spool
 spool_shared: {{ not (empty .Values.gateway.spool.claim) }}

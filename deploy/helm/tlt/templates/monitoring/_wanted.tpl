@@ -1,4 +1,4 @@
-{{/* Whether an object of an operator is wanted: (list $ ENABLED API). auto: if the cluster knows the API. */}}
+{{/* Whether to create an operator's object: (list $ ENABLED API). auto: if the cluster has the API. */}}
 {{- define "tlt.monitoring.wanted" -}}
 {{- $known := (index . 0).Capabilities.APIVersions.Has (index . 2) -}}
 {{- $enabled := index . 1 | toString -}}

@@ -1,6 +1,6 @@
-{{/* NetworkPolicies. Everything that is not an arrow is refused. */}}
+{{/* NetworkPolicies. Connections that no policy allows are denied. */}}
 
-{{/* metadata and pods of a policy of a component: (list $ COMPONENT SUFFIX). */}}
+{{/* Metadata and pod selector of a component's policy: (list $ COMPONENT SUFFIX). */}}
 {{- define "tlt.network.head" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -12,7 +12,7 @@ spec:
       {{- include "tlt.selector" (list (index . 0) (index . 1)) | nindent 6 }}
 {{- end }}
 
-{{/* Ports of TCP: (list PORT...). */}}
+{{/* TCP ports: (list PORT...). */}}
 {{- define "tlt.network.ports" -}}
 ports:
   {{- range . }}
@@ -29,7 +29,7 @@ ports:
       - {key: app.kubernetes.io/component, operator: In, values: {{ rest . | toJson }}}
 {{- end }}
 
-{{/* Peers of values' form. */}}
+{{/* Peers, in the form used in values. */}}
 {{- define "tlt.network.peers" -}}
 {{- range . }}
 - {{ with .ipBlock -}}

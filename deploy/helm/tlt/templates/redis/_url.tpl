@@ -1,4 +1,4 @@
-{{/* Where the URL of Redis is. */}}
+{{/* Secret key that contains the Redis URL. */}}
 {{- define "tlt.redis.url" -}}
 valueFrom:
   {{- if eq .Values.redis.mode "external" }}

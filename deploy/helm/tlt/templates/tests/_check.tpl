@@ -1,4 +1,4 @@
-{{/* What the check is told. */}}
+{{/* Settings of the check. */}}
 {{- define "tlt.test.settings" -}}
 {{- $operations := dict "gateway" (printf "%s-metrics.%s.svc:9090" (include "tlt.name" (list . "gateway")) .Release.Namespace) -}}
 {{- range $component := list "coordinator" "cache" "tuner" }}
@@ -9,7 +9,7 @@
 {{ dict "gateway" (include "tlt.address" (list . "gateway")) "operations" $operations "ca" $ca "token" $token "patience_s" .Values.test.patienceSeconds | toJson }}
 {{- end }}
 
-{{/* The check's files: its script, a CA and a token. */}}
+{{/* Files of the check: script, CA and token. */}}
 {{- define "tlt.test.etc" -}}
 projected:
   defaultMode: 0440

@@ -1,6 +1,6 @@
 {{/*
-Secret with a certificate: (list $ COMPONENT CA DAYS). The one that is there stays, unless its names are others, or its
-CA, or it is in the last third of its life.
+Secret that contains a certificate: (list $ COMPONENT CA DAYS). An existing certificate is kept, unless its names or its
+CA have changed, or it is in the last third of its lifetime.
 */}}
 {{- define "tlt.tls.generated" -}}
 {{- $root := index . 0 -}}

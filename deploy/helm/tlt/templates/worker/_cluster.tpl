@@ -1,4 +1,4 @@
-{{/* The Ray cluster: a head that places, and a group of workers. */}}
+{{/* The Ray cluster: a head for placement, and a group of workers. */}}
 {{- define "tlt.worker.cluster" -}}
 rayVersion: {{ .Values.worker.rayVersion | quote }}
 enableInTreeAutoscaling: false
@@ -12,7 +12,7 @@ workerGroupSpecs:
     minReplicas: {{ .Values.worker.replicas }}
     maxReplicas: {{ .Values.worker.replicas }}
     rayStartParams:
-      # One slot and one CPU to give away make one replica a pod, whatever it may use.
+      # One slot and one logical CPU per pod: one replica per pod, whatever CPU the pod requests.
       resources: '"{\"tlt-worker\": 1}"'
       num-cpus: "1"
       num-gpus: {{ .Values.worker.gpus | quote }}

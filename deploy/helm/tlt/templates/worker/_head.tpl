@@ -1,4 +1,4 @@
-{{/* Pod of Ray's head. It has no CPU to give away, so that nothing is placed on it. */}}
+{{/* Pod of Ray's head. It has no logical CPUs, so that no actor is placed on it. */}}
 {{- define "tlt.worker.head.template" -}}
 {{- $head := .Values.worker.head -}}
 metadata:
@@ -19,7 +19,7 @@ spec:
         - {name: dashboard, containerPort: 8265}
         - {name: client, containerPort: 10001}
         - {name: agent, containerPort: 52365}
-        # Nobody listens, but KubeRay calls no RayService ready without it.
+        # Unused, but KubeRay does not report a RayService as ready without it.
         - {name: serve, containerPort: 8000}
       {{- include "tlt.ray.probes" . | nindent 6 }}
       resources:

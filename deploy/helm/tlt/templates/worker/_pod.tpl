@@ -1,4 +1,4 @@
-{{/* Pod of a worker: one engine, with a spot trainer beside it. */}}
+{{/* Pod of a worker: one engine and its spot trainer. */}}
 {{- define "tlt.worker.template" -}}
 {{- $worker := .Values.worker -}}
 metadata:
@@ -35,8 +35,8 @@ spec:
         - {name: agent, containerPort: 52365}
       {{- include "tlt.ray.probes" . | nindent 6 }}
       lifecycle:
-        # As long as Serve gives a replica to end; what is left of the grace period is Ray's.
-        preStop: {exec: {command: [python, -m, tlt_worker.leave, {{ add $worker.drainSeconds 15 | quote }}]}}
+        # Covers the time Serve gives a replica to shut down; the rest of the grace period is for Ray.
+        preStop: {exec: {command: [python, -m, tlt_worker.placement.leave, {{ add $worker.drainSeconds 15 | quote }}]}}
       resources:
         {{- include "tlt.worker.resources" . | nindent 8 }}
       securityContext:
@@ -47,7 +47,7 @@ spec:
     {{- include "tlt.worker.volumes" . | nindent 4 }}
 {{- end }}
 
-{{/* Requests and limits of GPUs are the same by law. */}}
+{{/* Kubernetes requires equal requests and limits for GPUs. */}}
 {{- define "tlt.worker.resources" -}}
 {{- $resources := deepCopy .Values.worker.resources -}}
 {{- if .Values.worker.gpus -}}
@@ -57,7 +57,7 @@ spec:
 {{ toYaml $resources }}
 {{- end }}
 
-{{/* Fetches the model before the engine starts: complete or not at all. */}}
+{{/* Downloads the complete model before the engine starts. */}}
 {{- define "tlt.worker.fetch" -}}
 - name: fetch
   image: {{ include "tlt.image" (list . "engine") }}

@@ -1,6 +1,6 @@
-{{/* Pieces of Ray's containers. */}}
+{{/* Common parts of Ray's containers. */}}
 
-{{/* Without these KubeRay adds its own, which need wget and, in workers, Serve's proxy. */}}
+{{/* Replace KubeRay's default probes, which need wget and, in workers, Serve's proxy. */}}
 {{- define "tlt.ray.probes" -}}
 startupProbe:
   httpGet: {path: /api/local_raylet_healthz, port: agent}

@@ -1,10 +1,10 @@
-{{/* What Ray Serve is told. A change of it reaches running pods. */}}
+{{/* Ray Serve's configuration. Changes are applied to running pods. */}}
 {{- define "tlt.worker.serve" -}}
-# Requests reach workers on their own gRPC ports.
+# Gateways call the workers' own gRPC ports.
 proxy_location: Disabled
 applications:
   - name: workers
-    import_path: tlt_worker.placement:pods
+    import_path: tlt_worker.placement.serve:pods
     route_prefix: null
     args:
       replicas: {{ .Values.worker.replicas }}
@@ -23,7 +23,7 @@ applications:
 {{- include "tlt.service.config" (list .Values.worker.config (include "tlt.worker.filled" .) (include "tlt.service.everywhere" .)) -}}
 {{- end }}
 
-{{/* What the chart knows. pod and advertise are in the environment. */}}
+{{/* Settings filled in by the chart. pod and advertise come from the environment. */}}
 {{- define "tlt.worker.filled" -}}
 listen: 0.0.0.0:7705
 metrics_port: 9090
@@ -34,11 +34,11 @@ tuner: {{ include "tlt.address" (list . "tuner") }}
 fleet: {{ include "tlt.fleet" . }}
 drafter_dir: {{ include "tlt.worker.drafters" . }}/published
 checkpoint_dir: {{ include "tlt.worker.drafters" . }}/checkpoints
-tensor_parallel: {{ max 1 .Values.worker.gpus }}
+engine: {tensor_parallel: {{ max 1 .Values.worker.gpus }}}
 drain_s: {{ .Values.worker.drainSeconds }}
 {{- end }}
 
-{{/* Nested settings as keys joined by dots: (list SETTINGS PREFIX). */}}
+{{/* Flatten nested settings into dotted keys: (list SETTINGS PREFIX). */}}
 {{- define "tlt.flat" -}}
 {{- $prefix := last . -}}
 {{- range $key, $value := first . }}

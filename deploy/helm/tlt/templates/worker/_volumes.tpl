@@ -1,4 +1,4 @@
-{{/* What worker pods mount. */}}
+{{/* Volumes of worker pods. */}}
 
 {{- define "tlt.worker.mounts" -}}
 - {name: tmp, mountPath: /tmp}
@@ -37,7 +37,7 @@
   {{- if eq .Values.model.source "pvc" }}
   persistentVolumeClaim: {claimName: {{ .Values.model.pvc.claim }}, readOnly: true}
   {{- else if eq .Values.model.source "hostPath" }}
-  # The restricted Pod Security level refuses hostPath: this is for clusters without it.
+  # The restricted Pod Security Standard rejects hostPath; use it only where that is not enforced.
   hostPath: {path: {{ .Values.model.hostPath.path }}, type: Directory}
   {{- else }}
   emptyDir: {sizeLimit: {{ .Values.model.url.size }}}

@@ -28,23 +28,23 @@ class _LogprobKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LogprobKi
     LOGPROB_KIND_UNSPECIFIED: _LogprobKind.ValueType  # 0
     """Same as POLICY."""
     LOGPROB_KIND_POLICY: _LogprobKind.ValueType  # 1
-    """log_softmax(logits / temperature) over the whole vocabulary; greedy: as RAW."""
+    """log_softmax(logits / temperature) over the whole vocabulary; same as RAW at temperature 0."""
     LOGPROB_KIND_RAW: _LogprobKind.ValueType  # 2
     """log_softmax(logits): temperature 1."""
     LOGPROB_KIND_TRUNCATED: _LogprobKind.ValueType  # 3
-    """What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+    """The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalised; 0 at temperature 0."""
 
 class LogprobKind(_LogprobKind, metaclass=_LogprobKindEnumTypeWrapper):
-    """Of which distribution logprobs are. Penalties are part of each."""
+    """Distribution that logprobs refer to. Each includes penalties."""
 
 LOGPROB_KIND_UNSPECIFIED: LogprobKind.ValueType  # 0
 """Same as POLICY."""
 LOGPROB_KIND_POLICY: LogprobKind.ValueType  # 1
-"""log_softmax(logits / temperature) over the whole vocabulary; greedy: as RAW."""
+"""log_softmax(logits / temperature) over the whole vocabulary; same as RAW at temperature 0."""
 LOGPROB_KIND_RAW: LogprobKind.ValueType  # 2
 """log_softmax(logits): temperature 1."""
 LOGPROB_KIND_TRUNCATED: LogprobKind.ValueType  # 3
-"""What was drawn from: POLICY cut by top-k, top-p and min-p and normalised again; greedy: 0."""
+"""The sampled distribution: POLICY truncated by top-k, top-p and min-p and renormalised; 0 at temperature 0."""
 Global___LogprobKind: _TypeAlias = LogprobKind  # noqa: Y015
 
 class _Speculation:
@@ -58,17 +58,17 @@ class _SpeculationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Speculati
     SPECULATION_AUTO: _Speculation.ValueType  # 1
     """The engine's bandit decides each round."""
     SPECULATION_OFF: _Speculation.ValueType  # 2
-    """No draft is accepted for this request; for comparisons."""
+    """No drafts for this request; for comparisons."""
 
 class Speculation(_Speculation, metaclass=_SpeculationEnumTypeWrapper):
-    """Whether drafts may be used for one request. Results have the same distribution either way."""
+    """Whether a request may use speculation. The distribution of the response is the same either way."""
 
 SPECULATION_UNSPECIFIED: Speculation.ValueType  # 0
 """Same as AUTO."""
 SPECULATION_AUTO: Speculation.ValueType  # 1
 """The engine's bandit decides each round."""
 SPECULATION_OFF: Speculation.ValueType  # 2
-"""No draft is accepted for this request; for comparisons."""
+"""No drafts for this request; for comparisons."""
 Global___Speculation: _TypeAlias = Speculation  # noqa: Y015
 
 class _FinishReason:
@@ -78,30 +78,30 @@ class _FinishReason:
 class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FINISH_REASON_UNSPECIFIED: _FinishReason.ValueType  # 0
-    """It goes on."""
+    """Not finished."""
     FINISH_REASON_STOP: _FinishReason.ValueType  # 1
     """An end token or a stop token."""
     FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
-    """max_new_tokens or the context was reached."""
+    """max_new_tokens or the context length was reached."""
     FINISH_REASON_ABORT: _FinishReason.ValueType  # 3
-    """Somebody aborted it."""
+    """The request was aborted."""
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper):
-    """Why a response ended."""
+    """Why a response finished."""
 
 FINISH_REASON_UNSPECIFIED: FinishReason.ValueType  # 0
-"""It goes on."""
+"""Not finished."""
 FINISH_REASON_STOP: FinishReason.ValueType  # 1
 """An end token or a stop token."""
 FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
-"""max_new_tokens or the context was reached."""
+"""max_new_tokens or the context length was reached."""
 FINISH_REASON_ABORT: FinishReason.ValueType  # 3
-"""Somebody aborted it."""
+"""The request was aborted."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
 @_typing.final
 class SamplingParams(_message.Message):
-    """How one response is sampled. Unset numbers mean the defaults written here."""
+    """How to sample a response. Unset fields have the defaults stated here."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -121,30 +121,30 @@ class SamplingParams(_message.Message):
     temperature: _builtins.float
     """Softmax temperature; 0 is greedy. Default 1.0, as RL samples."""
     top_p: _builtins.float
-    """Nucleus mass in (0, 1]. Default 1.0."""
+    """Nucleus sampling mass in (0, 1]. Default 1.0."""
     top_k: _builtins.int
-    """Candidates kept; 0 keeps all. Default 0."""
+    """Number of most probable tokens to keep; 0 keeps all. Default 0."""
     min_p: _builtins.float
-    """Smallest probability kept, relative to the largest. Default 0."""
+    """Minimum probability relative to the largest. Default 0."""
     max_new_tokens: _builtins.int
-    """Most tokens to produce. Default: the rest of the context."""
+    """Maximum number of tokens to generate. Default: the rest of the context."""
     ignore_eos: _builtins.bool
-    """Go on past the model's end tokens."""
+    """Continue past the model's end tokens."""
     seed: _builtins.int
-    """Makes sampling repeatable, at least 0: the same tokens with and without drafts, and after a resume."""
+    """Seed for reproducible sampling, at least 0: the same tokens with and without drafts, and after resuming."""
     frequency_penalty: _builtins.float
-    """Subtracted per repetition of a token, in [-2, 2]."""
+    """Subtracted from a token's logit for each occurrence, in [-2, 2]."""
     presence_penalty: _builtins.float
-    """Subtracted once for a token seen before, in [-2, 2]."""
+    """Subtracted once from the logits of tokens that occurred, in [-2, 2]."""
     repetition_penalty: _builtins.float
-    """Divides the logits of tokens seen before; 1 or unset is none."""
+    """Divides the logits of tokens that occurred, in [0.01, 2]; 1 or unset disables it."""
     min_new_tokens: _builtins.int
-    """Tokens before an end token may come."""
+    """Minimum number of tokens before an end token."""
     logprobs: Global___LogprobKind.ValueType
-    """Of which distribution logprobs are."""
+    """Distribution that logprobs refer to."""
     @_builtins.property
     def stop_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Tokens that end a response, besides the model's own end tokens."""
+        """Tokens that end the response, in addition to the model's end tokens: at most 256, within the vocabulary."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
 
 @_typing.final
 class Prompt(_message.Message):
-    """One prompt to answer."""
+    """A prompt to complete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -211,17 +211,24 @@ class Prompt(_message.Message):
     NO_CAPTURE_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     PREFIX_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Chosen by the caller, unique among running requests. Empty: the server makes one."""
+    """Idempotency key, chosen by the caller and unique among its requests, at most 256 printable characters; if empty, the
+    server generates one.
+    """
     speculation: Global___Speculation.ValueType
-    """Whether drafts may be used."""
+    """Whether to use speculation."""
     no_capture: _builtins.bool
-    """Keep this request's hidden states out of drafter training."""
+    """Exclude this request's hidden states from drafter training."""
     policy_version: _builtins.int
-    """Answer only with this policy version; 0 takes whatever is newest."""
+    """Required policy version when the response begins, at least 0; 0 uses the newest. Requests in flight continue with the
+    new weights of an update, so a later attempt that has a prefix accepts this version or a newer one.
+    """
+    attempt: _builtins.int
+    """Number of earlier attempts at this response, at any gateway. A newer attempt replaces an older one that still runs."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The prompt, in the model's vocabulary. At least one."""
+        """Token ids of the prompt, within the model's vocabulary; at least one."""
 
     @_builtins.property
     def sampling(self) -> Global___SamplingParams:
@@ -229,8 +236,8 @@ class Prompt(_message.Message):
 
     @_builtins.property
     def prefix_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Tokens of the response made before; it goes on behind them. Lengths and penalties count them, a seed goes on where
-        it was, and only new tokens are answered. Fewer than max_new_tokens.
+        """Tokens of the response generated earlier; generation resumes after them. Length limits and penalties count them, a
+        seed continues at its position, and only new tokens are returned. Fewer than max_new_tokens.
         """
 
     def __init__(
@@ -243,10 +250,11 @@ class Prompt(_message.Message):
         no_capture: _builtins.bool = ...,
         policy_version: _builtins.int = ...,
         prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        attempt: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -264,21 +272,24 @@ class TokenChunk(_message.Message):
     POLICY_VERSIONS_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     STATS_FIELD_NUMBER: _builtins.int
+    ROUNDS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request these tokens belong to."""
     finish_reason: Global___FinishReason.ValueType
     """Set on the last chunk."""
+    rounds: _builtins.int
+    """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """New tokens."""
 
     @_builtins.property
     def logprobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Of each token, of the kind that was asked for."""
+        """Logprob of each token, of the requested kind."""
 
     @_builtins.property
     def policy_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Policy version that made each token."""
+        """Policy version that generated each token."""
 
     @_builtins.property
     def stats(self) -> Global___ResponseStats:
@@ -293,10 +304,11 @@ class TokenChunk(_message.Message):
         policy_versions: _abc.Iterable[_builtins.int] | None = ...,
         finish_reason: Global___FinishReason.ValueType = ...,
         stats: Global___ResponseStats | None = ...,
+        rounds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["stats", b"stats"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "logprobs", b"logprobs", "policy_versions", b"policy_versions", "request_id", b"request_id", "stats", b"stats", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "logprobs", b"logprobs", "policy_versions", b"policy_versions", "request_id", b"request_id", "rounds", b"rounds", "stats", b"stats", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -304,7 +316,7 @@ Global___TokenChunk: _TypeAlias = TokenChunk  # noqa: Y015
 
 @_typing.final
 class ResponseStats(_message.Message):
-    """What one response took."""
+    """Statistics of a response."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -316,19 +328,19 @@ class ResponseStats(_message.Message):
     WORKER_ID_FIELD_NUMBER: _builtins.int
     PROPOSED_DRAFT_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
-    """Tokens of the prompt."""
+    """Tokens in the prompt."""
     completion_tokens: _builtins.int
-    """Tokens made for this request; those of a prefix were made before."""
+    """Tokens generated for this request, without those of a prefix."""
     rounds: _builtins.int
     """Verification rounds; equals completion_tokens without speculation."""
     accepted_draft_tokens: _builtins.int
-    """Draft tokens that were kept."""
+    """Accepted draft tokens."""
     speculation_blocker: _builtins.str
-    """Why no drafts were used, if they were not allowed; else empty."""
+    """Why drafts were not allowed; empty if they were."""
     worker_id: _builtins.str
     """Worker that produced the response."""
     proposed_draft_tokens: _builtins.int
-    """Draft tokens that were verified, accepted or not."""
+    """Verified draft tokens, accepted or not."""
     def __init__(
         self,
         *,
@@ -350,13 +362,13 @@ Global___ResponseStats: _TypeAlias = ResponseStats  # noqa: Y015
 
 @_typing.final
 class WeightsSource(_message.Message):
-    """Where weights are."""
+    """Location of weights."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     URI_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """A directory of safetensors: path or file:// URI readable by every worker."""
+    """A directory of safetensors that every worker can read: an absolute path, or a URI that its `sources` accept."""
     def __init__(
         self,
         *,
@@ -371,8 +383,38 @@ class WeightsSource(_message.Message):
 Global___WeightsSource: _TypeAlias = WeightsSource  # noqa: Y015
 
 @_typing.final
+class ReleaseId(_message.Message):
+    """Identifies the weights of one update."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    policy_version: _builtins.int
+    """Policy version of the weights."""
+    key: _builtins.str
+    """Idempotency key of the update; releases of one version differ in it, and the greater key wins."""
+    digest: _builtins.str
+    """Digest of the content; empty while it is not known. Not part of the identity."""
+    def __init__(
+        self,
+        *,
+        policy_version: _builtins.int = ...,
+        key: _builtins.str = ...,
+        digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "key", b"key", "policy_version", b"policy_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseId: _TypeAlias = ReleaseId  # noqa: Y015
+
+@_typing.final
 class TensorChunk(_message.Message):
-    """A tensor, or a piece of one, of a streamed checkpoint."""
+    """A tensor of a streamed checkpoint, or a piece of one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -386,12 +428,12 @@ class TensorChunk(_message.Message):
     dtype: _builtins.str
     """Element type as safetensors names it: BF16, F16, F32."""
     offset_bytes: _builtins.int
-    """Where this piece starts, in bytes of the tensor."""
+    """Byte offset of this piece within the tensor."""
     data: _builtins.bytes
     """Little-endian, row-major."""
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Whole shape."""
+        """Shape of the whole tensor."""
 
     def __init__(
         self,

@@ -55,6 +55,11 @@ class CoordinatorServiceStub:
                 request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterRequest.SerializeToString,
                 response_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterResponse.FromString,
                 _registered_method=True)
+        self.GetDrafter = channel.unary_unary(
+                '/tlt.coordinator.v1.CoordinatorService/GetDrafter',
+                request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterRequest.SerializeToString,
+                response_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterResponse.FromString,
+                _registered_method=True)
         self.SetLending = channel.unary_unary(
                 '/tlt.coordinator.v1.CoordinatorService/SetLending',
                 request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.SetLendingRequest.SerializeToString,
@@ -72,42 +77,50 @@ class CoordinatorServiceServicer:
     """
 
     def HoldLease(self, request_iterator, context):
-        """A worker's one stream: its state goes up, leases and wishes come down. Ends when the worker leaves.
+        """A worker's stream: it sends its state, and receives leases and drafters to load. Ends when the worker leaves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchFleet(self, request, context):
-        """Streams the workers that can take requests, whenever they change. For gateways.
+        """Streams the workers that accept requests: all of them, then again whenever one joins or leaves. For gateways.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportQueue(self, request, context):
-        """Tells how many requests wait at a gateway.
+        """Reports the number of requests queued at a gateway.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PublishDrafter(self, request, context):
-        """Makes a drafter the fleet's; refused when it was not trained from the newest one.
+        """Publishes a drafter to the fleet; refused if it was not trained from the newest one (ABORTED), or scores clearly
+        below it on comparable data (INVALID_ARGUMENT).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDrafter(self, request, context):
+        """Returns the newest drafter. For trainers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetLending(self, request, context):
-        """Turns lending on or off.
+        """Enables or disables lending.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetFleet(self, request, context):
-        """Says how the fleet is.
+        """Returns the state of the fleet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,6 +148,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.PublishDrafter,
                     request_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterRequest.FromString,
                     response_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterResponse.SerializeToString,
+            ),
+            'GetDrafter': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDrafter,
+                    request_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterRequest.FromString,
+                    response_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterResponse.SerializeToString,
             ),
             'SetLending': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLending,
@@ -256,6 +274,33 @@ class CoordinatorService:
             '/tlt.coordinator.v1.CoordinatorService/PublishDrafter',
             tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterRequest.SerializeToString,
             tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.PublishDrafterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDrafter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.coordinator.v1.CoordinatorService/GetDrafter',
+            tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterRequest.SerializeToString,
+            tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetDrafterResponse.FromString,
             options,
             channel_credentials,
             insecure,

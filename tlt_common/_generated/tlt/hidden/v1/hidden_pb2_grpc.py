@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class HiddenStateServiceStub:
-    """Keeps recent hidden states under a byte budget.
+    """Stores recent hidden states within a byte budget.
     """
 
     def __init__(self, channel):
@@ -58,32 +58,32 @@ class HiddenStateServiceStub:
 
 
 class HiddenStateServiceServicer:
-    """Keeps recent hidden states under a byte budget.
+    """Stores recent hidden states within a byte budget.
     """
 
     def Put(self, request_iterator, context):
-        """Takes frames in. Never pushes back: what does not fit is dropped and counted.
+        """Stores frames. Never applies back-pressure: frames that do not fit are dropped and counted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Take(self, request, context):
-        """Hands out frames for training, newest policy first, long responses preferred.
+        """Returns frames for training, newest policy first, preferring long responses.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchPolicy(self, request, context):
-        """Says what engines should capture; again whenever that changes.
+        """Streams what engines should capture, whenever that changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetUsage(self, request, context):
-        """Says how full it is.
+        """Returns the cache's usage.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,7 +121,7 @@ def add_HiddenStateServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HiddenStateService:
-    """Keeps recent hidden states under a byte budget.
+    """Stores recent hidden states within a byte budget.
     """
 
     @staticmethod

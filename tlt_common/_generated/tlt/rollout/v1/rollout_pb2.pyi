@@ -21,14 +21,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class GenerateRequest(_message.Message):
-    """One prompt."""
+    """A prompt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROMPT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def prompt(self) -> _common_pb2.Prompt:
-        """What to answer."""
+        """The prompt to complete."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
 @_typing.final
 class GenerateResponse(_message.Message):
-    """The next tokens."""
+    """The next tokens of a response."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHUNK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def chunk(self) -> _common_pb2.TokenChunk:
-        """What was produced."""
+        """The tokens."""
 
     def __init__(
         self,
@@ -69,35 +69,79 @@ Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
 
 @_typing.final
 class GenerateBatchRequest(_message.Message):
-    """Many prompts."""
+    """A batch of prompts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROMPTS_FIELD_NUMBER: _builtins.int
     SAMPLES_PER_PROMPT_FIELD_NUMBER: _builtins.int
+    STREAM_TOKENS_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
     samples_per_prompt: _builtins.int
-    """Samples per prompt, at least 1. Sample i of a request R has id "R/i"."""
+    """Samples per prompt, at least 1. Sample i of request R has id "R/i" and, if the prompt has a seed, seed + i. All
+    samples together must fit the gateway's queue.
+    """
+    stream_tokens: _builtins.bool
+    """Send tokens while they are generated, so that the caller can continue samples if the call breaks."""
     @_builtins.property
     def prompts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Prompt]:
         """Prompts; request ids must be empty or unique."""
+
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampleStart]:
+        """The samples to generate; empty means all of every prompt, from their beginning."""
 
     def __init__(
         self,
         *,
         prompts: _abc.Iterable[_common_pb2.Prompt] | None = ...,
         samples_per_prompt: _builtins.int = ...,
+        stream_tokens: _builtins.bool = ...,
+        samples: _abc.Iterable[Global___SampleStart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompts", b"prompts", "samples_per_prompt", b"samples_per_prompt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompts", b"prompts", "samples", b"samples", "samples_per_prompt", b"samples_per_prompt", "stream_tokens", b"stream_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GenerateBatchRequest: _TypeAlias = GenerateBatchRequest  # noqa: Y015
 
 @_typing.final
+class SampleStart(_message.Message):
+    """Where a sample of a batch starts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_INDEX_FIELD_NUMBER: _builtins.int
+    SAMPLE_INDEX_FIELD_NUMBER: _builtins.int
+    PREFIX_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    prompt_index: _builtins.int
+    """Index of its prompt."""
+    sample_index: _builtins.int
+    """Index among the prompt's samples, below samples_per_prompt."""
+    @_builtins.property
+    def prefix_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Tokens of the sample generated earlier; see Prompt.prefix_token_ids."""
+
+    def __init__(
+        self,
+        *,
+        prompt_index: _builtins.int = ...,
+        sample_index: _builtins.int = ...,
+        prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prefix_token_ids", b"prefix_token_ids", "prompt_index", b"prompt_index", "sample_index", b"sample_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SampleStart: _TypeAlias = SampleStart  # noqa: Y015
+
+@_typing.final
 class GenerateBatchResponse(_message.Message):
-    """One finished sample."""
+    """A finished sample or, with stream_tokens, the next tokens of one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -112,14 +156,14 @@ class GenerateBatchResponse(_message.Message):
     sample_index: _builtins.int
     """Index among the prompt's samples."""
     finished_count: _builtins.int
-    """Samples finished so far, this one included."""
+    """Samples finished so far, including this one if it is."""
     total_count: _builtins.int
     """Samples in the batch."""
     elapsed_s: _builtins.float
-    """From the start of the batch to the end of this sample, in seconds."""
+    """Seconds since the start of the batch."""
     @_builtins.property
     def response(self) -> _common_pb2.TokenChunk:
-        """The whole response."""
+        """The complete response. With stream_tokens, its next tokens; the last ones come with a finish_reason."""
 
     def __init__(
         self,
@@ -141,27 +185,31 @@ Global___GenerateBatchResponse: _TypeAlias = GenerateBatchResponse  # noqa: Y015
 
 @_typing.final
 class AbortRequest(_message.Message):
-    """Requests to end."""
+    """Requests to abort."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_IDS_FIELD_NUMBER: _builtins.int
     ALL_FIELD_NUMBER: _builtins.int
+    FROM_PEER_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
-    """End everything that runs or waits."""
+    """Abort all running and queued requests."""
+    from_peer: _builtins.bool
+    """The call comes from a peer gateway: abort here only."""
     @_builtins.property
     def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of requests or samples; empty: none."""
+        """Ids of requests or samples; may be empty."""
 
     def __init__(
         self,
         *,
         request_ids: _abc.Iterable[_builtins.str] | None = ...,
         all: _builtins.bool = ...,
+        from_peer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "request_ids", b"request_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "from_peer", b"from_peer", "request_ids", b"request_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -169,21 +217,27 @@ Global___AbortRequest: _TypeAlias = AbortRequest  # noqa: Y015
 
 @_typing.final
 class AbortResponse(_message.Message):
-    """What was ended."""
+    """What was aborted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ABORTED_COUNT_FIELD_NUMBER: _builtins.int
+    REQUEST_IDS_FIELD_NUMBER: _builtins.int
     aborted_count: _builtins.int
-    """Requests that were running or waiting."""
+    """Number of requests that were running or queued."""
+    @_builtins.property
+    def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their ids."""
+
     def __init__(
         self,
         *,
         aborted_count: _builtins.int = ...,
+        request_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_count", b"aborted_count", "request_ids", b"request_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -223,27 +277,33 @@ Global___UpdateWeightsRequest: _TypeAlias = UpdateWeightsRequest  # noqa: Y015
 
 @_typing.final
 class UpdateWeightsHeader(_message.Message):
-    """Which weights."""
+    """The weights."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
-    """Version the weights will have, above the current one."""
+    """Version of the weights; greater than the current one, unless this repeats the current update."""
+    key: _builtins.str
+    """Identifies this update, at any gateway: repeating it has no effect. At most 128 characters. Should begin with the
+    time, since of two updates of one version the greater key wins. If empty, the gateway generates one.
+    """
     @_builtins.property
     def source(self) -> _common_pb2.WeightsSource:
-        """Where they are; unset: tensors follow in the stream."""
+        """Location of the weights; if unset, tensors follow in the stream."""
 
     def __init__(
         self,
         *,
         policy_version: _builtins.int = ...,
         source: _common_pb2.WeightsSource | None = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy_version", b"policy_version", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "policy_version", b"policy_version", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -251,7 +311,7 @@ Global___UpdateWeightsHeader: _TypeAlias = UpdateWeightsHeader  # noqa: Y015
 
 @_typing.final
 class UpdateWeightsResponse(_message.Message):
-    """What was updated."""
+    """Result of an update."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -259,11 +319,11 @@ class UpdateWeightsResponse(_message.Message):
     WORKER_COUNT_FIELD_NUMBER: _builtins.int
     ELAPSED_S_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
-    """Version now served by all workers."""
+    """Version now served. A worker that could not take part gets it later, before its next request."""
     worker_count: _builtins.int
     """Workers that switched."""
     elapsed_s: _builtins.float
-    """From the first byte to the last switch, in seconds."""
+    """Seconds from the first byte to the last switch."""
     def __init__(
         self,
         *,
@@ -281,7 +341,7 @@ Global___UpdateWeightsResponse: _TypeAlias = UpdateWeightsResponse  # noqa: Y015
 
 @_typing.final
 class GetServerInfoRequest(_message.Message):
-    """Nothing to say."""
+    """Empty."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -314,17 +374,17 @@ class GetServerInfoResponse(_message.Message):
     model: _builtins.str
     """Name or directory of the model."""
     vocab_size: _builtins.int
-    """Size of the vocabulary; token ids are below it."""
+    """Size of the vocabulary."""
     context_length: _builtins.int
-    """Most tokens of prompt and response together."""
+    """Maximum number of tokens in prompt plus response."""
     policy_version: _builtins.int
     """Version served; 0 before the first update."""
     drafter_version: _builtins.int
-    """Drafter version; 0 when none is loaded."""
+    """Drafter version; 0 if none is loaded."""
     worker_count: _builtins.int
-    """Workers that can take requests."""
+    """Workers that accept requests."""
     queued_count: _builtins.int
-    """Requests waiting at the gateway."""
+    """Requests queued at the gateway."""
     running_count: _builtins.int
     """Requests running in engines."""
     server_version: _builtins.str

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RolloutServiceStub:
-    """Answers prompts and takes new weights. Served by the gateway.
+    """Completes prompts and accepts weight updates. Served by the gateway.
     """
 
     def __init__(self, channel):
@@ -63,39 +63,42 @@ class RolloutServiceStub:
 
 
 class RolloutServiceServicer:
-    """Answers prompts and takes new weights. Served by the gateway.
+    """Completes prompts and accepts weight updates. Served by the gateway.
     """
 
     def Generate(self, request, context):
-        """Streams one response. Hanging up aborts it.
+        """Streams a response. Cancelling the call aborts it. If the call breaks, continue at any gateway: repeat the request
+        with attempt + 1 and the tokens received so far as prefix_token_ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GenerateBatch(self, request, context):
-        """Answers many prompts, n samples each; completions come as they finish. Hanging up aborts all.
+        """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
+        Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Abort(self, request, context):
-        """Ends running requests. Unknown ids are ignored and not counted.
+        """Aborts requests. Unknown ids are ignored and not counted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateWeights(self, request_iterator, context):
-        """Installs weights on every worker: all or none. First message: header; then tensors, unless the header names a source.
+        """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
+        follow unless it names a source. Repeating an update has no effect.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetServerInfo(self, request, context):
-        """Says what is served.
+        """Returns what is served.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,7 +141,7 @@ def add_RolloutServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RolloutService:
-    """Answers prompts and takes new weights. Served by the gateway.
+    """Completes prompts and accepts weight updates. Served by the gateway.
     """
 
     @staticmethod

@@ -27,41 +27,53 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RolloutServiceStub:
-    """Answers prompts and takes new weights. Served by the gateway."""
+    """Completes prompts and accepts weight updates. Served by the gateway."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RolloutServiceAsyncStub: ...
     Generate: _grpc.UnaryStreamMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]
-    """Streams one response. Hanging up aborts it."""
+    """Streams a response. Cancelling the call aborts it. If the call breaks, continue at any gateway: repeat the request
+    with attempt + 1 and the tokens received so far as prefix_token_ids.
+    """
     GenerateBatch: _grpc.UnaryStreamMultiCallable[_rollout_pb2.GenerateBatchRequest, _rollout_pb2.GenerateBatchResponse]
-    """Answers many prompts, n samples each; completions come as they finish. Hanging up aborts all."""
+    """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
+    Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+    """
     Abort: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]
-    """Ends running requests. Unknown ids are ignored and not counted."""
+    """Aborts requests. Unknown ids are ignored and not counted."""
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
-    """Installs weights on every worker: all or none. First message: header; then tensors, unless the header names a source."""
+    """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
+    follow unless it names a source. Repeating an update has no effect.
+    """
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]
-    """Says what is served."""
+    """Returns what is served."""
 
 @_typing.type_check_only
 class RolloutServiceAsyncStub(RolloutServiceStub):
-    """Answers prompts and takes new weights. Served by the gateway."""
+    """Completes prompts and accepts weight updates. Served by the gateway."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Generate: _aio.UnaryStreamMultiCallable[_rollout_pb2.GenerateRequest, _rollout_pb2.GenerateResponse]  # type: ignore[assignment]
-    """Streams one response. Hanging up aborts it."""
+    """Streams a response. Cancelling the call aborts it. If the call breaks, continue at any gateway: repeat the request
+    with attempt + 1 and the tokens received so far as prefix_token_ids.
+    """
     GenerateBatch: _aio.UnaryStreamMultiCallable[_rollout_pb2.GenerateBatchRequest, _rollout_pb2.GenerateBatchResponse]  # type: ignore[assignment]
-    """Answers many prompts, n samples each; completions come as they finish. Hanging up aborts all."""
+    """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
+    Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+    """
     Abort: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]  # type: ignore[assignment]
-    """Ends running requests. Unknown ids are ignored and not counted."""
+    """Aborts requests. Unknown ids are ignored and not counted."""
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
-    """Installs weights on every worker: all or none. First message: header; then tensors, unless the header names a source."""
+    """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
+    follow unless it names a source. Repeating an update has no effect.
+    """
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """Says what is served."""
+    """Returns what is served."""
 
 class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Answers prompts and takes new weights. Served by the gateway."""
+    """Completes prompts and accepts weight updates. Served by the gateway."""
 
     @_abc_1.abstractmethod
     def Generate(
@@ -69,7 +81,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GenerateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_rollout_pb2.GenerateResponse], _abc.AsyncIterator[_rollout_pb2.GenerateResponse]]:
-        """Streams one response. Hanging up aborts it."""
+        """Streams a response. Cancelling the call aborts it. If the call breaks, continue at any gateway: repeat the request
+        with attempt + 1 and the tokens received so far as prefix_token_ids.
+        """
 
     @_abc_1.abstractmethod
     def GenerateBatch(
@@ -77,7 +91,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GenerateBatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_rollout_pb2.GenerateBatchResponse], _abc.AsyncIterator[_rollout_pb2.GenerateBatchResponse]]:
-        """Answers many prompts, n samples each; completions come as they finish. Hanging up aborts all."""
+        """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
+        Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+        """
 
     @_abc_1.abstractmethod
     def Abort(
@@ -85,7 +101,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.AbortRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.AbortResponse, _abc.Awaitable[_rollout_pb2.AbortResponse]]:
-        """Ends running requests. Unknown ids are ignored and not counted."""
+        """Aborts requests. Unknown ids are ignored and not counted."""
 
     @_abc_1.abstractmethod
     def UpdateWeights(
@@ -93,7 +109,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_rollout_pb2.UpdateWeightsRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.UpdateWeightsResponse, _abc.Awaitable[_rollout_pb2.UpdateWeightsResponse]]:
-        """Installs weights on every worker: all or none. First message: header; then tensors, unless the header names a source."""
+        """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
+        follow unless it names a source. Repeating an update has no effect.
+        """
 
     @_abc_1.abstractmethod
     def GetServerInfo(
@@ -101,6 +119,6 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.GetServerInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.GetServerInfoResponse, _abc.Awaitable[_rollout_pb2.GetServerInfoResponse]]:
-        """Says what is served."""
+        """Returns what is served."""
 
 def add_RolloutServiceServicer_to_server(servicer: RolloutServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

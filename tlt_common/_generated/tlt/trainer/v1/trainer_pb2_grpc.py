@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TrainerServiceStub:
-    """Trains the draft layer while a lease is held.
+    """Trains the drafter while a lease is held.
     """
 
     def __init__(self, channel):
@@ -53,25 +53,25 @@ class TrainerServiceStub:
 
 
 class TrainerServiceServicer:
-    """Trains the draft layer while a lease is held.
+    """Trains the drafter while a lease is held.
     """
 
     def Start(self, request, context):
-        """Trains until the lease ends. Repeating it with the same epoch extends the lease.
+        """Trains until the lease ends. Repeating the call with the same epoch extends the lease.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Preempt(self, request, context):
-        """Stops within one micro-step; answers when the device is free.
+        """Stops within one micro-step; returns once the device is free.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetProgress(self, request, context):
-        """Says how training goes.
+        """Returns the training progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,7 +104,7 @@ def add_TrainerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TrainerService:
-    """Trains the draft layer while a lease is held.
+    """Trains the drafter while a lease is held.
     """
 
     @staticmethod

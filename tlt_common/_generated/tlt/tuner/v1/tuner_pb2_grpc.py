@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TunerServiceStub:
-    """Pools rewards; decisions are made in the engines.
+    """Pools rewards; the engines decide.
     """
 
     def __init__(self, channel):
@@ -48,18 +48,18 @@ class TunerServiceStub:
 
 
 class TunerServiceServicer:
-    """Pools rewards; decisions are made in the engines.
+    """Pools rewards; the engines decide.
     """
 
     def ReportWindow(self, request, context):
-        """Adds a window of rounds.
+        """Adds windows of rounds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchPosterior(self, request, context):
-        """Streams what the fleet has learned, whenever it changed.
+        """Streams what the fleet has learned, whenever it changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,7 +87,7 @@ def add_TunerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TunerService:
-    """Pools rewards; decisions are made in the engines.
+    """Pools rewards; the engines decide.
     """
 
     @staticmethod

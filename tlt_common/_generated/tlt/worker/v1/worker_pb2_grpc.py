@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class WorkerServiceStub:
-    """One engine.
+    """A rollout worker with one engine.
     """
 
     def __init__(self, channel):
@@ -55,71 +55,73 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CommitWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CommitWeightsResponse.FromString,
                 _registered_method=True)
+        self.FetchWeights = channel.unary_stream(
+                '/tlt.worker.v1.WorkerService/FetchWeights',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.FromString,
+                _registered_method=True)
         self.DiscardWeights = channel.unary_unary(
                 '/tlt.worker.v1.WorkerService/DiscardWeights',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsResponse.FromString,
                 _registered_method=True)
-        self.ApplyDrafter = channel.unary_unary(
-                '/tlt.worker.v1.WorkerService/ApplyDrafter',
-                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterRequest.SerializeToString,
-                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterResponse.FromString,
-                _registered_method=True)
-        self.GetWorkerInfo = channel.unary_unary(
-                '/tlt.worker.v1.WorkerService/GetWorkerInfo',
-                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoRequest.SerializeToString,
-                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoResponse.FromString,
+        self.Watch = channel.stream_stream(
+                '/tlt.worker.v1.WorkerService/Watch',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchResponse.FromString,
                 _registered_method=True)
 
 
 class WorkerServiceServicer:
-    """One engine.
+    """A rollout worker with one engine.
     """
 
     def Generate(self, request, context):
-        """Streams one response. Hanging up aborts it.
+        """Streams a response. Cancelling the call aborts it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Abort(self, request, context):
-        """Ends running requests; unknown ids are ignored.
+        """Aborts all attempts at requests; unknown ids are ignored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StageWeights(self, request_iterator, context):
-        """First phase of an update: fetch, check shapes, keep ready. Serving is not disturbed.
+        """First phase of an update: fetches weights, checks shapes and keeps them ready. Serving continues.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CommitWeights(self, request, context):
-        """Second phase: switch to what was staged, with requests in flight.
+        """Second phase: switches to the staged weights, with requests in flight.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchWeights(self, request, context):
+        """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
+        a release while it arrives. NOT_FOUND if this worker does not have it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DiscardWeights(self, request, context):
-        """Forgets what was staged.
+        """Discards staged weights.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ApplyDrafter(self, request, context):
-        """Swaps the drafter, with requests in flight.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetWorkerInfo(self, request, context):
-        """Says what the worker is and does.
+    def Watch(self, request_iterator, context):
+        """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
+        worker answers every request at once, tells every change, and sends a message at least every second.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,20 +150,20 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CommitWeightsRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CommitWeightsResponse.SerializeToString,
             ),
+            'FetchWeights': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchWeights,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.SerializeToString,
+            ),
             'DiscardWeights': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscardWeights,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsResponse.SerializeToString,
             ),
-            'ApplyDrafter': grpc.unary_unary_rpc_method_handler(
-                    servicer.ApplyDrafter,
-                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterRequest.FromString,
-                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterResponse.SerializeToString,
-            ),
-            'GetWorkerInfo': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetWorkerInfo,
-                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoRequest.FromString,
-                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoResponse.SerializeToString,
+            'Watch': grpc.stream_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -172,7 +174,7 @@ def add_WorkerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkerService:
-    """One engine.
+    """A rollout worker with one engine.
     """
 
     @staticmethod
@@ -284,6 +286,33 @@ class WorkerService:
             _registered_method=True)
 
     @staticmethod
+    def FetchWeights(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/FetchWeights',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DiscardWeights(request,
             target,
             options=(),
@@ -311,7 +340,7 @@ class WorkerService:
             _registered_method=True)
 
     @staticmethod
-    def ApplyDrafter(request,
+    def Watch(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -321,39 +350,12 @@ class WorkerService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
-            '/tlt.worker.v1.WorkerService/ApplyDrafter',
-            tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterRequest.SerializeToString,
-            tlt_dot_worker_dot_v1_dot_worker__pb2.ApplyDrafterResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetWorkerInfo(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/tlt.worker.v1.WorkerService/GetWorkerInfo',
-            tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoRequest.SerializeToString,
-            tlt_dot_worker_dot_v1_dot_worker__pb2.GetWorkerInfoResponse.FromString,
+            '/tlt.worker.v1.WorkerService/Watch',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,1 @@
+"""`tlt bench NAME`: every performance figure of the project, measured against its baseline in one run."""

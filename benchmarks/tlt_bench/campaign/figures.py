@@ -1,0 +1,80 @@
+"""Figures that all parts share, how they are combined, and what they should be."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tlt_bench.campaign.part import Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of the campaign."""
+
+    meaning: str
+    combine: Callable[[Iterable[float]], float] = sum
+    at_most: float | None = None
+    """Aim; null: none."""
+    at_least: Mapping[Size, float] | None = None
+    """Aim by size; null: none."""
+    must_hold: bool = False
+    """Whether a missed aim fails the campaign: the figure counts violations, not time or amount of work."""
+
+    def aim(self, size: Size) -> str:
+        """Return the aim in words; empty if there is none."""
+        if self.at_most is not None:
+            return "0" if self.at_most == 0 else f"at most {self.at_most:g}"
+        return f"at least {self.at_least[size]:g}" if self.at_least else ""
+
+    def aim_at_least(self, size: Size) -> float:
+        """Return the least value aimed at; 0 if there is none."""
+        return self.at_least[size] if self.at_least else 0.0
+
+    def is_met(self, value: float, size: Size) -> bool:
+        """Return whether a value meets the aim."""
+        if self.at_most is not None and not value <= self.at_most:
+            return False
+        return self.at_least is None or value >= self.at_least[size]
+
+
+def _violations(meaning: str) -> Figure:
+    return Figure(meaning=meaning, at_most=0, must_hold=True)
+
+
+SHARED: Mapping[str, Figure] = {
+    "kills": Figure(
+        meaning="processes killed, stopped or terminated, and connections cut",
+        at_least={Size.SHORT: 40, Size.MIDDLE: 60, Size.LONG: 300},
+    ),
+    "answers": Figure(meaning="responses compared with those of an undisturbed run"),
+    "lost": _violations("responses that the client did not receive in full"),
+    "changed": _violations("responses that differ from those of the undisturbed run"),
+    "overlapping_leases": _violations("pairs of training leases of one worker that overlapped"),
+    "left_behind": _violations("processes and files that remained after shutdown"),
+    "ledger_gaps": _violations("workers whose ledger does not sum to wall time"),
+    "not_back": _violations("processes that were not replaced"),
+    "stuck_updates": _violations("weight updates that did not succeed after everything was back"),
+    "stall_detect_s": Figure(
+        meaning="seconds from the stop of an engine until its requests moved; maximum", combine=max, at_most=15
+    ),
+    "inputs_tried": Figure(
+        meaning="random inputs sent", at_least={Size.SHORT: 20_000, Size.MIDDLE: 20_000, Size.LONG: 200_000}
+    ),
+    "crashes": _violations("processes that crashed or hung on an input"),
+}
+"""By name. A part that measures one of them uses this name."""
+
+
+def combined(by_part: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the shared figures that at least one part measured, and the others as PART.NAME."""
+    shared = {
+        name: figure.combine([figures[name] for figures in by_part.values() if name in figures])
+        for name, figure in SHARED.items()
+        if any(name in figures for figures in by_part.values())
+    }
+    own = {
+        f"{part}.{name}": value
+        for part, figures in by_part.items()
+        for name, value in figures.items()
+        if name not in SHARED
+    }
+    return shared | own

@@ -1,0 +1,62 @@
+"""Values of the Helm chart: rendered, or refused by the schema or with a message of the chart's own."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import strategies as st
+
+from tlt_bench.campaign.fuzz import json_texts
+from tlt_bench.campaign.fuzz.target import HarmError, Subject, Target
+
+CHART = Path(__file__).parents[5] / "deploy/helm/tlt"
+RENDER_S = 60.0
+DEFECTS = (
+    "nil pointer",
+    "can't evaluate",
+    "wrong type for value",
+    "error calling",
+    "YAML parse error",
+    "panic",
+    "runtime",
+)
+"""Messages of a template that failed on its values, instead of refusing them."""
+
+
+def _helm() -> Path:
+    """Return the path of Helm, in $KUBE_BIN or where tests/cluster/kube/build.sh puts it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("KUBE_BIN") or Path(cache, "tlt", "kube")) / "helm"
+
+
+def _skipped() -> str:
+    if not CHART.is_dir():
+        return "the chart is not in this installation"
+    return "" if _helm().exists() else f"{_helm()} does not exist: run tests/cluster/kube/build.sh chart"
+
+
+@contextmanager
+def _open(directory: Path) -> Iterator[Subject]:
+    values = directory / "values.yaml"
+    sets: list[Any] = [yaml.safe_load(file.read_text()) for file in sorted((CHART / "ci").glob("*.yaml"))]
+    sets.append(yaml.safe_load((CHART / "values.yaml").read_text()))
+
+    def feed(document: Any) -> None:
+        values.write_text(yaml.safe_dump(document))
+        command = [_helm(), "template", "rl", CHART, "--values", values]
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, check=False, timeout=RENDER_S
+        )
+        if done.returncode == 0:
+            list(yaml.safe_load_all(done.stdout))
+        elif "Error: " not in done.stderr or any(defect in done.stderr for defect in DEFECTS):
+            raise HarmError(done.stderr.strip())
+
+    yield Subject(inputs=st.one_of([json_texts.documents(one) for one in sets]), feed=feed, show=yaml.safe_dump)
+
+
+TARGETS = (Target(name="chart.values", open=_open, skipped=_skipped, weight=0.02),)

@@ -1,0 +1,66 @@
+"""In which order the targets are struck. Pure, and determined by the seed."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tlt_bench.campaign.kills.targets import CHEAP, CONTROLLER, ENGINE, REPLICA, Action, Target
+
+CHEAP_PER_COSTLY = 7
+"""An engine takes a minute to start, other processes take seconds."""
+WINDOW = 16
+"""How far a strike may be brought forward when the group of an earlier one is still disturbed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One action on one target."""
+
+    target: Target
+    action: Action
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the time until requests move is measured. Nothing else is disturbed meanwhile."""
+        return self.target is ENGINE and self.action is Action.HANG
+
+    def __str__(self) -> str:
+        return f"{self.action} of {self.target.name}" if self.target.count else f"{self.action} {self.target.name}"
+
+
+def strikes(seed: int) -> Iterator[Strike]:
+    """
+    Yield strikes without end. Every action on every target comes once before any comes twice.
+
+    Engines come first: what they teach takes longest.
+    """
+    choices = random.Random(seed)
+    cheap, costly = _rounds(CHEAP, choices), _rounds((ENGINE, REPLICA, CONTROLLER), choices)
+    yield Strike(target=ENGINE, action=Action.HANG)
+    while True:
+        for _ in range(CHEAP_PER_COSTLY):
+            yield next(cheap)
+        yield next(costly)
+
+
+def _rounds(targets: tuple[Target, ...], choices: random.Random) -> Iterator[Strike]:
+    whole = [Strike(target=target, action=action) for target in targets for action in target.actions]
+    while True:
+        yield from choices.sample(whole, len(whole))
+
+
+class Queue:
+    """The next strikes, of which the first that is possible is taken."""
+
+    def __init__(self, seed: int) -> None:
+        self._source = strikes(seed)
+        self._next: list[Strike] = []
+
+    def take(self, disturbed: set[str]) -> Strike | None:
+        """Return the next strike on a target of another group; None if the window has none."""
+        while len(self._next) < WINDOW:
+            self._next.append(next(self._source))
+        for place, strike in enumerate(self._next):
+            if strike.target.group not in disturbed:
+                return self._next.pop(place)
+        return None

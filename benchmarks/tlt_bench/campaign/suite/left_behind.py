@@ -1,0 +1,47 @@
+"""What a run has left on the machine after it ended."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tlt_bench.campaign.suite.processes import commands
+from tlt_common.process_guard import shared_memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What a run used."""
+
+    token: str
+    directory: Path
+    """Private files; the run removes them."""
+    shared_memory: frozenset[Path]
+
+    @classmethod
+    def of(cls, token: str, directory: Path) -> Self:
+        """Return the traces of a run that is up."""
+        shared = frozenset(path for pid in commands(token) for path in shared_memory(pid))
+        return cls(token=token, directory=directory, shared_memory=shared)
+
+    def left(self) -> list[str]:
+        """Return a sentence about each process and file that is left."""
+        found = [f"process {pid} is left: {' '.join(command.split(chr(0)))[:200]}" for pid, command in self._alive()]
+        if self.directory.exists():
+            files = sum(len(names) for _, _, names in os.walk(self.directory))
+            found.append(f"{self.directory} is left, with {files} files")
+        return found + [f"{path} is left" for path in sorted(self.shared_memory) if path.exists()]
+
+    def _alive(self) -> list[tuple[int, str]]:
+        return sorted(commands(self.token).items())
+
+
+def spools(directory: Path) -> list[Path]:
+    """Return the directories of weights that gateways and workers of a run keep, wherever they are below its files."""
+    skipped = {"ray"}
+    found = []
+    for folder, names, files in os.walk(directory):
+        names[:] = [name for name in names if name not in skipped]
+        if any(name.endswith(".safetensors") for name in files):
+            found.append(Path(folder))
+    return sorted(found)

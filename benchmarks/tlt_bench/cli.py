@@ -1,0 +1,229 @@
+"""`tlt bench`. Progress goes to stderr; the last line on stdout is one JSON object."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Measure the project's performance claims, each against its baseline in the same run.", no_args_is_help=True
+)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure the project's performance claims, each against its baseline in the same run."""
+
+
+@app.command()
+def rollout(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fewer steps, from the shipped drafter: under 4 minutes on 2 cores.")
+    ] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
+) -> None:
+    """
+    Compare rollouts with TLT on and off, in about 15 minutes.
+
+    Both sides use the same seeds. Reports identical responses, step and tail speedup, accept length, use of idle time
+    and the minute of the first drafter swap.
+    """
+    from tlt_bench.result import check_target
+    from tlt_bench.rollout import measure
+
+    check_target(json)
+    measure(quick=quick, keep=keep).write(json)
+
+
+@app.command()
+def gateway(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    streams: Annotated[int, typer.Option(min=1, help="Responses read at a time when memory is measured.")] = 1000,
+) -> None:
+    """
+    Measure the gateway against a bare gRPC server that sends the same messages, in about a minute.
+
+    Reports requests per second and their ratio, the added latency of a response, and the gateway's memory.
+    """
+    from tlt_bench.gateway.measure import measure
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(streams).write(json)
+
+
+@app.command()
+def tuner(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    trace: Annotated[
+        Path | None, typer.Option(help="Recorded rounds. Default: the trace shipped with the package.")
+    ] = None,
+) -> None:
+    """Measure the cost of a bandit decision, and its regret on recorded rounds next to the paper's policy. 1 minute."""
+    from tlt_bench.result import check_target
+    from tlt_bench.tuner import measure
+
+    check_target(json)
+    measure(trace).write(json)
+
+
+@app.command()
+def control(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+) -> None:
+    """
+    Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. 2 minutes.
+
+    At most 1,024 workers have gRPC streams of their own; the others call the coordinator directly, in its process.
+    """
+    from tlt_bench.control.command import measure
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure().write(json)
+
+
+@app.command()
+def curves(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Two small steps per run; a smoke test.")] = False,
+    seeds: Annotated[int, typer.Option(min=2, help="Runs per side; 3 take 42 minutes on 2 cores.")] = 3,
+) -> None:
+    """Compare rewards of RL runs with and without speculation and lending, relative to the spread between seeds."""
+    from tlt_bench.curves import measure
+    from tlt_bench.progress_log import ProgressLog
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(quick=quick, seeds=seeds, observer=ProgressLog()).write(json)
+
+
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is implemented but untested.")]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers; with --device cuda, random "
+        "weights of 7B shape with simulated acceptance."
+    ),
+]
+DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]
+
+
+@app.command()
+def engine(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Run fewer repeats: about 8 minutes on 2 cores.")] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+    part: Annotated[
+        list[str] | None, typer.Option(help="off, speed, adaptive or ngram; repeatable. Default: all.")
+    ] = None,
+) -> None:
+    """
+    Measure the cost and speedup of the engine's arms, in about 25 minutes on 2 idle cores.
+
+    Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
+    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8.
+    """
+    from tlt_bench.engine import PARTS, measure
+    from tlt_bench.prepare import BenchTarget, check_parts
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    target = BenchTarget(device=device, model=model, drafter=drafter)
+    measure(target, quick=quick, parts=check_parts(part or PARTS, PARTS)).write(json)
+
+
+@app.command()
+def switch(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Run fewer repeats: under 3 minutes on 2 idle cores.")] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+) -> None:
+    """Measure rounds lost and tokens recomputed when speculation is switched with requests in flight: 5 minutes."""
+    from tlt_bench.prepare import BenchTarget
+    from tlt_bench.result import check_target
+    from tlt_bench.switch import measure
+
+    check_target(json)
+    measure(BenchTarget(device=device, model=model, drafter=drafter), quick=quick).write(json)
+
+
+@app.command()
+def weights(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
+    repeats: Annotated[int, typer.Option(min=1, help="Updates per number of workers, after a first one.")] = 3,
+) -> None:
+    """Measure weight updates of 1, 2, 4 and 8 workers against one raw copy of the same bytes: 3 minutes on 2 cores."""
+    from tlt_bench.result import check_target
+    from tlt_bench.weights.measure import measure
+
+    check_target(json)
+    measure(megabytes=megabytes, repeats=repeats).write(json)
+
+
+@app.command()
+def trace(
+    to: Annotated[Path, typer.Argument(help="File for the rounds; an existing file is replaced.")],
+    arms: Annotated[str, typer.Option(help="Comma-separated names. Default: the arms of the shipped trace.")] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two small rollouts, 2 minutes; too little data for most replays.")
+    ] = False,
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+) -> None:
+    """
+    Record rounds of randomly drawn arms, for `tlt tuner replay`: about 5 minutes.
+
+    A serving engine tries other arms only as far as its bandit explores, so a replay of its own trace has little data
+    on them.
+    """
+    from tlt_bench.prepare import BenchTarget
+    from tlt_bench.recording import record
+    from tlt_bench.tuner import TEN_ARMS
+    from tlt_common.domain.arm import arms_named
+    from tlt_common.errors import ConfigError
+    from tlt_worker.engine.trace_path import require_writable
+
+    try:
+        chosen = arms_named(arms.split(",")) if arms else TEN_ARMS
+    except ValueError as error:
+        raise ConfigError(f"--arms: {error}", field="arms") from error
+    require_writable(to)
+    record(to, [arm.name for arm in chosen], BenchTarget(device=device, model=model, drafter=drafter), quick=quick)
+
+
+@app.command()
+def campaign(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    size: Annotated[str, typer.Option(help="short (6 minutes on 2 cores), middle (10) or long (60).")] = "middle",
+    part: Annotated[
+        list[str] | None, typer.Option(help="kills, network, storage, fuzz or load; repeatable. Default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep logs here. Default: a temporary directory, kept if the campaign fails.")
+    ] = None,
+) -> None:
+    """
+    Kill, stop and disturb a running suite, send it random input, and check that no response is lost or changed.
+
+    Exits with 1 if a response was lost or changed, leases overlapped, a process crashed on an input, or processes or
+    files were left behind.
+    """
+    from tlt_bench.campaign.command import run
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    if not run(json=json, size=size, parts=part, seed=seed, keep=keep):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

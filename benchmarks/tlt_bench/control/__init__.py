@@ -1,0 +1,1 @@
+"""`tlt bench control`: the coordinator under simulated fleets."""

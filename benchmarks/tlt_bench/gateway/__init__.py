@@ -1,0 +1,1 @@
+"""The gateway measured against a bare gRPC server that sends the same messages."""

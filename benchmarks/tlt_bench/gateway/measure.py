@@ -1,0 +1,124 @@
+"""Load on both servers in turn, in one run."""
+
+import asyncio
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+
+from tlt_bench.gateway import servers
+from tlt_bench.result import Result
+from tlt_common.client import Client
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.rpc.channel import plain
+from tlt_common.wire import rollout as wire
+
+CHUNKS = 32
+"""Messages per response."""
+AT_ONCE = 32
+"""Requests in flight when throughput is measured."""
+SECONDS = 5.0
+ALONE = 200
+"""Requests, one after the other, when latency is measured."""
+REPEATS = 3
+
+
+@contextmanager
+def _process(target: Any, *arguments: str) -> Iterator[tuple[str, int]]:
+    """Run a server in a process of its own; yield its address and pid."""
+    context = multiprocessing.get_context("spawn")
+    mine, other = context.Pipe(duplex=False)
+    process = context.Process(target=target, args=(other, *arguments), daemon=True)
+    process.start()
+    try:
+        yield mine.recv(), process.pid or 0
+    finally:
+        process.terminate()
+        process.join()
+
+
+def measure(streams: int) -> Result:
+    """Compare the gateway with the bare server; then hold `streams` responses open at the gateway."""
+    with (
+        _process(servers.serve_bare) as (bare, _),
+        _process(servers.serve_worker) as (worker, _),
+        _process(servers.serve_gateway, worker) as (gateway, pid),
+    ):
+        return asyncio.run(_measured(bare, gateway, pid, streams))
+
+
+async def _measured(bare: str, gateway: str, pid: int, streams: int) -> Result:
+    async with Client(gateway) as client:
+        await client.wait_ready(30)
+    ratios, added, rates = [], [], []
+    for _ in range(REPEATS):
+        slow, fast = await _rate(gateway), await _rate(bare)
+        rates.append(slow)
+        ratios.append(slow / fast)
+        added.append(1000 * (await _latency_s(gateway) - await _latency_s(bare)))
+    await _streams(gateway, streams)
+    figures = {
+        "requests_per_s": statistics.median(rates),
+        "vs_bare_grpc": statistics.median(ratios),
+        "added_ms_p50": statistics.median(added),
+        "streams": float(streams),
+        "rss_mib": psutil.Process(pid).memory_info().rss / 2**20,
+    }
+    spread = {
+        "requests_per_s": (min(rates), max(rates)),
+        "vs_bare_grpc": (min(ratios), max(ratios)),
+        "added_ms_p50": (min(added), max(added)),
+    }
+    notes = {
+        "vs_bare_grpc": f"{AT_ONCE} requests at a time, {CHUNKS} messages each; the gateway adds a second hop",
+        "rss_mib": f"of the gateway's process, after {streams} streams at a time",
+    }
+    return Result(name="gateway", figures=figures, spread=spread, repeats=REPEATS, notes=notes)
+
+
+async def _rate(address: str) -> float:
+    """Return completed requests per second."""
+    async with plain(address) as channel:
+        stub = wire.Stub(channel)
+        ends_s = time.perf_counter() + SECONDS
+
+        async def load() -> int:
+            count = 0
+            while time.perf_counter() < ends_s:
+                await _request(stub, CHUNKS)
+                count += 1
+            return count
+
+        began_s = time.perf_counter()
+        counts = await asyncio.gather(*(load() for _ in range(AT_ONCE)))
+        return sum(counts) / (time.perf_counter() - began_s)
+
+
+async def _latency_s(address: str) -> float:
+    """Return the median seconds of a response of one message, without other load."""
+    async with plain(address) as channel:
+        stub = wire.Stub(channel)
+        taken_s = []
+        for _ in range(ALONE):
+            began_s = time.perf_counter()
+            await _request(stub, 1)
+            taken_s.append(time.perf_counter() - began_s)
+        return statistics.median(taken_s)
+
+
+async def _streams(address: str, count: int) -> None:
+    """Read many responses at a time."""
+    async with plain(address) as channel:
+        stub = wire.Stub(channel)
+        await asyncio.gather(*(_request(stub, CHUNKS) for _ in range(count)))
+
+
+async def _request(stub: wire.AsyncStub, tokens: int) -> None:
+    prompt = Prompt(request_id=RequestId(""), token_ids=(1,) * 64, sampling=SamplingParams(max_new_tokens=tokens))
+    async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))):
+        pass

@@ -1,0 +1,59 @@
+"""Result format of all benchmarks."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from countdown.machine import machine, versions
+from tlt_common.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Figures of one benchmark. A figure is the median over repeats; the spread is minimum and maximum."""
+
+    name: str
+    figures: Mapping[str, float]
+    spread: Mapping[str, tuple[float, float]]
+    repeats: int
+    notes: Mapping[str, str]
+
+    def as_json(self) -> str:
+        """Return the result as one line of JSON."""
+        rounded = {key: round(value, 4) for key, value in self.figures.items()}
+        spread = {key: [round(low, 4), round(high, 4)] for key, (low, high) in self.spread.items()}
+        return json.dumps(
+            {
+                "name": self.name,
+                "figures": rounded,
+                "spread": spread,
+                "repeats": self.repeats,
+                "machine": machine(),
+                "versions": versions(),
+                "notes": dict(self.notes),
+            }
+        )
+
+    def write(self, target: str) -> None:
+        """Write the result to a file, or to stdout if `target` is "-"."""
+        if target == "-":
+            sys.stdout.write(self.as_json() + "\n")
+        else:
+            Path(target).write_text(self.as_json() + "\n")
+
+
+def check_target(target: str) -> None:
+    """
+    Check before a benchmark runs that its result can be written.
+
+    Raises:
+        ConfigError: The target is not writable.
+    """
+    directory = Path(target).parent
+    if target != "-" and (Path(target).is_dir() or not os.access(directory, os.W_OK)):
+        raise ConfigError(
+            f"--json: {target} cannot be written; accepted: -, or a file in an existing directory", field="json"
+        )

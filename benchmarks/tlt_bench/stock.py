@@ -1,0 +1,71 @@
+"""
+Unmodified SGLang without speculation behind the `Engine` protocol: the baseline for the suite's engine.
+
+It receives the same arguments except the speculative ones, and is driven by the same code. Of the suite's hooks it has
+only those it needs to run here with the same kernels: the attention backend on a CPU, and one socket for tokens and
+replies, because the detokenizer process is omitted.
+"""
+
+import os
+
+from tlt_common.process_guard import Guard
+from tlt_worker.capacity.engine_plan import EnginePlan
+from tlt_worker.engine.control import Control
+from tlt_worker.engine.launch import environment, rank_variables, server_arguments, thread_variables
+from tlt_worker.engine.sglang import SglangEngine
+from tlt_worker.link.messages import StartReport
+from tlt_worker.link.settings import LinkSettings
+from tlt_worker.link.worker_end import WorkerEnd
+from tlt_worker.scheduler.plugin import How, join_channels, keep_attention_backend
+
+STOCK_VARIABLE = "TLT_STOCK_ENGINE"
+"""Environment variable of a stock engine's processes. The plug-in below does nothing without it."""
+
+
+class StockEngine(SglangEngine):
+    """An engine without arms, drafters, capture or reports."""
+
+    def _launch(self, plan: EnginePlan) -> StartReport:
+        del plan
+        config, device = self.config, self._device
+        self._guard = Guard()
+        self._link = WorkerEnd(LinkSettings(directory=str(self._directory)))
+        device.enter()
+        variables = {
+            **device.variables(),
+            **rank_variables(config, device),
+            **thread_variables(config.threads),
+            **self._guard.variables,
+            STOCK_VARIABLE: "1",
+        }
+        arguments = server_arguments(
+            self.model,
+            config,
+            device,
+            context_length=config.context_for(self._model_config),
+            drafter=self._directory,
+            experiment=self._experiment,
+        )
+        ours = ("speculative_", "disable_decode_cuda_graph")
+        plain = {name: value for name, value in arguments.items() if not name.startswith(ours)}
+        with environment(variables):
+            self._control = Control.launch(plain)
+        return StartReport(
+            failure="",
+            hidden_size=int(self._model_config["hidden_size"]),
+            max_running=config.max_running,
+            max_total_tokens=config.max_total_tokens or 0,
+        )
+
+
+def install() -> None:
+    """Register the hooks of a stock engine if this is one (entry point `sglang.srt.plugins: tlt-stock`)."""
+    if STOCK_VARIABLE not in os.environ:
+        return
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    for name, replacement in (
+        ("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
+        ("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
+    ):
+        HookRegistry.register(f"sglang.srt.{name}", replacement, HookType(How.AROUND))

@@ -1,0 +1,108 @@
+"""`tlt bench tuner`: the cost of a bandit decision, and the bandit's regret in hindsight."""
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from tlt_bench.replay.reading import read_trace
+from tlt_bench.replay.verdict import REPEATS, Verdict, hindsight, judge
+from tlt_bench.result import Result
+from tlt_common.bandit import PAPER, Bandit, BanditConfig
+from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
+from tlt_common.domain.ids import DrafterVersion
+from tlt_worker.scheduler.arms.switching import Switch
+
+RECORDED = Path(__file__).parent / "rounds.jsonl.gz"
+"""Rounds of the demo's policy on a CPU with arms forced at random: ten arms, all batch sizes, a weak and a good
+drafter."""
+
+TEN_ARMS: tuple[Arm, ...] = (
+    OFF,
+    *(chain(steps) for steps in (1, 3, 5, 7)),
+    chain(7, sampled=False),
+    tree(3, 3, 8),
+    tree(5, 4, 16),
+    ngram(3),
+    ngram(7),
+)
+DECISIONS = 20_000
+WARM_DECISIONS = 5_000
+"""Enough decisions to fill all windows."""
+BATCHES = (16, 12, 8, 6, 4, 2)
+ROUNDS_PER_BATCH = 50
+
+
+def measure(trace: Path | None) -> Result:
+    """
+    Time decisions, and replay a trace under the suite's policy and the paper's.
+
+    Raises:
+        ConfigError: The trace cannot be read.
+    """
+    rounds = read_trace(trace or RECORDED).rounds
+    known = hindsight(rounds)
+    policies = {"": BanditConfig(), "_paper": PAPER}
+    figures: dict[str, float] = {}
+    spread: dict[str, tuple[float, float]] = {}
+    best = known.fixed_seconds[known.best_fixed]
+    for suffix, config in policies.items():
+        times_us = sorted(decision_times_us(config))
+        figures[f"decision_us{suffix}"] = median(times_us)
+        figures[f"decision_us_p99{suffix}"] = times_us[len(times_us) * 99 // 100]
+        spread[f"decision_us{suffix}"] = (times_us[len(times_us) // 4], times_us[len(times_us) * 3 // 4])
+        verdict = judge(known, config)
+        figures |= _figures(verdict, best, suffix)
+        times_s = verdict.seconds_by_replay
+        spread[f"regret{suffix}"] = _over(known.best_per_batch_seconds, times_s)
+        spread[f"regret_best_fixed{suffix}"] = _over(best, times_s)
+    return Result(
+        name="tuner",
+        figures=figures,
+        spread=spread,
+        repeats=REPEATS,
+        notes={
+            "decision_us": f"{len(TEN_ARMS)} arms, full windows, a new decision every round; spread: quartiles",
+            "regret": "share of time that the best arm per batch size, known in advance, would save; negative: lose",
+            "_paper": "BEG-MAB as published: window median per arm, a tenth of rounds at random among all arms",
+            "trace": f"{trace or RECORDED.name}: {len(rounds)} rounds; best fixed arm {known.best_fixed.name}",
+        },
+    )
+
+
+def decision_times_us(config: BanditConfig) -> list[float]:
+    """Time decisions as the engine requests them, with the hold disabled and rounds recorded in between."""
+    clock, chance = _Clock(), random.Random(0)
+    bandit = Bandit(TEN_ARMS, replace(config, hold_rounds=1), seed=0)
+    switch = Switch(bandit=bandit, report=lambda _: None, clock=clock, drafter_version=DrafterVersion(1))
+    times_us = []
+    for decision in range(WARM_DECISIONS + DECISIONS):
+        batch = BATCHES[decision // ROUNDS_PER_BATCH % len(BATCHES)]
+        began_ns = time.perf_counter_ns()
+        arm = switch.launch(batch, blocked=False)
+        times_us.append((time.perf_counter_ns() - began_ns) / 1000)
+        clock.now_s += 0.01 * (1 + 0.05 * arm.draft_tokens + 0.02 * chance.random())
+        switch.complete([chance.randint(0, arm.steps) for _ in range(batch)])
+    return times_us[WARM_DECISIONS:]
+
+
+class _Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def _figures(verdict: Verdict, best_fixed_s: float, suffix: str) -> Mapping[str, float]:
+    return {
+        f"regret{suffix}": verdict.regret,
+        f"regret_best_fixed{suffix}": verdict.regret_best_fixed,
+        f"adaptive_vs_best_fixed{suffix}": best_fixed_s / verdict.seconds,
+        f"switches_per_round{suffix}": verdict.switches_per_round,
+    }
+
+
+def _over(reference_s: float, times_s: tuple[float, ...]) -> tuple[float, float]:
+    return 1.0 - reference_s / min(times_s), 1.0 - reference_s / max(times_s)

@@ -1,0 +1,113 @@
+"""Measures updates of 1, 2, 4 and 8 workers, and raw copies in between."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tlt_bench.bench_engine import log
+from tlt_bench.result import Result
+from tlt_bench.weights.services import gateway, raw, started, worker
+from tlt_common.client import Client
+from tlt_common.client.tensors import stream
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import WeightsUpdate
+from tlt_common.rpc.channel import connect
+from tlt_common.wire import rollout as wire
+
+WORKERS = (1, 2, 4, 8)
+TENSOR_BYTES = 32 * 2**20
+READY_S = 60.0
+
+State = dict[str, Any]
+
+
+def measure(*, megabytes: int, repeats: int) -> Result:
+    """Run the benchmark and return its figures. Progress goes to stderr."""
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        seconds = asyncio.run(_measure(_weights(megabytes), repeats, Path(scratch)))
+    copy_s = median(seconds["copy"])
+    figures = {f"seconds_{count}": median(seconds[str(count)]) for count in WORKERS}
+    return Result(
+        name="weights",
+        figures={
+            **{f"weights_vs_copy_{count}": figures[f"seconds_{count}"] / copy_s for count in WORKERS},
+            **figures,
+            "copy_seconds": copy_s,
+            "gigabytes": megabytes * 2**20 / 1e9,
+        },
+        spread={f"seconds_{name}": (min(found), max(found)) for name, found in seconds.items()},
+        repeats=repeats,
+        notes={
+            "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
+            "seconds of one gRPC stream of the same messages to one process that writes them to a file",
+            "workers": "worker services in processes of their own, each with its own copy of the weights; all share "
+            "this machine's cores and disk, which workers on nodes of their own do not",
+            "engine": "replaced: it checks the files' headers and loads nothing",
+        },
+    )
+
+
+def _weights(megabytes: int) -> State:
+    """Return random float32 tensors."""
+    random = np.random.default_rng(0)
+    count = max(1, megabytes * 2**20 // TENSOR_BYTES)
+    return {f"layer.{index}": random.random(TENSOR_BYTES // 4, dtype=np.float32) for index in range(count)}
+
+
+async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"copy": []}
+    for count in WORKERS:
+        found[str(count)] = await _updates(weights, count, repeats, scratch / str(count), found["copy"])
+    return found
+
+
+async def _updates(weights: State, count: int, repeats: int, scratch: Path, copies: list[float]) -> list[float]:
+    """Return the seconds of each update; append those of raw copies made in between."""
+    async with AsyncExitStack() as parts:
+        directories = [scratch / f"worker-{number}" for number in range(count)]
+        for directory in (scratch / "raw", scratch / "spool", *directories):
+            directory.mkdir(parents=True)
+        receiver = await parts.enter_async_context(started(raw, scratch / "raw"))
+        addresses = await asyncio.gather(
+            *(
+                parts.enter_async_context(started(worker, directory, number))
+                for number, directory in enumerate(directories)
+            )
+        )
+        endpoint = await parts.enter_async_context(started(gateway, scratch / "spool", tuple(addresses)))
+        client = await parts.enter_async_context(Client(endpoint))
+        await client.wait_ready(READY_S, workers=count)
+        seconds = []
+        for version in range(1, repeats + 2):
+            copy_s = await _copied(receiver, weights)
+            began_s = time.monotonic()
+            result = await client.publish_weights(version, weights)
+            update_s = time.monotonic() - began_s
+            log(f"{result.workers} workers: {update_s:.2f} s; raw copy: {copy_s:.2f} s")
+            if result.workers != count:
+                raise RuntimeError(f"{result.workers} of {count} workers took part")
+            if version > 1:  # the first round opens connections and fills caches
+                seconds.append(update_s)
+                copies.append(copy_s)
+    return seconds
+
+
+async def _copied(receiver: str, weights: State) -> float:
+    async def messages() -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
+        yield wire.update_to_pb(WeightsUpdate(version=PolicyVersion(1), uri=None))
+        tensors = stream(weights)
+        while (chunk := await asyncio.to_thread(next, tensors, None)) is not None:
+            yield wire.update_to_pb(chunk)
+
+    async with connect(receiver) as channel:
+        await channel.channel_ready()
+        began_s = time.monotonic()
+        await wire.Stub(channel).UpdateWeights(messages())
+        return time.monotonic() - began_s

@@ -1,0 +1,1 @@
+"""Grafana dashboards of the suite as typed code; `make dashboards` writes them to deploy/helm/tlt/dashboards."""

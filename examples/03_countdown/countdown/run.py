@@ -1,0 +1,201 @@
+"""Runs the demo: starts the suite and the external trainer, and records the comparison."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from countdown.coordinator import fleet_at
+from countdown.events import Event, StepDone, parsed
+from countdown.machine import machine, versions
+from countdown.record import GIVEN, Interval, Run, Step, Swap
+from countdown.settings import DemoSettings
+from tlt_common.domain.fleet import Fleet
+from tlt_common.errors import TltError, UnavailableError
+from tlt_common.processes import end
+from tlt_local.config import StackConfig
+from tlt_local.readiness import PUBLISHER
+from tlt_local.stack import Stack
+from tlt_local.watch import fleets
+
+RECONNECT_S = 5.0
+PROMPT_TOKENS = 64
+"""Room for a prompt in addition to the longest response; determines the size of the KV caches."""
+STOP_S = 10.0
+LINE_BYTES = 16 * 2**20
+"""Maximum length of an output line of the trainer: a step with all its responses."""
+
+
+class Observer:
+    """Receives the progress of a run. The base class ignores it."""
+
+    def on_stage(self, text: str) -> None:
+        """Called when a stage begins."""
+
+    def on_event(self, event: Event) -> None:
+        """Called for each event of the trainer."""
+
+    def on_fleet(self, fleet: Fleet) -> None:
+        """Called with the coordinator's view of the fleet, once per second."""
+
+
+async def run(settings: DemoSettings, directory: Path, observer: Observer) -> Run:
+    """
+    Run the demo. The served checkpoint and logs are written to `directory`.
+
+    Raises:
+        TltError: A component failed; the message names it and its log.
+    """
+    began_unix_s = time.time()
+    observer.on_stage("deepening the shipped policy for serving")
+    async with Stack(await suite(settings, directory), say=observer.on_stage) as stack:
+        start_up_s = time.time() - began_unix_s
+        ends_unix_s = began_unix_s + 60 * settings.minutes
+        steps = await train(settings, stack, directory, observer, ends_unix_s=ends_unix_s)
+        fleet = await fleet_at(stack.coordinator)
+    return Run(
+        began_unix_s=began_unix_s,
+        ended_unix_s=time.time(),
+        start_up_s=start_up_s,
+        machine=machine(),
+        versions=versions(),
+        settings=settings.described(),
+        steps=tuple(steps),
+        intervals=_intervals(fleet, time.time()),
+        swaps=tuple(
+            Swap(
+                version=record.version,
+                at_unix_s=record.at_unix_s,
+                held_out_top1=record.held_out_top1,
+                worker=GIVEN if record.worker_id == PUBLISHER else record.worker_id,
+            )
+            for record in fleet.drafters
+        ),
+    )
+
+
+async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
+    """
+    Write the served checkpoint, and return the configuration of the suite.
+
+    Raises:
+        TltError: The shipped checkpoint cannot be read.
+    """
+    served = directory / "served"
+    await deepened(served)
+    worker = {
+        "engine.context_length": str(settings.cap_tokens + PROMPT_TOKENS),
+        "engine.dtype": settings.dtype,
+    }
+    return StackConfig(
+        model=served,
+        workers=settings.workers,
+        cores_per_worker=1,
+        run_dir=directory / "suite",
+        drafter=Path(settings.drafter) if settings.drafter else None,
+        settings={"worker": worker, "trainer": settings.trainer},
+    )
+
+
+async def deepened(out: Path) -> None:
+    """
+    Write the deepened version of the shipped policy.
+
+    Raises:
+        TltError: The shipped checkpoint cannot be read.
+    """
+    # In a separate process, so that this one never loads torch, whose threads would disturb the measurement.
+    code = (
+        "from pathlib import Path; from countdown.model import CHECKPOINT, write_served_checkpoint;"
+        f"write_served_checkpoint(CHECKPOINT, Path({str(out)!r}))"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+    if await process.wait():
+        raise TltError("the shipped checkpoint cannot be read")
+
+
+async def train(
+    settings: DemoSettings, stack: Stack, directory: Path, observer: Observer, *, ends_unix_s: float
+) -> list[Step]:
+    """
+    Run the trainer program, which starts from the shipped policy, until it exits; return its steps.
+
+    Args:
+        settings: Settings of the run.
+        stack: The running suite.
+        directory: Directory for the trainer's log.
+        observer: Receives the progress.
+        ends_unix_s: Time by which the last step should be finished.
+
+    Raises:
+        TltError: The trainer failed; the message names its log.
+    """
+    settings_json = json.dumps(asdict(settings))
+    program = (sys.executable, "-m", "countdown.trainer")
+    command = [*program, stack.endpoint, stack.coordinator, str(ends_unix_s), settings_json]
+    log_file = directory / "trainer.log"
+    observer.on_stage("starting the external trainer (TRL GRPO)")
+    async with AsyncExitStack() as parts:
+        log = parts.enter_context(log_file.open("wb"))
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            limit=LINE_BYTES,
+            # One thread: with as many cores as workers, more would use the cores that idle workers train on.
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
+        )
+        parts.push_async_callback(end, process, STOP_S)
+        steps: list[Step] = []
+
+        def on_event(event: Event) -> None:
+            if isinstance(event, StepDone):
+                steps.append(event.step)
+            observer.on_event(event)
+
+        async with asyncio.TaskGroup() as tasks:
+            polling = tasks.create_task(_poll_fleet(stack.coordinator, observer), name="fleet")
+            await _follow(process, on_event)
+            polling.cancel()
+        if await process.wait():
+            lines = log_file.read_text(errors="replace").strip().splitlines()
+            raise TltError(f"the trainer failed: {lines[-1] if lines else 'no error output'}; see {log_file}")
+    return steps
+
+
+async def _follow(process: asyncio.subprocess.Process, on_event: Callable[[Event], None]) -> None:
+    assert process.stdout is not None  # noqa: S101 - a pipe was requested
+    async for line in process.stdout:
+        if event := parsed(line):
+            on_event(event)
+
+
+async def _poll_fleet(coordinator: str, observer: Observer) -> None:
+    while True:
+        try:
+            async for fleet in fleets(coordinator, once=False):
+                observer.on_fleet(fleet)
+        except UnavailableError:
+            observer.on_stage("the coordinator is unreachable; rollouts continue")
+            await asyncio.sleep(RECONNECT_S)
+
+
+def _intervals(fleet: Fleet, until_unix_s: float) -> tuple[Interval, ...]:
+    found = []
+    for account in fleet.workers:
+        ends = [change.at_unix_s for change in account.timeline[1:]] + [until_unix_s]
+        for change, ended_unix_s in zip(account.timeline, ends, strict=True):
+            found.append(
+                Interval(
+                    worker=account.hello.worker_id,
+                    state=change.state.value,
+                    began_unix_s=change.at_unix_s,
+                    ended_unix_s=ended_unix_s,
+                )
+            )
+    return tuple(found)

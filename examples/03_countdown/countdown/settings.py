@@ -1,0 +1,76 @@
+"""Settings of a demo run."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from countdown.record import Side
+
+DRAFTER = Path(__file__).with_name("drafter")
+"""Drafter for the shipped policy; `tlt demo make-drafter` trains an equivalent one."""
+
+EAGER = {
+    "publish.first_top1": "0.45",
+    "publish.every_s": "4",
+    "score_every_s": "2",
+    "data.held_out_tokens": "1024",
+}
+"""Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings:
+    """Settings of a run that differ from the suite's defaults."""
+
+    max_steps: int = 48
+    """Upper limit; the time limit usually ends a run earlier."""
+    minutes: float = 13.5
+    """Length of the run, including start-up. No step begins that is expected to end later."""
+    min_steps: int = 1
+    """Steps to run even after the time limit."""
+    prompts: int = 12
+    """Prompts per step. A drafter learns from many different prompts: with 8, 24 and 65 it reaches 3.9, 5.6 and 6.7
+    tokens per round. One in eight is held out for scoring, without which no drafter is published."""
+    samples: int = 3
+    """Responses per prompt: the GRPO group size."""
+    cap_tokens: int = 1024
+    """Maximum response length, at which a tenth of the responses are truncated. A step takes as long as its longest
+    response, twice if it is compared; with 1536 tokens a slow machine gets through five steps."""
+    hold_steps: int = 1
+    """Steps with small problems only."""
+    shift_steps: int = 1
+    """Steps over which larger problems are introduced."""
+    learning_rate: float = 5e-5
+    """Batches of 32 responses are noisy: at 1e-4 the reward fell after six steps."""
+    seed: int = 0
+    sides: tuple[Side, ...] = ("on", "off")
+    """Sides on which each step is rolled out; the trainer learns from the first."""
+    paired: bool = True
+    """Sample with seeds, in float32, so that both sides generate the same responses. Otherwise without seeds, in
+    bfloat16."""
+    compare_cold: bool = False
+    """Also roll out the other sides in steps that begin without a drafter. Delays the first drafter."""
+    workers: int = 2
+    drafter: str = ""
+    """Directory of the initial drafter; empty means none."""
+    trainer: dict[str, str] = field(default_factory=lambda: dict(EAGER))
+    """Settings of the spot trainers."""
+
+    @property
+    def dtype(self) -> str:
+        """Data type of the engines."""
+        return "float32" if self.paired else "bfloat16"
+
+    def described(self) -> dict[str, str]:
+        """Return the settings as text for the report."""
+        return {name: str(value) for name, value in asdict(self).items()} | {"dtype": self.dtype}
+
+
+QUICK = DemoSettings(
+    minutes=3.25,
+    min_steps=3,
+    samples=2,
+    cap_tokens=320,
+    drafter=str(DRAFTER),
+    trainer={**EAGER, "publish.gain": "0"},
+)
+"""A smoke run of the same job: starts with a trained drafter and publishes the next one unless it is worse."""

@@ -1,0 +1,65 @@
+"""Workers in the order of their latest event, so that the oldest are found without looking at the others. Pure."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from tlt_common.domain.ids import WorkerId
+
+
+class ByAge:
+    """The time of each worker's latest event. Times never go back, so the order of insertion is that of time."""
+
+    def __init__(self) -> None:
+        self._at_s: dict[WorkerId, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._at_s)
+
+    def __contains__(self, worker_id: WorkerId) -> bool:
+        return worker_id in self._at_s
+
+    def mark(self, worker_id: WorkerId, now_s: float) -> None:
+        """Record an event of a worker, now."""
+        self._at_s.pop(worker_id, None)
+        self._at_s[worker_id] = now_s
+
+    def drop(self, worker_id: WorkerId) -> None:
+        """Forget a worker. Does nothing if it is unknown."""
+        self._at_s.pop(worker_id, None)
+
+    def oldest(self, count: int) -> list[WorkerId]:
+        """Return this many workers, oldest event first."""
+        return list(islice(self._at_s, count))
+
+    def at_least(self, age_s: float, now_s: float, count: int) -> list[WorkerId]:
+        """Return at most `count` workers whose latest event is at least `age_s` ago, oldest first."""
+        return list(islice(self._older(age_s, now_s), count))
+
+    def _older(self, age_s: float, now_s: float) -> Iterator[WorkerId]:
+        for worker_id, at_s in self._at_s.items():
+            if now_s - at_s < age_s:
+                return
+            yield worker_id
+
+
+class Journal:
+    """Workers by their latest change; each reader asks what changed since it last looked."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._number: dict[WorkerId, int] = {}
+
+    def mark(self, worker_id: WorkerId) -> None:
+        """Record a change of a worker."""
+        self._count += 1
+        self._number.pop(worker_id, None)
+        self._number[worker_id] = self._count
+
+    def since(self, seen: int) -> tuple[int, list[WorkerId]]:
+        """Return the current count, and the workers that changed after the count was `seen`, latest change first."""
+        changed: list[WorkerId] = []
+        for worker_id in reversed(self._number):
+            if self._number[worker_id] <= seen:
+                break
+            changed.append(worker_id)
+        return self._count, changed

@@ -1,0 +1,51 @@
+"""Report queue depth to the coordinator, which recalls workers from training when requests are queued."""
+
+import asyncio
+from typing import Never
+
+from tlt_common.config.base import TlsSettings
+from tlt_common.errors import TltError
+from tlt_common.rpc.channel import connect
+from tlt_common.rpc.errors import translated
+from tlt_common.telemetry import metrics
+from tlt_common.wire import coordinator as wire
+
+
+class QueueReport:
+    """Reports the latest depth; a change during a report is sent with the next one."""
+
+    def __init__(self, coordinator: str, gateway_id: str, *, report_s: float, tls: TlsSettings | None) -> None:
+        self._coordinator = coordinator
+        self._gateway_id = gateway_id
+        self._report_s = report_s
+        self._tls = tls
+        self._queued = 0
+        self._changed = asyncio.Event()
+
+    def update(self, queued: int) -> None:
+        """Set the current queue depth."""
+        self._queued = queued
+        self._changed.set()
+
+    async def run(self) -> Never:
+        """Run until cancelled. Rollouts do not need the coordinator: a failed report is only counted."""
+        async with connect(self._coordinator, to="coordinator", tls=self._tls) as channel:
+            stub = wire.Stub(channel)
+            while True:
+                self._changed.clear()
+                request = wire.pb.ReportQueueRequest(gateway_id=self._gateway_id, queued_count=self._queued)
+                try:
+                    with translated():
+                        await stub.ReportQueue(request, timeout=self._report_s)
+                except TltError:
+                    metrics.GATEWAY_REPORT_FAILURES.inc()
+                    # Without this delay, an unreachable coordinator would be called on every change of the queue.
+                    await asyncio.sleep(self._report_s)
+                await self._until_due()
+
+    async def _until_due(self) -> None:
+        try:
+            async with asyncio.timeout(self._report_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,129 @@
+"""Calls to one worker. Each raises the worker's TltError."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from weakref import WeakSet
+
+import grpc
+
+from tlt_common.aio import Blocks
+from tlt_common.domain.fleet import WatchDemand, WatchReport
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
+from tlt_common.errors import TltError, UnavailableError
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import worker as wire
+from tlt_gateway.response_stream import ResponseStream
+
+CALL_S = 10.0
+"""Deadline, in seconds, of calls that do not touch a device."""
+
+
+class RemoteWorker:
+    """
+    One worker, over a channel that reconnects automatically.
+
+    Attributes:
+        received: Messages received in streams, of responses and of the watch. While it rises, the worker lives.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, *, stage_s: float) -> None:
+        self.received = 0
+        self._stub = wire.Stub(channel)
+        self._stage_s = stage_s
+        self._updates = Blocks()
+        self._given_up = ""
+        self._responses: WeakSet[ResponseStream] = WeakSet()
+
+    async def watch(self, demands: AsyncGenerator[WatchDemand, None]) -> AsyncGenerator[WatchReport, None]:
+        """
+        Yield the worker's state at once, at every change, and at least every second. There is no deadline.
+
+        Raises:
+            UnavailableError: The worker is unreachable, or the connection was lost.
+        """
+        call = self._stub.Watch(wire.demand_to_pb(demand) async for demand in demands)
+        try:
+            with translated():
+                async for message in call:
+                    self._heard()
+                    yield wire.report_from_pb(message)
+        finally:
+            call.cancel()
+
+    def generate(self, prompt: Prompt) -> ResponseStream:
+        """Start a response. The call has no deadline of its own: it ends when the client's call ends."""
+        request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
+        response = ResponseStream(self._stub.Generate(request), self._heard)
+        self._responses.add(response)
+        return response
+
+    async def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
+        """Abort all attempts at requests, also those of other gateways; return the ids of those that were running."""
+        with translated():
+            answer = await self._stub.Abort(wire.pb.AbortRequest(request_ids=request_ids), timeout=CALL_S)
+        return {RequestId(request_id) for request_id in answer.request_ids}
+
+    def give_up(self, why: str) -> None:
+        """End all calls with UnavailableError, because the worker is lost although its connection is open."""
+        self._given_up = why
+        self._updates.end()
+        for response in tuple(self._responses):
+            response.give_up(why)
+
+    async def stage(self, order: StageOrder, tensors: AsyncIterator[TensorChunk] | None = None) -> Staged:
+        """Let the worker fetch and check weights; `tensors` follow the order unless it names another source."""
+        broken: list[TltError] = []
+
+        async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
+            yield wire.stage_to_pb(order)
+            try:
+                async for chunk in tensors or _none():
+                    yield wire.stage_to_pb(chunk)
+            except TltError as error:
+                broken.append(error)
+                raise
+
+        try:
+            async with self._until_given_up():
+                response = await self._stub.StageWeights(messages(), timeout=self._stage_s)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            # gRPC cancels a call whose messages fail, and raises CancelledError as if this task had been cancelled.
+            if broken and task is not None and not task.cancelling():
+                raise broken[0] from None
+            raise
+        if broken:  # the worker took the end of the messages for the end of the weights
+            raise broken[0]
+        return Staged(staged_bytes=response.staged_bytes, digest=response.digest)
+
+    async def commit(self, release: ReleaseId) -> None:
+        """Let the worker switch to the staged weights."""
+        async with self._until_given_up():
+            request = wire.pb.CommitWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
+            await self._stub.CommitWeights(request, timeout=self._stage_s)
+
+    async def discard(self, release: ReleaseId) -> None:
+        """Let the worker discard the staged weights."""
+        with translated():
+            request = wire.pb.DiscardWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
+            await self._stub.DiscardWeights(request, timeout=CALL_S)
+
+    @asynccontextmanager
+    async def _until_given_up(self) -> AsyncIterator[None]:
+        try:
+            with translated():
+                async with self._updates.until_ended():
+                    yield
+        except TimeoutError:
+            raise UnavailableError(self._given_up) from None
+
+    def _heard(self) -> None:
+        self.received += 1
+
+
+async def _none() -> AsyncIterator[TensorChunk]:
+    return
+    yield

@@ -1,0 +1,34 @@
+"""Prometheus metrics of one request."""
+
+import asyncio
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.telemetry import metrics
+
+
+class RequestMetrics:
+    """Times and lengths of one request, measured from construction. Totals are observed only if it finishes."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._began_s = self._clock()
+        self._tokens = 0
+        self._versions: set[PolicyVersion] = set()
+        metrics.GATEWAY_PROMPT_TOKENS.observe(len(prompt.token_ids))
+
+    def chunk(self, chunk: TokenChunk) -> None:
+        """Record a chunk about to be sent to the client."""
+        if not chunk.token_ids:
+            return
+        if not self._tokens:
+            metrics.GATEWAY_FIRST_TOKEN_SECONDS.observe(self._clock() - self._began_s)
+        self._tokens += len(chunk.token_ids)
+        self._versions.update(chunk.policy_versions)
+        metrics.GATEWAY_PRODUCED_TOKENS.inc(len(chunk.token_ids))
+
+    def finished(self) -> None:
+        """Record the completion of the response."""
+        metrics.GATEWAY_REQUEST_SECONDS.observe(self._clock() - self._began_s)
+        metrics.GATEWAY_RESPONSE_TOKENS.observe(self._tokens)
+        metrics.GATEWAY_RESPONSE_VERSIONS.observe(len(self._versions))

@@ -1,1 +1,0 @@
-"""Grafana dashboards of the suite, as typed code. `make dashboards` writes them to deploy/helm/tlt/dashboards."""

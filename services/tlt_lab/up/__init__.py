@@ -1,1 +1,0 @@
-"""The whole suite on one machine."""

@@ -1,0 +1,1 @@
+"""The whole suite on one machine: `tlt up` and `tlt status`."""

@@ -1,0 +1,135 @@
+"""Configuration of a run of the whole suite on one machine, and the checks made before anything starts."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr
+
+from tlt_common.config.base import Frozen
+from tlt_common.config.redis_url import checked_redis_url
+from tlt_common.documents import json_of
+from tlt_common.errors import ConfigError
+from tlt_common.rpc.addresses import require_free
+from tlt_local.addresses import HOST, MAX_PORT
+from tlt_local.certificates import check_certificates
+from tlt_local.gpus import gpus_each, visible_gpus
+
+REDIS_S = 3.0
+
+
+class StackOptions(Frozen):
+    """What applies to the run as a whole."""
+
+    workers: int = 2
+    """Workers to start, each with one engine."""
+    drafter: Path | str | None = None
+    """Directory or URL (s3://, gs://, ...) of the drafter to start with, published as the first version and trained
+    further; null: no learned drafts until one is trained."""
+    redis: SecretStr = SecretStr("embedded")
+    """`embedded`, or a redis[s]:// URL. One with a password is accepted in the file only."""
+    port: int = 0
+    """Port of the rollout endpoint; the coordinator and its status page use the next two. 0: any three free ports."""
+    cores_per_worker: int | None = None
+    """CPU cores of each worker; null: the machine's cores are divided evenly."""
+    gpus_per_worker: int | None = None
+    """GPUs of each worker. Null: `engine.tensor_parallel` of the workers, or 1; 0 on a machine without GPUs."""
+    tls: Path | None = None
+    """Directory of certificates, one folder per component, as `tlt_local.certificates` describes it; null: plain
+    text."""
+    liveness_s: float = Field(30.0, gt=0)
+    """Seconds without a sign of life after which a process of the run is killed and started again: its event loop does
+    not run, or it is stopped. Time in which the machine gave it no core does not count."""
+    run_dir: Path | None = None
+    """Directory that keeps logs, checkpoints and drafters; null: they are deleted at the end."""
+
+
+class StackConfig(StackOptions):
+    """The suite: one of each service, and workers that share the machine."""
+
+    model: Path
+    """Directory of a Hugging Face checkpoint."""
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """More settings by service: gateway, worker, cache, trainer, tuner, coordinator. Keys nested, or joined by dots."""
+
+    @property
+    def drafter_uri(self) -> str:
+        """Absolute path or URL of the drafter; empty: none."""
+        given = str(self.drafter or "")
+        return given if not given or "://" in given else str(Path(given).resolve())
+
+    @property
+    def ports(self) -> tuple[int, int, int]:
+        """Ports of the rollout endpoint, the coordinator and its status page."""
+        return (self.port, self.port + 1, self.port + 2) if self.port else (0, 0, 0)
+
+
+def check(config: StackConfig) -> None:
+    """
+    Check the options without starting anything.
+
+    Raises:
+        ConfigError: An option is invalid; the message names it and what is accepted.
+    """
+    if config.workers < 1:
+        raise ConfigError(f"--workers is {config.workers}; accepted: 1 or more", field="workers")
+    cores = len(os.sched_getaffinity(0))
+    if config.cores_per_worker is not None and not 1 <= config.cores_per_worker <= cores:
+        raise ConfigError(
+            f"--cores-per-worker is {config.cores_per_worker}; accepted: 1 to {cores}", field="cores_per_worker"
+        )
+    gpus_each(config.workers, config.gpus_per_worker, config.settings.get("worker", {}), available=visible_gpus())
+    _check_model(config.model)
+    check_certificates(config.tls)
+    _check_drafter(config.drafter_uri)
+    _check_redis(config.redis.get_secret_value())
+    if not 0 <= config.port <= MAX_PORT:
+        raise ConfigError(f"--port is {config.port}; accepted: 0 to {MAX_PORT}", field="port")
+    for port in config.ports:
+        require_free(f"{HOST}:{port}", named="--port")
+
+
+def _check_model(model: Path) -> None:
+    path = model / "config.json"
+    if not model.is_dir():
+        raise ConfigError(f"--model: {model} is not a directory; accepted: a Hugging Face checkpoint", field="model")
+    try:
+        json_of(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"--model: {model} has no config.json; accepted: a Hugging Face checkpoint", field="model"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--model: {path} is not readable as JSON: {error}", field="model") from error
+    if not any(model.glob("*.safetensors")):
+        raise ConfigError(
+            f"--model: {model} holds no *.safetensors; accepted: a Hugging Face checkpoint", field="model"
+        )
+
+
+def _check_drafter(uri: str) -> None:
+    """Check a local path. URLs are read by the workers, which have the clients for them."""
+    if uri and "://" not in uri and not any(Path(uri).glob("*.safetensors")):
+        raise ConfigError(f"--drafter: {uri} holds no *.safetensors; accepted: a drafter's directory", field="drafter")
+
+
+def _check_redis(redis: str) -> None:
+    if redis == "embedded":
+        return
+    try:
+        checked_redis_url(SecretStr(redis), words=("embedded",))
+    except ValueError:
+        raise ConfigError("--redis: accepted: embedded, or redis[s]://[:PASSWORD@]host[:port]", field="redis") from None
+    url = urlsplit(redis)
+    if url.scheme == "unix":
+        return
+    address = (url.hostname, url.port or 6379)
+    try:
+        socket.create_connection(address, timeout=REDIS_S).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(
+            f"--redis: no server listens on {address[0]}:{address[1]}: {reason}", field="redis"
+        ) from error

@@ -1,0 +1,151 @@
+"""Supervision of the suite's processes: start, restart, stop."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from tlt_common.aio import backoff
+from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.processes import end, send
+from tlt_common.telemetry.log import get_logger
+from tlt_local.home import Home
+
+log = get_logger(__name__)
+
+START_S = 120.0
+"""Time limit from the start of a process until it serves."""
+STOP_S = 15.0
+"""Time limit of an orderly stop; then the process is killed. Ray takes about 5 s."""
+POLL_S = 0.05
+
+
+Command: TypeAlias = Callable[[Mapping[str, str]], Sequence[str]]
+
+
+def serve(name: str, settings: Mapping[str, str]) -> list[str]:
+    """Return the command line `tlt serve NAME --set key=value ...`."""
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "tlt_common.cli", "serve", name, *options]
+
+
+def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings with which a service listens on the same addresses again."""
+    spelled: dict[str, Callable[[str], tuple[str, str]]] = {
+        "grpc": lambda address: ("listen", address),
+        "metrics": lambda address: ("metrics_port", address.rpartition(":")[2]),
+        "http": lambda address: ("http_listen", address),
+    }
+    return dict(spelled[kind](address) for kind, address in addresses.items() if kind in spelled)
+
+
+def last_line(log_file: Path) -> str:
+    """Return the last line a process wrote; a service of the suite writes why it exits."""
+    lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "its log is empty"
+
+
+class Supervised:
+    """
+    One process, restarted at the same addresses when it exits. Exiting before it has served is an error.
+
+    Args:
+        command: Returns program and arguments, given the settings that repeat the addresses of the first start.
+        secrets: Settings that must not be on a command line, as environment variables.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Command,
+        home: Home,
+        *,
+        start_s: float = START_S,
+        secrets: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.name = name
+        self._start_s = start_s
+        self._command = command
+        self._secrets = secrets
+        self._fixed: Mapping[str, str] = {}
+        self._home = home
+        self._served: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    async def addresses(self) -> Mapping[str, str]:
+        """
+        Wait until it serves; return its addresses by kind, such as grpc and metrics.
+
+        Raises:
+            ConfigError: It exited before it served; the message contains the last line it wrote.
+            UnavailableError: It did not serve in time.
+        """
+        return await asyncio.shield(self._served)
+
+    async def run(self) -> None:
+        """Keep it running until `stop`. Cancellation kills it at once."""
+        delays = backoff()
+        while not self._stopping:
+            code = await self._live()
+            if self._stopping:
+                return
+            log.warning("service_died", service=self.name, code=code, log=str(self._log))
+            await asyncio.sleep(next(delays))
+
+    async def stop(self) -> None:
+        """Stop it in order; kill it after STOP_S. Repeating it does nothing."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if not await end(process, STOP_S):
+            log.warning("service_killed", service=self.name, after_s=STOP_S)
+
+    @property
+    def _log(self) -> Path:
+        return self._home.logs / f"{self.name}.log"
+
+    async def _live(self) -> int:
+        self._home.addresses(self.name).unlink(missing_ok=True)
+        with self._log.open("ab") as output:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self._command(self._fixed),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self._home.environment, **self._secrets},
+                # A group of its own: Ctrl-C reaches `tlt up` alone, which stops the others in order. Not a session of
+                # its own: Linux first divides CPU time among sessions, and applies priorities only within one. Spot
+                # trainers would then get as much as everything else together.
+                process_group=0,
+            )
+        try:
+            if not self._served.done():
+                await self._await_first_serving(process)
+            return await process.wait()
+        finally:
+            send(process, signal.SIGKILL)
+
+    async def _await_first_serving(self, process: asyncio.subprocess.Process) -> None:
+        path = self._home.addresses(self.name)
+        try:
+            async with asyncio.timeout(self._start_s):
+                while not path.exists():
+                    if process.returncode is not None and not self._stopping:
+                        raise ConfigError(f"{self.name} did not start: {last_line(self._log)}")
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            last = last_line(self._log)
+            raise UnavailableError(
+                f"{self.name} did not serve within {self._start_s:g} s; last log line: {last}"
+            ) from None
+        addresses = json.loads(path.read_text())
+        # Other processes use these addresses: a restart must reuse them.
+        self._fixed = repeated(addresses)
+        self._served.set_result(addresses)

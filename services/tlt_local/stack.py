@@ -1,0 +1,207 @@
+"""The whole suite on one machine, running for the duration of a block."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tlt_common.rpc.channel import connect
+from tlt_local.addresses import HOST
+from tlt_local.certificates import certificate_of
+from tlt_local.config import StackConfig, check
+from tlt_local.gpus import gpus_each, visible_gpus, with_ranks
+from tlt_local.home import Home, guarded
+from tlt_local.processes import START_S, Command, Supervised, serve
+from tlt_local.readiness import publish_drafter, until_joined, until_loaded
+from tlt_local.settings import spelled
+from tlt_local.vigil import Vigil
+from tlt_worker.placement.local import FleetSpec
+
+ENGINES_S = 900.0
+"""Time limit, in seconds, for all engines to start. One takes 20 s on an idle machine, five minutes on a busy one."""
+
+
+class Stack:
+    """
+    Starts everything on entry and leaves no process and no file on exit, however the block ends.
+
+    Inside the block the addresses are set. When a part fails for good, the block is cancelled and the error of that
+    part raised.
+
+    Args:
+        say: Called with one line about each start-up phase.
+    """
+
+    endpoint: str
+    """host:port of tlt.rollout.v1."""
+    coordinator: str
+    cache: str
+    tuner: str
+    status_url: str
+    home: Path
+    """Private files of the run; deleted afterwards."""
+    data: Path
+    """Checkpoints and drafters."""
+    logs: Path
+    token: str
+    """Set in the environment of every process of the run."""
+
+    def __init__(self, config: StackConfig, *, say: Callable[[str], None] = lambda _: None) -> None:
+        self._config = config
+        self._say = say
+        self._context: AbstractAsyncContextManager[None] | None = None
+        self._home: Home | None = None
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """Prometheus addresses of the running processes, by name. Spot trainers start last and may change theirs."""
+        known = self._home.all_addresses() if self._home else {}
+        return {name: addresses["metrics"] for name, addresses in sorted(known.items()) if "metrics" in addresses}
+
+    async def __aenter__(self) -> Self:
+        """
+        Start everything and wait until every worker serves.
+
+        Raises:
+            ConfigError: An option is invalid, or a part refused its configuration.
+            UnavailableError: A part did not start in time.
+        """
+        check(self._config)
+        self._context = self._live()
+        await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._context is not None  # noqa: S101 - entered
+        return await self._context.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        try:
+            async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
+                running: list[Supervised] = []
+                watch = Vigil(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
+                vigil = owners.create_task(watch.run(), name="vigil")
+                try:
+                    await self._start(home, owners, running)
+                    yield
+                finally:
+                    home.leave()
+                    vigil.cancel()  # it never ends by itself, and processes that stop do not answer
+                    await _stop(running)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+        def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:
+            process = Supervised(name, command, home, start_s=start_s, secrets=self._secrets(name, home))
+            running.append(process)
+            owners.create_task(process.run(), name=name)
+            return process
+
+        self.home, self.data, self.logs, self.token = home.directory, home.data, home.logs, home.token
+        self._home = home
+        self._say("starting coordinator, cache and tuner")
+        services = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
+        coordinator, cache, tuner = [await process.addresses() for process in services]
+        self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
+        self.status_url = f"{'https' if self._config.tls else 'http'}://{coordinator['http']}/status"
+        gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
+        workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
+        self.endpoint = (await gateway.addresses())["grpc"]
+        own = certificate_of(self._config.tls, "admin")
+        async with connect(self.coordinator, to="coordinator", tls=own) as channel:
+            # Before the engines start: each receives it when it joins.
+            first = await publish_drafter(channel, self._config.drafter_uri) if self._config.drafter else None
+            self._say(f"starting {self._config.workers} engines; loading and checking the model takes a while")
+            await workers.addresses()
+            await until_joined(channel, self._config.workers)
+            if first is not None:
+                self._say("loading the drafter")
+                await until_loaded(channel, first)
+
+    def _service(self, name: str, home: Home, **settings: str) -> Command:
+        liveness = {"liveness_s": str(self._config.liveness_s)}
+        defaults = {"metrics_port": "0", "listen": f"{HOST}:0", **liveness, **settings}
+        endpoint, coordinator, status = self._config.ports
+        match name:
+            case "coordinator":
+                defaults |= {"listen": f"{HOST}:{coordinator}", "http_listen": f"{HOST}:{status}"}
+                defaults["state_dir"] = str(home.data / "coordinator")
+            case "gateway":
+                defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.directory), "spool_shared": "true"}
+            case "cache":
+                defaults["redis_socket"] = str(_redis_socket(home))
+        defaults |= spelled({**self._tls(name), **self._config.settings.get(name, {})})
+        return lambda fixed: serve(name, {**defaults, **fixed, "port_file": str(home.addresses(name))})
+
+    def _secrets(self, name: str, home: Home) -> dict[str, str]:
+        """Return a service's settings that may contain a password, which other users could read on a command line."""
+        redis = self._config.redis.get_secret_value()
+        match name:
+            case "cache":
+                return {"TLT_CACHE_REDIS": redis}
+            case "tuner":
+                # The cache's Redis; while it is unreachable, the tuner works in memory.
+                return {"TLT_TUNER_REDIS": f"unix://{_redis_socket(home)}" if redis == "embedded" else redis}
+        return {}
+
+    def _tls(self, component: str) -> dict[str, Any]:
+        """Return the TLS settings of a service; empty: plain text."""
+        files = certificate_of(self._config.tls, component)
+        return {"tls": files.model_dump(mode="json")} if files else {}
+
+    def _fleet(self, home: Home) -> Command:
+        config = self._config
+        wanted = config.settings.get("worker", {})
+        gpus = gpus_each(config.workers, config.gpus_per_worker, wanted, available=visible_gpus())
+        worker = {
+            "model": str(config.model.resolve()),
+            "coordinator": self.coordinator,
+            "cache": self.cache,
+            "tuner": self.tuner,
+            "metrics_port": 0,
+            "liveness_s": self._config.liveness_s,
+            "drafter_dir": str(home.data / "drafters"),
+            "checkpoint_dir": str(home.data / "checkpoints"),
+            **self._tls("worker"),
+            **with_ranks(wanted, gpus),
+        }
+        spec = FleetSpec(
+            worker=worker,
+            trainer=spelled(config.settings.get("trainer", {})),
+            replicas=config.workers,
+            cores_per_worker=config.cores_per_worker,
+            gpus_per_worker=gpus,
+            directory=home.directory,
+            logs=home.logs,
+            port_file=home.addresses("workers"),
+        )
+        path = home.directory / "fleet.json"
+        path.write_text(spec.model_dump_json())
+        return lambda _: [sys.executable, "-m", "tlt_worker.placement.serve", str(path)]
+
+
+def _redis_socket(home: Home) -> Path:
+    return home.directory / "redis.sock"
+
+
+async def _stop(running: list[Supervised]) -> None:
+    """Stop the gateway first, so that no request is admitted; then the workers; then the services they call."""
+    order = {"gateway": 0, "workers": 1}
+    for rank in range(3):
+        leaving = [process for process in running if order.get(process.name, 2) == rank]
+        await asyncio.gather(*(process.stop() for process in leaving))
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error that caused the others."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,63 @@
+"""The fleet as a table, or as plain values."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
+
+LEFT = {"worker", "state", "arm"}
+COLORS = {
+    WorkerState.ROLLOUT: "green",
+    WorkerState.TRAINING: "magenta",
+    WorkerState.SWITCHING: "yellow",
+    WorkerState.UPDATING: "cyan",
+    WorkerState.IDLE: "white",
+    WorkerState.DOWN: "red",
+}
+
+
+def summary(fleet: Fleet) -> dict[str, Any]:
+    """Return the fleet as plain values, for --json."""
+    return asdict(fleet)
+
+
+def picture(fleet: Fleet) -> Group:
+    """Return the fleet as a table and a summary line."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in ("worker", "state", "run", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer"):
+        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
+    for account in fleet.workers:
+        table.add_row(*row(account))
+    return Group(table, Text(footer(fleet), style="bold"))
+
+
+def row(account: WorkerAccount) -> tuple[Text | str, ...]:
+    """Return one worker's cells; a dash where there is no value. The trainer's cell has its steps and last loss."""
+    status = account.status
+    training = f"{status.training_steps}: {status.training_loss:.2f}" if status.training_steps else "-"
+    return (
+        account.hello.worker_id,
+        Text(status.state.value, style=COLORS[status.state]),
+        f"{status.running}/{account.hello.max_running}",
+        str(status.epoch or "-"),
+        str(status.policy_version),
+        f"v{status.drafter_version}" if status.drafter_version else "-",
+        status.arm or "-",
+        f"{status.accept_length:.2f}" if status.accept_length else "-",
+        str(status.produced_tokens),
+        training if status.trainer_ready else "not ready",
+    )
+
+
+def footer(fleet: Fleet) -> str:
+    """Return the summary line of the fleet."""
+    drafter = f"drafter v{fleet.drafter.version}" if fleet.drafter else "no drafter yet"
+    # 0: not measured, as for a drafter passed to `tlt up`.
+    measured = fleet.drafters[-1].held_out_top1 if fleet.drafters else 0.0
+    top1 = f" (held-out top-1 {measured:.2f})" if measured else ""
+    lending = "" if fleet.lending else "   lending is off"
+    return f"queue {fleet.queued}   {drafter}{top1}   bubbles used {fleet.bubble_utilisation:.0%}{lending}"

@@ -1,0 +1,43 @@
+"""A frame as the trainer uses it: decoded once, on arrival from the cache."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tlt_common.codec import decode
+from tlt_common.domain.hidden import EncodedFrame, FrameHeader
+from tlt_common.errors import InvalidRequestError
+
+TORCH_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingFrame:
+    """N states of size H and their N + 1 token ids."""
+
+    header: FrameHeader
+    token_ids: Tensor
+    """(N + 1,), int32."""
+    hidden: Tensor
+    """(N, H), in the dtype of the capture."""
+
+
+def decoded(frame: EncodedFrame) -> TrainingFrame:
+    """
+    Decode token ids and states; one copy of the bytes, no conversion.
+
+    Raises:
+        InvalidRequestError: A token id is negative, or a state is not finite.
+    """
+    # A writable copy: torch warns about read-only memory, and the message can be released.
+    parts = decode(frame.header, bytearray(frame.blob))
+    header = frame.header
+    states = torch.frombuffer(parts.hidden, dtype=TORCH_DTYPES[header.dtype])
+    if not bool(torch.isfinite(states).all()):
+        raise InvalidRequestError("frame.hidden contains a value that is not finite", field="frame.hidden")
+    return TrainingFrame(
+        header=header,
+        token_ids=torch.frombuffer(parts.token_ids, dtype=torch.int32),
+        hidden=states.view(header.token_count, header.hidden_size),
+    )

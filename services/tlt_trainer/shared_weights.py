@@ -1,0 +1,89 @@
+"""The policy's embedding and head, which the drafter shares and does not train."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from tlt_common.documents import json_of
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat, Json
+from tlt_common.drafter.reading import standard_format
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_trainer.drafter.rope import rope_of
+
+EMBEDDING = "model.embed_tokens.weight"
+HEAD = "lm_head.weight"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedWeights:
+    """Embedding and head, both (vocabulary, hidden size), without gradients. The same tensor if tied."""
+
+    embedding: Tensor
+    head: Tensor
+
+
+def read_format(directory: Path) -> DrafterFormat:
+    """
+    Read the format of drafters for this policy.
+
+    Raises:
+        ConfigError: The directory has no checkpoint, or the checkpoint's architecture is not supported.
+    """
+    path = directory / "config.json"
+    try:
+        config: Json = json_of(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"model is {directory}; accepted: a directory with config.json", field="model") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}", field="model") from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path} is not a JSON object; accepted: that of a supported model", field="model")
+    return trained_format(config)
+
+
+def trained_format(config: Json) -> DrafterFormat:
+    """
+    Return the format of drafters for a policy with this config.json: EAGLE, with the sizes of one policy layer.
+
+    Raises:
+        ConfigError: A size is missing, or the policy's activation or rotary embedding is not supported.
+    """
+    form = standard_format(DrafterArchitecture.EAGLE, config)
+    rope_of(form.rope)
+    activation = config.get("hidden_act", "silu")
+    if activation != "silu":
+        raise ConfigError(f"model: hidden_act in config.json is {activation!r}; accepted: 'silu'", field="model")
+    return form
+
+
+def read_shared(directory: Path, form: DrafterFormat, device: torch.device) -> SharedWeights:
+    """
+    Read only embedding and head of a safetensors checkpoint.
+
+    Raises:
+        WeightsError: They are missing, unreadable or of another shape.
+    """
+    names = (EMBEDDING,) if form.is_target_tied else (EMBEDDING, HEAD)
+    found: dict[str, Tensor] = {}
+    for path in sorted(directory.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as tensors:
+                held = set(tensors.keys())
+                found |= {name: tensors.get_tensor(name) for name in names if name in held}
+        except (OSError, SafetensorError) as error:
+            raise WeightsError(f"{path} is not readable as safetensors: {error}", field="policy_uri") from error
+    for name in names:
+        if name not in found:
+            raise WeightsError(f"{directory} has no tensor {name} in *.safetensors", field="policy_uri")
+        if tuple(found[name].shape) != (form.vocab_size, form.hidden_size):
+            expected = f"{form.vocab_size} x {form.hidden_size}"
+            raise WeightsError(
+                f"{directory}: {name} is {tuple(found[name].shape)}; accepted: {expected}", field="policy_uri"
+            )
+    # The dtype drafting runs in; also halves the memory of a large vocabulary.
+    cast = {name: tensor.to(torch.bfloat16) for name, tensor in found.items()}
+    return SharedWeights(embedding=cast[EMBEDDING], head=cast[EMBEDDING if form.is_target_tied else HEAD])

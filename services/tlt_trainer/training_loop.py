@@ -1,0 +1,237 @@
+"""
+The main loop of a spot trainer: idle until a lease is granted, training while it is held and there is data.
+
+All computation consists of short calls on the device, one at a time, and the lease is checked before each. So taking
+the device back waits for one call at most. Weights, optimizer and data stay in memory between leases.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Never
+
+from tlt_common.domain.fleet import TrainingProgress
+from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.errors import WeightsError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_trainer.batch import collate
+from tlt_trainer.checkpoints import Checkpoints
+from tlt_trainer.config import TrainerConfig
+from tlt_trainer.device import Device
+from tlt_trainer.drafter_sharing import DrafterSharing, is_worth_sharing
+from tlt_trainer.examiner import Examiner
+from tlt_trainer.feed import Feed
+from tlt_trainer.frame import TrainingFrame
+from tlt_trainer.learner import Learner
+from tlt_trainer.score import Score
+from tlt_trainer.shared_weights import read_shared
+from tlt_trainer.training_lease import TrainingLease
+
+log = get_logger(__name__)
+
+POLL_S = 1.0
+"""Seconds between checks for an expired lease while there is no data. The device is free meanwhile."""
+BROKEN_BATCHES = 8
+"""This many consecutive batches without a finite loss mean that the weights are broken, not the data."""
+
+
+class TrainingLoop:
+    """
+    One trainer. All methods must be called in one event loop.
+
+    Args:
+        sharing: None: drafters are not shared with the fleet.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        device: Device,
+        lease: TrainingLease,
+        feed: Feed,
+        examiner: Examiner,
+        checkpoints: Checkpoints,
+        sharing: DrafterSharing | None,
+        config: TrainerConfig,
+    ) -> None:
+        self._learner = learner
+        self._device = device
+        self._lease = lease
+        self._feed = feed
+        self._examiner = examiner
+        self._checkpoints = checkpoints
+        self._sharing = sharing
+        self._config = config
+        self._arrived = asyncio.Event()
+        self._policy: tuple[Path, PolicyVersion] | None = None
+        self._training = False
+        self._counted_s = 0.0  # seconds of training in the metric
+        self._loss = 0.0
+        self._broken = 0
+        self._score: Score | None = None
+        self._base_score: Score | None = None  # of the fleet's drafter, on the same frames
+        self._gained = False  # the scored weights are worth publishing
+        self._scored_at_s = self._shared_at_s = self._saved_at_s = 0.0  # in seconds of training
+        self._saved_steps = learner.counters.steps
+
+    @property
+    def progress(self) -> TrainingProgress:
+        """Current training progress."""
+        counters = self._learner.counters
+        return TrainingProgress(
+            training=self._training,
+            steps=counters.steps,
+            tokens=counters.tokens,
+            training_s=self._device.trained_s,
+            loss=self._loss,
+            held_out_top1=self._score.top1 if self._score else 0.0,
+            drafter_version=counters.base_version,
+        )
+
+    def notice_data(self) -> None:
+        """Signal that frames have arrived."""
+        self._arrived.set()
+
+    async def start(self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion) -> None:
+        """
+        Begin a lease, or extend the current one. Read the policy's embedding and head if they changed.
+
+        Raises:
+            StaleEpochError: A newer lease was seen, or this one was revoked.
+            WeightsError: The policy cannot be read; the lease is not held.
+        """
+        self._lease.start(epoch, ttl_s)
+        if self._policy != (policy, version):
+            try:
+                await self._device.run(self._read_policy, policy)
+            except WeightsError:
+                if self._lease.epoch == epoch:
+                    self._lease.preempt(epoch)
+                raise
+            self._policy = (policy, version)
+        self._lease.grant()
+
+    async def preempt(self, epoch: Epoch) -> TrainingProgress:
+        """
+        End a lease; return once the device is free.
+
+        Raises:
+            StaleEpochError: A newer lease is held.
+        """
+        self._lease.preempt(epoch)
+        self._training = False
+        await self._device.free()
+        self._count_seconds()
+        return self.progress
+
+    async def run(self) -> Never:
+        """
+        Train under every lease until cancelled.
+
+        Raises:
+            WeightsError: No batch gives a finite loss any more.
+        """
+        while True:
+            await self._lease.granted.wait()
+            log.info("lease_begun", epoch=self._lease.epoch)
+            await self._share()
+            while self._lease.holds():
+                group = self._feed.next()
+                if group is None:
+                    await self._wait_for_data()
+                    continue
+                await self._train(group)
+                await self._periodic_work()
+            self._training = False
+            self._lease.settle()
+            await self._end_lease()
+
+    async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
+        """Run one micro-step."""
+        self._training = True
+        clock, steps = asyncio.get_running_loop(), self._learner.counters.steps
+        began_s = clock.time()
+        try:
+            self._loss = await self._device.run(self._micro_step, group)
+        except WeightsError as error:
+            self._broken += 1
+            log.warning("batch_broken", error=error.message)
+            if self._broken >= BROKEN_BATCHES:
+                raise
+            return
+        finally:
+            self._count_seconds()
+        self._broken = 0
+        # What a Preempt waits for is the whole call, with what the host did in it.
+        self._feed.pace(clock.time() - began_s)
+        metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
+        metrics.TRAINING_TOKENS.inc(sum(frame.header.token_count for frame in group))
+        metrics.TRAINING_STEPS.inc(self._learner.counters.steps - steps)
+        metrics.TRAINING_LOSS.set(self._loss)
+
+    async def _periodic_work(self) -> None:
+        """Score, publish and save when due; called between micro-steps."""
+        if self._device.trained_s - self._scored_at_s >= self._config.score_every_s and self._lease.holds():
+            await self._examine()
+        if self._device.trained_s - self._shared_at_s >= self._config.publish.every_s:
+            await self._share()
+        if self._device.trained_s - self._saved_at_s >= self._config.checkpoint_every_s:
+            await self._save()
+
+    async def _examine(self) -> None:
+        self._scored_at_s = self._device.trained_s
+        published = self._learner.base()
+        scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
+        if scores is None:
+            return
+        self._score, self._base_score = scores[0], scores[1] if published is not None else None
+        self._gained = is_worth_sharing(self._score, self._base_score, self._config.publish)
+        metrics.HELD_OUT_TOP.set(self._score.top1)
+        for drafter, score in zip(("own", "published"), scores, strict=False):
+            metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
+
+    async def _share(self) -> None:
+        """Publish weights that are better than the fleet's drafter; otherwise follow a newer one."""
+        self._shared_at_s = self._device.trained_s
+        if self._sharing is None:
+            return
+        if self._gained and self._score is not None:
+            self._gained = False  # publish once per score
+            await self._sharing.publish(self._score, self._base_score)
+        elif await self._sharing.follow():
+            self._gained = False
+
+    async def _end_lease(self) -> None:
+        log.info("lease_over", epoch=self._lease.epoch, steps=self._learner.counters.steps)
+        if self._gained:
+            await self._share()
+        if self._learner.counters.steps != self._saved_steps:
+            await self._save()
+
+    async def _save(self) -> None:
+        self._saved_at_s, self._saved_steps = self._device.trained_s, self._learner.counters.steps
+        self._checkpoints.offer(await self._device.run(self._learner.snapshot))
+
+    async def _wait_for_data(self) -> None:
+        self._training = False
+        await self._device.free()  # counts what a GPU was still computing
+        self._count_seconds()
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self._arrived.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._arrived.clear()
+
+    def _count_seconds(self) -> None:
+        metrics.TRAINING_SECONDS.inc(self._device.trained_s - self._counted_s)
+        self._counted_s = self._device.trained_s
+
+    def _micro_step(self, group: tuple[TrainingFrame, ...]) -> float:
+        batch = collate(group, self._learner.device)
+        with self._device.training():
+            return self._learner.micro_step(batch)
+
+    def _read_policy(self, policy: Path) -> None:
+        self._learner.share(read_shared(policy, self._learner.form, self._learner.device))

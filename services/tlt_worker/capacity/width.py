@@ -1,0 +1,20 @@
+"""What the arms of an engine require of its launch. Pure."""
+
+from collections.abc import Sequence
+
+from tlt_common.domain.arm import Arm
+
+
+def launch_width(arms: Sequence[Arm]) -> int:
+    """
+    Return how many slots of a request a round may write: draft tokens of the target, or branches times steps.
+
+    An engine that never drafts is launched as if it drafted one token, since SGLang's worker requires a shape.
+    """
+    drafting = [arm for arm in arms if arm.steps > 0]
+    return max((max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting), default=2)
+
+
+def samples_drafts(arms: Sequence[Arm]) -> bool:
+    """Return whether any arm samples its drafts from the drafter's distribution."""
+    return any(arm.sampled for arm in arms)

@@ -1,0 +1,219 @@
+"""
+Drafter directories: read, checked against the engine's format, and written blank for the launch.
+
+All checks precede the call of SGLang, which loads tensors one by one into the running drafter: a bad checkpoint would
+leave it half replaced.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat, require_fit
+from tlt_common.drafter.reading import format_of, standard_format
+from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.engine.checkpoints.policy import TensorHeader, compare, read_headers
+from tlt_worker.model_config import read_config
+
+_INTEGERS = {"I64": torch.int64, "I32": torch.int32}
+
+_SERVED_AS = {DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle", DrafterArchitecture.EAGLE3: "TltEagle3"}
+"""Model class that runs the drafter; EAGLE-3's is `tlt_worker.scheduler.models.eagle3`."""
+
+Tensors = list[tuple[str, Tensor]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDrafter:
+    """A checked drafter, ready for an engine that is launched with its format."""
+
+    form: DrafterFormat
+    tensors: Mapping[str, Tensor]
+
+    def fitted(self, running: DrafterFormat) -> Tensors:
+        """
+        Return the tensors to load into an engine of format `running`.
+
+        If the head of an EAGLE-3 drafter has fewer tokens than the engine reserves, it is padded with draft tokens that
+        map to no target token.
+        """
+        tensors = dict(self.tensors)
+        missing = running.draft_vocab_size - self.form.draft_vocab_size
+        if self.form.is_eagle3 and missing:
+            first = self.form.draft_vocab_size
+            nowhere = running.vocab_size - torch.arange(first, first + missing)
+            head = tensors[HEAD]
+            tensors[HEAD] = torch.cat([head, head.new_zeros(missing, head.shape[1])])
+            tensors[MAP] = torch.cat([tensors[MAP], nowhere])
+        return list(tensors.items())
+
+
+def first_drafter(
+    directory: Path | None,
+    target: Mapping[str, Any],
+    architecture: DrafterArchitecture | None,
+    draft_vocabulary: int | None,
+) -> tuple[DrafterFormat, Tensors]:
+    """
+    Return the format to launch an engine with, and the tensors to load at once: those of the given drafter, or none.
+
+    `architecture` None means that of the given drafter, or EAGLE. `draft_vocabulary` is the number of tokens reserved
+    for an EAGLE-3 head; None means as many as the given drafter's head has.
+
+    Raises:
+        ConfigError: The given drafter does not fit this target, or its architecture is not the configured one.
+    """
+    try:
+        if directory is None:
+            wanted = architecture or DrafterArchitecture.EAGLE
+            return standard_format(wanted, target, draft_vocabulary=draft_vocabulary), []
+        form = read_format(directory, target)
+        if architecture is not None and architecture != form.architecture:
+            raise ConfigError(
+                f"engine.drafter_architecture is {architecture}; the drafter at {directory} is {form.architecture}",
+                field="engine.drafter_architecture",
+            )
+        given = load_drafter(directory, form)
+    except WeightsError as error:
+        raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
+    if form.is_eagle3:
+        room = min(form.vocab_size, max(form.draft_vocab_size, draft_vocabulary or 0))
+        form = replace(form, draft_vocab_size=room)
+    return form, given.fitted(form)
+
+
+def next_drafter(directory: Path, running: DrafterFormat, target: Mapping[str, Any]) -> Tensors:
+    """
+    Return the tensors that replace the drafter of an engine of format `running`.
+
+    Raises:
+        WeightsError: The new drafter is unreadable, or does not fit this engine.
+    """
+    form = read_format(directory, target)
+    require_fit(running, form)
+    return load_drafter(directory, form).fitted(running)
+
+
+def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
+    """
+    Read the format of a drafter from its config.json.
+
+    Raises:
+        WeightsError: The file is missing, does not describe a drafter, or describes one for another target.
+    """
+    try:
+        return format_of(read_config(directory), target)
+    except ConfigError as error:
+        raise WeightsError(f"{error.message}, with the config.json of a drafter") from error
+    except WeightsError as error:
+        raise WeightsError(f"{directory}: {error.message}") from error
+
+
+def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
+    """
+    Read and check the tensors of a drafter of format `form`.
+
+    `fc.bias` is added as zeros if the file has none: SGLang's drafter has one, and it must not keep an old value.
+
+    Raises:
+        WeightsError: The file is unreadable; a tensor is missing, unknown, of another shape or type, or not finite; or
+            an EAGLE-3 map leaves the vocabulary or maps two draft tokens to one target token.
+    """
+    headers = {canonical_name(name): header for name, header in read_headers(directory).items()}
+    _check_headers(headers, form)
+    wanted = {*form.tensor_shapes(), BIAS, MAP}
+    try:
+        read = (item for file in sorted(directory.glob("*.safetensors")) for item in load_file(file).items())
+        tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{directory} is not readable: {error}") from error
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise WeightsError(f"tensor {name} of {directory} has values that are not finite")
+    tensors.setdefault(BIAS, torch.zeros(form.hidden_size, dtype=tensors["fc.weight"].dtype))
+    if form.is_eagle3:
+        known = form.draft_vocab_size
+        tensors[MAP] = tensors.get(MAP, torch.zeros(known)).to(torch.int64)
+        _check_map(tensors[MAP], form)
+    return CheckedDrafter(form=form, tensors=tensors)
+
+
+def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[str, Any], dtype: torch.dtype) -> None:
+    """Write a drafter of zeros: the engine needs one of the right format before the first real one is trained."""
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {name: torch.zeros(shape, dtype=dtype) for name, shape in form.tensor_shapes().items()}
+    for name, tensor in tensors.items():
+        if "norm" in name:
+            tensor.fill_(1.0)
+    tensors[BIAS] = torch.zeros(form.hidden_size, dtype=dtype)
+    if form.is_eagle3:
+        tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
+    save_file(tensors, directory / "model.safetensors")
+    config = {**form.config(target), "architectures": [_SERVED_AS[form.architecture]]}
+    (directory / "config.json").write_text(json.dumps(config, indent=1))
+
+
+def _check_headers(headers: dict[str, TensorHeader], form: DrafterFormat) -> None:
+    expected = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.tensor_shapes().items()}
+    if BIAS in headers:
+        expected[BIAS] = TensorHeader(dtype="BF16", shape=(form.hidden_size,))
+    offered = dict(headers)
+    for name, shape in _shared(form):
+        found = offered.pop(name, None)
+        if found is not None and found.shape != shape:
+            raise WeightsError(f"tensor {name} has shape {list(found.shape)}; the target's has {list(shape)}")
+    if form.is_eagle3:
+        _check_map_header(offered.pop(MAP, None), form)
+        if HEAD not in offered:
+            raise WeightsError(f"tensor {HEAD} is missing; accepted: an EAGLE-3 drafter with its own head")
+    compare(expected, offered)
+
+
+def _shared(form: DrafterFormat) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the tensors that may be in a file but are not loaded: the target's, and those derived from others."""
+    whole = (form.vocab_size, form.hidden_size)
+    yield EMBEDDING, whole
+    if not form.is_eagle3:
+        yield HEAD, whole
+    else:
+        yield INVERSE_MAP, (form.vocab_size,)
+
+
+def _check_map_header(header: TensorHeader | None, form: DrafterFormat) -> None:
+    known = form.draft_vocab_size
+    if header is None:
+        if known != form.vocab_size:
+            raise WeightsError(
+                f"tensor {MAP} is missing; accepted: one that maps {known} draft tokens to {form.vocab_size} tokens"
+            )
+        return
+    if header.dtype not in _INTEGERS:
+        raise WeightsError(f"tensor {MAP} has type {header.dtype}; accepted: {sorted(_INTEGERS)}")
+    if header.shape != (known,):
+        raise WeightsError(
+            f"tensor {MAP} has shape {list(header.shape)}; accepted: [{known}], the drafter's vocabulary"
+        )
+
+
+def _check_map(map_D: Tensor, form: DrafterFormat) -> None:
+    target_token_D = map_D + torch.arange(len(map_D))
+    outside = ((target_token_D < 0) | (target_token_D >= form.vocab_size)).nonzero().flatten().tolist()
+    if outside:
+        token = int(target_token_D[outside[0]])
+        raise WeightsError(
+            f"tensor {MAP} maps draft token {outside[0]} to {token}; accepted: tokens 0 to {form.vocab_size - 1}"
+        )
+    tokens, counts = torch.unique(target_token_D, return_counts=True)
+    if bool((counts > 1).any()):
+        twice = int(tokens[counts > 1][0])
+        both = (target_token_D == twice).nonzero().flatten().tolist()
+        raise WeightsError(f"tensor {MAP} maps draft tokens {both[0]} and {both[1]} to the same token {twice}")

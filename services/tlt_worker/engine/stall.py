@@ -1,0 +1,105 @@
+"""Decides whether an engine hangs. Pure: the evidence comes from the caller."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+WARM_UP_ROUNDS = 64
+"""Rounds within which a GPU engine may compile kernels for every new shape, in its own process."""
+WARM_UP_FACTOR = 6
+"""How much longer than `stall_s` one of these may take."""
+MIN_CPU_SHARE = 0.01
+"""A process that used less of one core did not work."""
+MAX_WAITING_SHARE = 0.5
+"""A process that waited longer for a core was starved; it may do any number of rounds once it gets one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSample:
+    """What Linux says about one process of the engine."""
+
+    stopped: bool
+    """It is stopped, as by SIGSTOP or a debugger."""
+    cpu_s: float
+    """CPU time used by all its threads since it started."""
+    waiting_s: float
+    """Time its main thread was ready to run and waited for a core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The engine at one moment."""
+
+    at_s: float
+    """Seconds in which the worker, who looks, ran on schedule."""
+    rounds: int
+    requests: int
+    """Requests the engine has accepted and not answered."""
+    loading: bool
+    """Weights are being loaded, which pauses it."""
+    processes: Mapping[int, ProcessSample]
+    """By process id."""
+
+
+class StallJudge:
+    """
+    Args:
+        stall_s: Seconds without a round, while requests run, after which the engine hangs.
+        device: `cuda` or `cpu`.
+    """
+
+    def __init__(self, stall_s: float, device: str) -> None:
+        self._stall_s = stall_s
+        self._device = device
+        self._since: Sample | None = None
+        self._stopped_at_s: dict[int, float] = {}
+
+    def hangs(self, sample: Sample) -> str:
+        """
+        Return why the engine hangs, or an empty string.
+
+        On a GPU, a round that does not end is a hang, even if its process spins: that is how a process waits for a
+        kernel that never ends. On a CPU, a long round computes: only a process that uses no CPU time hangs. Neither
+        is judged while it waits for a core more than it runs, and a stopped process is a hang on any device.
+        """
+        return self._stopped(sample) or self._without_round(sample)
+
+    def excuse(self, sample: Sample) -> None:
+        """Accept the time without a round until now."""
+        self._since = sample
+
+    def _stopped(self, sample: Sample) -> str:
+        self._stopped_at_s = {
+            pid: self._stopped_at_s.get(pid, sample.at_s)
+            for pid, process in sample.processes.items()
+            if process.stopped
+        }
+        for pid, at_s in self._stopped_at_s.items():
+            if sample.at_s - at_s >= self._stall_s:
+                return f"its process {pid} has been stopped for {self._stall_s:g} s"
+        return ""
+
+    def _without_round(self, sample: Sample) -> str:
+        since = self._since
+        if since is None or not sample.requests or sample.loading or sample.rounds != since.rounds:
+            self._since = sample
+            return ""
+        elapsed_s = sample.at_s - since.at_s
+        if elapsed_s < self._limit_s(sample.rounds):
+            return ""
+        if self._works(since, sample, elapsed_s):
+            self._since = sample
+            return ""
+        return f"{sample.requests} requests run, and no round ended for {elapsed_s:g} s"
+
+    def _limit_s(self, rounds: int) -> float:
+        warms_up = self._device == "cuda" and rounds < WARM_UP_ROUNDS
+        return self._stall_s * (WARM_UP_FACTOR if warms_up else 1)
+
+    def _works(self, since: Sample, sample: Sample, elapsed_s: float) -> bool:
+        """Whether a process was starved or, on a CPU, computed."""
+        common = since.processes.keys() & sample.processes.keys()
+        waiting_s = [sample.processes[pid].waiting_s - since.processes[pid].waiting_s for pid in common]
+        if any(seconds > MAX_WAITING_SHARE * elapsed_s for seconds in waiting_s):
+            return True
+        cpu_s = [sample.processes[pid].cpu_s - since.processes[pid].cpu_s for pid in common]
+        return self._device == "cpu" and any(seconds > MIN_CPU_SHARE * elapsed_s for seconds in cpu_s)

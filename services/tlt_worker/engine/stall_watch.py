@@ -1,0 +1,131 @@
+"""Watches the engine's processes for a hang."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import psutil
+
+from tlt_common.schedule_clock import ScheduleClock
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.engine.control import Control
+from tlt_worker.engine.stall import ProcessSample, Sample, StallJudge
+from tlt_worker.link.worker_end import WorkerEnd
+
+log = get_logger(__name__)
+
+NANO = 1e-9
+
+
+class StallWatch:
+    """
+    Args:
+        judge: Decides.
+        pids: Returns the ids of the engine's processes.
+        rounds: Returns how many rounds the engine has processed.
+        requests: Returns how many requests it runs.
+        loading: Whether weights are being loaded.
+    """
+
+    def __init__(
+        self,
+        judge: StallJudge,
+        *,
+        pids: Callable[[], Iterable[int]],
+        rounds: Callable[[], int],
+        requests: Callable[[], int],
+        loading: Callable[[], bool],
+    ) -> None:
+        self._judge = judge
+        self._pids = pids
+        self._rounds = rounds
+        self._requests = requests
+        self._loading = loading
+
+    async def hung(self) -> str:
+        """Wait until the engine hangs; return why."""
+        async with aclosing(ScheduleClock().ticks()) as ticks:
+            async for now_s in ticks:  # a late tick changes nothing: the clock stood still
+                sample = self._sample(now_s)
+                why = self._judge.hangs(sample)
+                if why and not any(process.stopped for process in sample.processes.values()) and self._compiles():
+                    log.info("engine_compiles", rounds=sample.rounds)
+                    self._judge.excuse(sample)
+                elif why:
+                    return why
+        raise AssertionError("a clock does not end")
+
+    def _sample(self, now_s: float) -> Sample:
+        processes: dict[int, ProcessSample] = {}
+        for pid in self._pids():
+            with suppress(psutil.NoSuchProcess, OSError):  # it has exited: `Control.died` reports that
+                processes[pid] = process_sample(pid)
+        return Sample(
+            at_s=now_s,
+            rounds=self._rounds(),
+            requests=self._requests(),
+            loading=self._loading(),
+            processes=processes,
+        )
+
+    def _compiles(self) -> bool:
+        """Whether a child of the engine, such as a compiler of kernels, is at work."""
+        working = {psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP}
+        with suppress(psutil.NoSuchProcess):
+            return any(
+                child.status() in working
+                for pid in self._pids()
+                for child in psutil.Process(pid).children(recursive=True)
+            )
+        return False
+
+
+def watch_of(control: Control, link: WorkerEnd, stall_s: float | None, device: str) -> StallWatch | None:
+    """Return the watch over a running engine, or None if `stall_s` is 0 or None."""
+    if not stall_s:
+        return None
+    return StallWatch(
+        StallJudge(stall_s, device),
+        pids=control.child_pids,
+        rounds=lambda: link.pulse.rounds,
+        requests=lambda: control.running,
+        loading=lambda: control.paused,
+    )
+
+
+async def end_of(control: Control, watch: StallWatch | None) -> str:
+    """Wait until the engine has died, and return why. One that hangs is killed, so that its requests end."""
+    if watch is None:
+        return await control.died()
+    async with asyncio.TaskGroup() as ways:
+        died = ways.create_task(control.died(), name="engine died")
+        hung = ways.create_task(watch.hung(), name="engine hung")
+        await asyncio.wait({died, hung}, return_when=asyncio.FIRST_COMPLETED)
+        if not died.done():
+            why = f"it hung and was killed: {hung.result()}"
+            log.error("engine_stalled", why=hung.result(), pids=control.child_pids(), requests=control.running)
+            control.kill(why)
+            return await died
+        hung.cancel()
+    return died.result()
+
+
+def process_sample(pid: int) -> ProcessSample:
+    """
+    Ask Linux about a process.
+
+    Raises:
+        NoSuchProcess: It has exited.
+        OSError: Same.
+    """
+    process = psutil.Process(pid)
+    with process.oneshot():
+        times, status = process.cpu_times(), process.status()
+    # Ran, waited for a core (both in nanoseconds) and time slices; a kernel without scheduler statistics says zero.
+    _, waiting_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    return ProcessSample(
+        stopped=status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP},
+        cpu_s=times.user + times.system,
+        waiting_s=int(waiting_ns) * NANO,
+    )

@@ -1,0 +1,109 @@
+"""The engine's configuration, `WorkerConfig.engine`: the one definition shared by worker, capacity planner, launch and
+scheduler. Imports neither torch nor ray nor sglang.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
+from tlt_common.config.base import Frozen
+from tlt_common.domain.arm import DEFAULT_ARMS, NGRAM_BYTES, Arm, arms_named, ngram, tree
+from tlt_common.drafter.architecture import DrafterArchitecture
+
+MIB = 2**20
+
+CAPTURE_QUEUE_BYTES = 64 * MIB
+"""Default size of the queue of captured hidden states."""
+
+CPU_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, ngram(5))
+"""Default arms on a CPU. On the demo's task, n-grams double the speed of a group of 8 before the first drafter is
+trained."""
+CUDA_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, tree(4, 4, 16), tree(6, 4, 32), tree(8, 8, 64), ngram(5))
+"""Default arms on a GPU: 4 to 64 tokens to verify, as in the TLT paper, since a GPU has compute to spare at small batch
+sizes. Not yet measured."""
+
+
+class EngineConfig(Frozen):
+    """One SGLang engine: precision, memory and batch limits, and speculative decoding."""
+
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    """Data type of weights, activations and KV cache."""
+    max_running: int = Field(16, ge=1)
+    """Maximum number of requests decoded concurrently; further requests queue in the engine."""
+    context_length: int | None = Field(None, ge=2)
+    """Maximum length of prompt and response together, in tokens. Null: the model's `max_position_embeddings`."""
+    max_total_tokens: int | None = Field(None, ge=1)
+    """KV cache size in tokens. Null: `max_running` full contexts on a CPU, what fits into `gpu_memory` on a GPU."""
+    threads: int = Field(1, ge=1)
+    """CPU threads for the engine's compute. On a CPU device, more than one pays off for large models only."""
+    stall_s: float | None = Field(10.0, ge=0)
+    """Seconds after which an engine that hangs is killed; its requests continue on other workers. It hangs if requests
+    run and no round ends meanwhile, or if one of its processes is stopped. A round on a CPU may take any time that it
+    computes; the first rounds on a GPU may take six times as long, since they compile kernels. Time without a core does
+    not count. 0 or null never kills one, as for a debugger."""
+    tensor_parallel: int = Field(1, ge=1)
+    """Tensor-parallel size: number of GPUs, all on one node, that the model is sharded over."""
+    gpu_memory: float = Field(0.8, gt=0, lt=1)
+    """Fraction of each GPU's memory for weights and KV cache. CUDA graphs, activations and the spot trainer use the
+    rest."""
+    graph_bytes: int | None = Field(None, ge=0)
+    """Memory budget for CUDA graphs per GPU, in bytes. Graphs that save the least time per byte are dropped first.
+    Null: two fifths of the memory outside `gpu_memory`."""
+    drafter: Path | None = None
+    """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
+    drafter_architecture: DrafterArchitecture | None = None
+    """Architecture of learned drafters, `eagle` or `eagle3`. Null: that of `drafter`, else `eagle`. Spot trainers train
+    EAGLE drafters only."""
+    draft_vocabulary: int | None = Field(None, ge=1)
+    """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; its memory is reserved at start. Null: that of
+    `drafter`, else 32,000."""
+    arms: tuple[str, ...] | None = None
+    """Speculation arms the bandit chooses from: `off`, `chain-N` (N sampled draft tokens in sequence; `chain-N-top1`
+    uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified) and
+    `ngram-N` (up to N retrieved tokens). A list, or names separated by commas. Null: the device's defaults, as printed
+    by `tlt engine plan`. `off` alone disables speculation."""
+    epsilon: float = Field(EPSILON, ge=0, le=1)
+    """Exploration rate: fraction of choices that try an arm other than the best."""
+    speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
+    """Disable speculation at or above this many running requests."""
+    group_below_requests: dict[int, int] = Field(default_factory=dict)
+    """Limits by arm size: tokens verified per request -> disable arms of that size at or above this many running
+    requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens."""
+    ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
+    """Memory budget of the n-gram index in bytes; the least recently used prompts are evicted first."""
+    trace: Path | None = None
+    """File to which every decoding round is recorded, for `tlt tuner replay`. Null: no trace."""
+    trace_bytes: int = Field(64 * MIB, ge=MIB)
+    """Maximum size of the trace in bytes: the current file plus the previous one, FILE.1."""
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _split(cls, names: Any) -> Any:
+        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+
+    @field_validator("arms")
+    @classmethod
+    def _known(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(arm.name for arm in arms_named(names))
+
+    @property
+    def bandit(self) -> BanditConfig:
+        """Configuration of the bandit."""
+        return BanditConfig(
+            epsilon=self.epsilon,
+            speculate_below_requests=self.speculate_below_requests,
+            group_below_requests=self.group_below_requests,
+        )
+
+    def arms_on(self, device: str) -> tuple[Arm, ...]:
+        """Return the arms on a device (`cuda` or `cpu`): those configured, or the device's defaults."""
+        if self.arms is not None:
+            return arms_named(self.arms)
+        return CUDA_ARMS if device == "cuda" else CPU_ARMS
+
+    def context_for(self, model: Mapping[str, Any]) -> int:
+        """Return the maximum length of prompt and response for a model, given its `config.json`."""
+        return self.context_length or int(model["max_position_embeddings"])

@@ -1,0 +1,83 @@
+"""A worker's spot trainer: its process and the client to call it."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Never, Protocol
+
+from tlt_common.rpc.channel import connect
+from tlt_worker.config import WorkerConfig
+from tlt_worker.lending.trainer_control import TrainerClient, TrainerControl
+from tlt_worker.lending.trainer_process import TrainerProcess, command
+
+
+class Child(Protocol):
+    """A process that is kept alive while `run` runs."""
+
+    def kill(self) -> None:
+        """Kill it; `run` restarts it."""
+        ...
+
+    async def run(self, *, on_exit: Callable[[], None]) -> Never:
+        """Keep it alive until cancelled. `on_exit` is called whenever it exits by itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """One spot trainer."""
+
+    link: TrainerControl
+    process: Child
+
+
+@asynccontextmanager
+async def spot_trainer(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Trainer | None]:
+    """Create a worker's trainer without starting it. None if disabled, or without a coordinator to grant leases."""
+    if not (config.trainer.enabled and config.coordinator):
+        yield None
+        return
+    async with connect(f"unix:{run_dir / 'trainer.sock'}") as channel:
+        limits = config.trainer
+        link = TrainerClient(channel, start_s=limits.start_s, preempt_s=limits.preempt_s)
+        yield Trainer(link=link, process=TrainerProcess(command(settings_of(config, run_dir))))
+
+
+def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
+    """Return the trainer's settings: those derived from the worker's, overridden by `trainer.settings`."""
+    return {
+        "socket": str(run_dir / "trainer.sock"),
+        "model": str(config.model),
+        "worker_id": config.worker_id,
+        "cache": config.cache,
+        "coordinator": config.coordinator,
+        "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
+        "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
+        "nice": str(config.trainer.nice),
+        "threads": str(max(1, len(config.cores))),
+        "log_level": config.log_level,
+        "liveness_s": "null" if config.liveness_s is None else str(config.liveness_s),
+        "traces": config.traces,
+        **_metrics_of(config),
+        **_tls_of(config),
+        **{key: str(value) for key, value in config.trainer.settings.items()},
+    }
+
+
+def _metrics_of(config: WorkerConfig) -> dict[str, str]:
+    """Return the settings of the trainer's metrics, served on the worker's host. RPCs use the Unix socket only."""
+    port = config.trainer.metrics_port
+    if port is None and config.metrics_port is not None:
+        port = config.metrics_port + 1 if config.metrics_port else 0
+    file = config.port_file
+    return {
+        **({} if port is None else {"metrics_port": str(port), "metrics_host": config.listen.rpartition(":")[0]}),
+        **({} if file is None else {"port_file": str(file.with_stem(f"{file.stem}-trainer"))}),
+    }
+
+
+def _tls_of(config: WorkerConfig) -> dict[str, str]:
+    """Return the trainer's TLS settings: it presents its worker's certificate."""
+    files = config.tls.model_dump() if config.tls else {}
+    return {f"tls.{key}": str(path) for key, path in files.items()}

@@ -1,0 +1,61 @@
+"""The worker's RPCs to its spot trainer."""
+
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from tlt_common.domain.fleet import Lease, TrainingProgress
+from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import trainer as wire
+
+PROGRESS_S = 5.0
+"""Timeout of GetProgress in seconds: in a micro-step on a crowded machine a trainer is slow, not dead."""
+
+
+class TrainerControl(Protocol):
+    """Calls of a worker to its trainer. Each raises UnavailableError if the trainer is unreachable."""
+
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+        """
+        Start or continue training until the lease ends. Returns once the trainer holds the device.
+
+        Raises:
+            StaleEpochError: The trainer has seen a newer lease.
+        """
+        ...
+
+    async def preempt(self, epoch: Epoch) -> TrainingProgress:
+        """Stop training; returns once the device is free."""
+        ...
+
+    async def progress(self) -> TrainingProgress:
+        """Return the progress of training."""
+        ...
+
+
+class TrainerClient:
+    """A trainer behind a gRPC channel."""
+
+    def __init__(self, channel: grpc.aio.Channel, *, start_s: float, preempt_s: float) -> None:
+        self._stub = wire.Stub(channel)
+        self._start_s = start_s
+        self._preempt_s = preempt_s
+
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+        request = wire.pb.StartRequest(
+            epoch=lease.epoch, ttl_s=lease.ttl_s, policy_uri=str(policy), policy_version=version
+        )
+        with translated():
+            await self._stub.Start(request, timeout=self._start_s)
+
+    async def preempt(self, epoch: Epoch) -> TrainingProgress:
+        with translated():
+            response = await self._stub.Preempt(wire.pb.PreemptRequest(epoch=epoch), timeout=self._preempt_s)
+        return wire.progress_from_pb(response.progress)
+
+    async def progress(self) -> TrainingProgress:
+        with translated():
+            response = await self._stub.GetProgress(wire.pb.GetProgressRequest(), timeout=PROGRESS_S)
+        return wire.progress_from_pb(response.progress)

@@ -1,0 +1,62 @@
+"""The spot trainer's process: started by entry-point name, restarted when it dies, never orphaned."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Never
+
+from tlt_common.aio import backoff
+from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes import end, send
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+STOP_S = 10.0
+"""Grace period in seconds: a trainer writes its last checkpoint on SIGTERM."""
+SETTLED_S = 30.0
+"""Seconds after which a start counts as successful, which resets the restart backoff."""
+
+
+def command(settings: Mapping[str, str]) -> list[str]:
+    """Return the command line, by entry point, since a worker does not import the trainer."""
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "tlt_common.cli", "serve", "trainer", *options]
+
+
+class TrainerProcess:
+    """Owns one child process. It inherits cores, standard streams and environment from the worker, and dies with it."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self._arguments = arguments
+        self._process: asyncio.subprocess.Process | None = None
+
+    def kill(self) -> None:
+        """Kill the process; it is restarted."""
+        if self._process is not None:
+            send(self._process, signal.SIGKILL)
+
+    async def run(self, *, on_exit: Callable[[], None]) -> Never:
+        """Keep a process alive until cancelled, then stop it. `on_exit` is called whenever it exits by itself."""
+        loop = asyncio.get_running_loop()
+        delays = backoff()
+        while True:
+            started_s = loop.time()
+            code = await self._live()
+            on_exit()
+            metrics.TRAINER_RESTARTS.inc()
+            log.warning("trainer_exited", code=code, lived_s=round(loop.time() - started_s, 1))
+            if loop.time() - started_s > SETTLED_S:
+                delays = backoff()
+            await asyncio.sleep(next(delays))
+
+    async def _live(self) -> int:
+        process = self._process = await asyncio.create_subprocess_exec(*killed_with_parent(self._arguments))
+        try:
+            log.info("trainer_started", pid=process.pid)
+            return await process.wait()
+        finally:
+            self._process = None
+            await asyncio.shield(end(process, STOP_S))

@@ -1,0 +1,1 @@
+"""The link between the worker process and SGLang's scheduler process: message types and sockets."""

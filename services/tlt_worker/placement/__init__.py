@@ -1,0 +1,1 @@
+"""Placement of workers: Ray Serve, the local machine, KubeRay pods, CPU cores."""

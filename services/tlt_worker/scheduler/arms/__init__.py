@@ -1,0 +1,1 @@
+"""Arms inside the engine: their state, the choice per round, the trace of rounds."""

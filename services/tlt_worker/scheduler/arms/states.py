@@ -1,0 +1,78 @@
+"""
+The arms an engine can run, and switching between them.
+
+Each arm has a state (attention backends and, on a GPU, captured CUDA graphs), built once; switching swaps the state.
+Memory for new tokens is reserved before the arm of a round is chosen, so the engine is launched with a chain that
+writes as many slots as the widest arm, and an arm's changes to SGLang's configuration apply for its round only.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tlt_common.domain.arm import OFF, Arm
+from tlt_common.errors import ConfigError
+
+
+class ArmRunner(Protocol):
+    """The worker whose arms are switched."""
+
+    def build_state(self, arm: Arm) -> Any:
+        """Build what `arm` needs, under its settings."""
+        ...
+
+    def use(self, arm: Arm, state: Any) -> None:
+        """Switch to a previously built state."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class ArmStates:
+    """One engine state per arm. `override` changes SGLang's configuration for the duration of a context."""
+
+    worker: ArmRunner
+    override: Callable[..., AbstractContextManager[Any]]
+    arms: tuple[Arm, ...]
+    rejects: bool
+    """Whether sampled drafts are verified by rejection sampling."""
+    current: Arm | None = None
+    """None until the first round: the shape the engine was launched with is not an arm."""
+    _states: dict[Arm, Any] = field(default_factory=dict)
+
+    def build(self) -> None:
+        """Build the states."""
+        for arm in dict.fromkeys((OFF, *self.arms)):
+            with self._settings(arm):
+                self._states[arm] = self.worker.build_state(arm)
+
+    def named(self, name: str) -> Arm:
+        """
+        Return the arm with this name.
+
+        Raises:
+            ConfigError: No arm has that name.
+        """
+        for arm in self._states:
+            if arm.name == name:
+                return arm
+        raise ConfigError(f"unknown arm {name!r}; accepted: {[arm.name for arm in self._states]}")
+
+    @contextmanager
+    def running(self, arm: Arm) -> Iterator[None]:
+        """Switch to `arm` and apply its settings for the duration of the context."""
+        if arm != self.current:
+            self.worker.use(arm, self._states[arm])
+            self.current = arm
+        with self._settings(arm):
+            yield
+
+    def _settings(self, arm: Arm) -> AbstractContextManager[Any]:
+        # Off verifies its single node with the same kernel as sampled chains.
+        by_rejection = self.rejects and (arm.sampled or arm == OFF)
+        return self.override(
+            speculative_num_steps=arm.steps,
+            speculative_eagle_topk=arm.topk,
+            speculative_num_draft_tokens=arm.draft_tokens,
+            speculative_use_rejection_sampling=by_rejection,
+        )

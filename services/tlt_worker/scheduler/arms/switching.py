@@ -1,0 +1,192 @@
+"""
+The arm of each round, and its reward.
+
+The bandit chooses among the arms that can run: learned arms once a drafter is loaded, and only arms whose workspace
+fits. Speculation stays off for requests that decline it or need it off, and an arm can be forced. A reward counts the
+whole round as seen by the scheduler: draft, verify and draft-extend. If too few drafts are found another arm runs, and
+the reward is attributed to that arm.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tlt_common.bandit import Bandit
+from tlt_common.bandit.round_trace import TracedRound
+from tlt_common.domain.arm import OFF, Arm
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.scheduler.arms.trace_file import TraceFile
+
+REPORT_S = 0.5
+"""Interval of reports. Rounds are reported in batches: one message per round would cost more than it is worth."""
+
+MIN_FOUND = 0.25
+"""Minimum share of the drafts that must be found; missing drafts are verified in vain."""
+
+
+def fits_always(arm: Arm, batch: int) -> bool:
+    """Return True: an arm's workspace always fits where memory is not limited."""
+    del arm, batch
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LaunchedRound:
+    arm: Arm
+    drafted: int | None
+    """Draft tokens found for all requests; None: as many as the arm drafts."""
+    launched_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Switch:
+    """Chooses arms in one scheduler process. Rank 0 of a tensor-parallel group decides for all ranks."""
+
+    bandit: Bandit
+    report: Callable[[RoundReport], object]
+    clock: Callable[[], float]
+    fits: Callable[[Arm, int], bool] = fits_always
+    """Whether an arm's workspace fits at this number of running requests."""
+    trace: TraceFile | None = None
+    """File that rounds are written to; None: rounds are not traced."""
+    drafter_version: DrafterVersion = DrafterVersion(0)
+    policy_changes: int = 0
+    index_bytes: Callable[[], int] = int
+    """Memory held by draft sources, for reports."""
+    forced: Sequence[Arm] = ()
+    """Arms to run in turn, one round each, instead of the bandit's choice; off replaces an arm that cannot run."""
+    recomputed_tokens: int = 0
+    """Tokens since the last report; see `RoundReport`. Counted by the worker."""
+    caught_up_tokens: int = 0
+    """Same."""
+    _turn: int = 0
+    _latest: Arm = OFF
+    _switches: int = 0
+    _launched: deque[_LaunchedRound] = field(default_factory=deque)
+    _completed_s: float = 0.0
+    _reported_s: float = 0.0
+
+    @property
+    def has_drafter(self) -> bool:
+        """Whether a drafter has been loaded."""
+        return self.drafter_version > 0
+
+    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> Arm:
+        """
+        Choose the arm of a round that starts now.
+
+        Args:
+            batch: Number of running requests.
+            blocked: Whether drafts are not allowed in this round.
+            find: Looks up the drafts of an arm and returns their number over all requests; called for arms that find
+                their drafts. None: all drafts count as found.
+        """
+        launched_s = self.clock()  # the lookup is part of the round
+        arm, drafted = self._choose(batch, blocked=blocked), None
+        if arm.finds_drafts and find is not None:
+            drafted = find(arm)
+            if drafted < MIN_FOUND * arm.steps * batch:
+                arm, drafted = self._stand_in(batch), None
+        self._switches += arm != self._latest
+        self._latest = arm
+        self._launched.append(_LaunchedRound(arm=arm, drafted=drafted, launched_s=launched_s))
+        return arm
+
+    def allowed(self, batch: int) -> tuple[Arm, ...]:
+        """Return the arms that can run with `batch` requests, off first."""
+        return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
+
+    def complete(self, accepted: Sequence[int]) -> None:
+        """
+        Record the oldest launched round: accepted draft tokens per request.
+
+        With overlapped scheduling the next round is launched before this one completes, so a round's time runs from its
+        launch or from the completion of the previous round, whichever is later.
+        """
+        if not self._launched:
+            return
+        done = self._launched.popleft()
+        now_s = self.clock()
+        elapsed_s = now_s - max(done.launched_s, self._completed_s)
+        self._completed_s = now_s
+        if accepted and elapsed_s > 0:
+            drafted = done.arm.drafted_tokens * len(accepted) if done.drafted is None else done.drafted
+            drafted = max(drafted, sum(accepted))  # the padding of a missing draft may be accepted too
+            self.bandit.record(done.arm, len(accepted), accepted, elapsed_s, drafted=drafted)
+            if self.trace is not None:
+                self.trace.write(self._round(now_s, done.arm, accepted, elapsed_s, drafted))
+        if now_s - self._reported_s >= REPORT_S:
+            self.flush()
+
+    def forget_launched(self) -> None:
+        """Drop the launched rounds, which will not complete."""
+        self._launched.clear()
+
+    def flush(self) -> None:
+        """Report the rounds recorded since the last report."""
+        self._reported_s = self.clock()
+        if self.trace is not None:
+            self.trace.flush()
+        windows = self.bandit.windows()
+        if windows:
+            self.report(
+                RoundReport(
+                    drafter_version=self.drafter_version,
+                    arms=windows,
+                    switches=self._switches,
+                    index_bytes=self.index_bytes(),
+                    recomputed_tokens=self.recomputed_tokens,
+                    caught_up_tokens=self.caught_up_tokens,
+                )
+            )
+            self._switches = self.recomputed_tokens = self.caught_up_tokens = 0
+
+    def drafter_loaded(self, version: DrafterVersion) -> None:
+        """Switch to a new drafter version."""
+        self.flush()
+        self.drafter_version = version
+        self.bandit.drafter_changed()
+
+    def policy_loaded(self) -> None:
+        """Switch to new policy weights."""
+        self.flush()
+        self.policy_changes += 1
+        self.bandit.policy_changed()
+
+    def merge(self, posterior: Posterior) -> None:
+        """Merge the fleet's posterior; if it is for another drafter, only for arms that do not use one."""
+        if posterior.drafter_version != self.drafter_version:
+            unlearned = {arm.name for arm in self.bandit.arms if not arm.needs_drafter}
+            posterior = replace(posterior, arms=tuple(arm for arm in posterior.arms if arm.arm in unlearned))
+        self.bandit.merge(posterior)
+
+    def _round(self, now_s: float, arm: Arm, accepted: Sequence[int], elapsed_s: float, drafted: int) -> TracedRound:
+        return TracedRound(
+            at_s=now_s,
+            arm=arm,
+            accepted=tuple(accepted),
+            elapsed_s=elapsed_s,
+            drafted=drafted,
+            drafter=self.drafter_version,
+            policy=self.policy_changes,
+        )
+
+    def _choose(self, batch: int, *, blocked: bool) -> Arm:
+        if blocked:
+            return OFF
+        if self.forced:
+            self._turn += 1
+            arm = self.forced[(self._turn - 1) % len(self.forced)]
+            return arm if self._can_run(arm, batch) else OFF
+        return self.bandit.choose(batch, self.allowed(batch))
+
+    def _stand_in(self, batch: int) -> Arm:
+        """Return the arm for a round in which too few drafts were found; off if the arm was forced."""
+        if self.forced:
+            return OFF
+        others = tuple(arm for arm in self.allowed(batch) if not arm.finds_drafts)
+        return self.bandit.stand_in(batch, others)
+
+    def _can_run(self, arm: Arm, batch: int) -> bool:
+        return arm == OFF or ((self.has_drafter or not arm.needs_drafter) and self.fits(arm, batch))

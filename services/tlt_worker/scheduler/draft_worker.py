@@ -1,0 +1,226 @@
+"""
+SGLang's EAGLE draft worker with an arm per round; it can pause for some rounds and catch up.
+
+Imported inside SGLang's processes only. Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not
+mentioned here is SGLang's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from sglang.srt.runtime_context import get_spec
+from sglang.srt.speculative import spec_utils
+from sglang.srt.speculative.eagle_info import EagleDraftInput
+from sglang.srt.speculative.eagle_utils import _eagle_prefill_tail_tokens
+from sglang.srt.speculative.eagle_worker_common import build_eagle_verify_input
+from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
+from torch import Tensor
+
+from tlt_common.domain.arm import OFF, Arm
+from tlt_worker.scheduler.drafts.backlog import Backlog
+from tlt_worker.scheduler.drafts.completion import Completion
+from tlt_worker.scheduler.drafts.source import DraftSource
+from tlt_worker.scheduler.drafts.sources import Sources
+from tlt_worker.scheduler.sampling.proposal import Layout
+
+KEEP_UP_ROUNDS = 64
+"""
+Rounds without the drafter after which it processes what it skipped, which bounds the delay of the next drafting round.
+
+Such a pass takes at most a third of a round (`tlt bench switch`, `on_rounds_50`), i.e. 1/200 of the time spent off.
+"""
+
+
+class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untyped
+    """A draft worker whose arm is chosen per round; it can pause for some rounds and catch up."""
+
+    backlog: Backlog
+    backlog_bytes: int
+    keep_up_below: int
+    """At or above this many running requests nothing drafts, and the drafter need not keep up."""
+    completion: Completion
+    layout: Layout
+    idle: bool
+    """No drafter has been loaded yet: its passes would cost time for nothing."""
+    capture_graphs: Callable[[Any], None] | None = None
+    """Captures the graphs of the arm being built into this worker; None for the launch shape."""
+    sources: Sources = Sources(by_kind={})
+    arm: Arm = OFF
+    """Arm of the running round."""
+    _topk1_parents_prealloc: Any
+    _topk1_score_indices_prealloc: Any
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self._links: dict[Arm, tuple[Any, Any]] = {}
+        self._blank = False
+        self._skipped_rounds = 0
+        super().__init__(*args, **kw)
+
+    def alloc_memory_pool(self, *args: Any, **kw: Any) -> None:
+        super().alloc_memory_pool(*args, **kw)
+        pool = self.token_to_kv_pool_allocator
+        self.backlog = Backlog(slot_count=pool.size + pool.page_size, limit_bytes=self.backlog_bytes)
+        table = self.req_to_token_pool.req_to_token
+        self.completion = Completion(backlog=self.backlog, runner=self.draft_runner, slot_table=table)
+
+    def use(self, arm: Arm, state: Any) -> None:
+        """Switch to another arm's state."""
+        self.arm, self.topk = arm, arm.topk
+        self.speculative_num_steps, self.speculative_num_draft_tokens = arm.steps, arm.draft_tokens
+        self.draft_attn_backend = self.draft_runner.draft_attn_backend = state.draft_attn_backend
+        self.cuda_graph_runner = state.cuda_graph_runner
+        self.draft_extend_attn_backend = state.draft_extend_attn_backend
+        self.cuda_graph_runner_for_draft_extend = state.cuda_graph_runner_for_draft_extend
+        if state.draft_extend_attn_backend is not None:
+            self.draft_runner.attn_backend = state.draft_extend_attn_backend
+        if arm.topk > 1:
+            return
+        # SGLang would rebuild a chain's links at each switch, although they depend on the arm only.
+        if arm not in self._links:
+            self._rebuild_topk1_chain_buffers()
+            self._links[arm] = (self._topk1_parents_prealloc, self._topk1_score_indices_prealloc)
+        self._topk1_parents_prealloc, self._topk1_score_indices_prealloc = self._links[arm]
+
+    def _capture_cuda_graphs(self) -> None:
+        self.cuda_graph_runner = self.cuda_graph_runner_for_draft_extend = None
+        if self.capture_graphs is not None:
+            self.capture_graphs(self)
+
+    def draft(self, batch: Any, **kw: Any) -> Any:
+        if batch.forward_mode.is_idle():
+            return super().draft(batch, **kw)
+        if (source := self.sources.source(self.arm)) is not None:
+            return self._draft_from(source, batch)
+        self._catch_up(batch)
+        self.layout.narrow(batch.spec_info, self.arm)
+        return super().draft(batch, **kw)
+
+    def _draft_from(self, source: DraftSource, batch: Any) -> Any:
+        """Build a round from drafts that were found, without a pass of the learned drafter."""
+        count = len(batch.reqs)
+        return build_eagle_verify_input(
+            batch,
+            batch.spec_info,
+            self._topk1_parents_prealloc[:count],
+            self._topk1_score_indices_prealloc[:count],
+            source.drafts(batch, self.speculative_num_steps),
+            None,
+            target_worker=self.target_worker,
+            topk=self.topk,
+            num_steps=self.speculative_num_steps,
+            num_draft_tokens=self.speculative_num_draft_tokens,
+            tree_mask_mode=self.tree_mask_mode,
+            device=self.device,
+        )
+
+    def _draft_extend_for_decode(self, batch: Any, batch_result: Any, **kw: Any) -> None:
+        if self.sources.source(self.arm) is not None and not batch.forward_mode.is_idle():
+            self.skip(batch, batch_result)
+            if self.is_behind(batch):
+                self.keep_up(batch, batch_result)
+            return
+        with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
+            super()._draft_extend_for_decode(batch, batch_result, **kw)
+        if self.backlog:
+            self.backlog.drop(batch.out_cache_loc)
+
+    def _draft_extend_for_prefill(
+        self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any
+    ) -> Any:
+        if batch.forward_mode.is_idle():
+            return super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
+        if self.idle:
+            following = _following(batch, _eagle_prefill_tail_tokens(batch, next_token_ids))
+            self.backlog.put(batch.out_cache_loc, target_hidden_states, following)
+            return self._blank_input(len(batch.reqs), next_token_ids, target_hidden_states)
+        if self.backlog:
+            self.backlog.drop(batch.out_cache_loc)
+            found = [(place, length) for place, length in enumerate(batch.prefix_lens) if length > 0]
+            self.completion.run(batch, found)
+        with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
+            made = super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
+            made.draft_probs, made.topk_p, made.topk_index = self._propose(
+                self.layout.logits, batch.sampling_info, batch.seq_lens
+            )
+        return made
+
+    def skip(self, batch: Any, result: Any) -> None:
+        """Instead of a draft-extend: store a round's states, and leave the next round an empty draft input."""
+        slots_R, nodes = batch.out_cache_loc, result.speculative_num_draft_tokens
+        if nodes > 1:  # each request's rows start with the accepted path
+            refused_BN = torch.arange(nodes, device=slots_R.device) >= result.accept_lens.view(-1, 1)
+            slots_R = slots_R.masked_fill(refused_BN.view(-1), self.backlog.slot_count)
+        made, hidden_RH = result.next_draft_input, result.logits_output.hidden_states
+        self.backlog.put(slots_R, hidden_RH, result.next_token_ids)
+        blank = self._blank_input(len(batch.reqs), made.bonus_tokens, hidden_RH)
+        made.topk_p, made.topk_index = blank.topk_p, blank.topk_index
+        made.hidden_states, made.draft_probs = blank.hidden_states, blank.draft_probs
+        self._skipped_rounds += 1
+
+    def is_behind(self, batch: Any) -> bool:
+        """Whether the drafter is due to process what it skipped."""
+        return self._skipped_rounds >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
+
+    def keep_up(self, batch: Any, result: Any) -> None:
+        """Complete the drafter's cache after a skipped round."""
+        self._skipped_rounds = 0
+        # Excludes the last position, which stays in the backlog: a drafting round starts from the output there.
+        self.completion.run(batch, list(enumerate((result.new_seq_lens - 1).tolist())))
+
+    def _blank_input(self, batch: int, bonus_tokens: Tensor, like: Tensor) -> Any:
+        """Return a draft input of the right shapes without content, marked by probabilities of 0."""
+        self._blank = True
+        vocabulary, width = self.target_worker.model_config.vocab_size, self.layout.width
+        return EagleDraftInput(
+            topk_p=torch.zeros(batch, width, device=like.device),
+            topk_index=torch.zeros(batch, width, dtype=torch.int64, device=like.device),
+            # One row shared by all requests: it is never read, and a row per request would cost memory each round.
+            draft_probs=torch.zeros(1, vocabulary, device=like.device).expand(batch, -1)
+            if self.layout.samples
+            else None,
+            # The width of the drafter's own states: an EAGLE-3 target's states concatenate several layers.
+            hidden_states=like.new_zeros(batch, self.draft_runner.model_config.spec_hidden_size),
+            bonus_tokens=bonus_tokens,
+            num_tokens_per_req=1,
+            num_tokens_for_logprob_per_req=1,
+        )
+
+    def _propose(self, logits: Tensor | None, info: Any, positions: Tensor, chosen: Tensor | None = None) -> Any:
+        seed, rows = info.sampling_seed, slice(None) if chosen is None else chosen
+        return spec_utils.sample_draft_proposal(
+            logits,
+            info.temperatures[rows],
+            info.top_ks[rows],
+            sampling_seed=None if seed is None else seed[rows],
+            positions=positions[rows],
+        )
+
+    def _catch_up(self, batch: Any) -> None:
+        """Complete the cache of requests that skipped passes, and fill their draft input."""
+        if not self._blank:
+            return
+        self._blank, self._skipped_rounds = False, 0
+        into, lengths = batch.spec_info, batch.seq_lens.tolist()
+        blank = (into.topk_p[:, 0] == 0).nonzero().view(-1).tolist()
+        ends = self.completion.run(batch, [(place, lengths[place]) for place in blank])
+        if ends is None:
+            return
+        chosen = torch.tensor(ends.places, device=batch.seq_lens.device)
+        with self.layout.proposing():
+            probs, picked_p, picked = self._propose(ends.logits, batch.sampling_info, batch.seq_lens, chosen)
+        if probs is not None:
+            # Blank rows share memory (see `_blank_input`).
+            into.draft_probs = into.draft_probs.clone() if 0 in into.draft_probs.stride() else into.draft_probs
+            into.draft_probs[chosen] = probs.to(into.draft_probs.dtype)
+        into.topk_p[chosen] = picked_p.to(into.topk_p.dtype)
+        into.topk_index[chosen] = picked.to(into.topk_index.dtype)
+        into.hidden_states[chosen] = ends.hidden.to(into.hidden_states.dtype)
+
+
+def _following(batch: Any, tails_B: Tensor) -> Tensor:
+    """Return the token after each computed position of the prompts, [sum of extends]."""
+    following: Tensor = batch.input_ids.roll(-1)
+    ends = torch.tensor(batch.extend_lens, device=following.device).cumsum(0) - 1
+    following[ends] = tails_B.to(following.dtype)
+    return following

@@ -1,0 +1,207 @@
+"""
+SGLang's EAGLE worker with arms and capture. Imported by the plug-in only, inside SGLang's processes.
+
+Written against SGLang 0.5.23: `speculative/eagle_worker_v2.py`. Everything not mentioned here is SGLang's.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from sglang.srt.distributed.parallel_state import get_tp_group
+from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
+from sglang.srt.runtime_context import get_serving, get_spec
+from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
+from sglang.srt.speculative.spec_utils import draft_tp_context
+
+from tlt_common.bandit import Bandit
+from tlt_common.domain.arm import OFF, Arm
+from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.tuner import Posterior
+from tlt_worker.capacity.sharing import GraphSharing
+from tlt_worker.capacity.width import samples_drafts
+from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoaded
+from tlt_worker.link.request_id import request_id
+from tlt_worker.link.scheduler_end import SchedulerEnd
+from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
+from tlt_worker.scheduler.arms.states import ArmStates
+from tlt_worker.scheduler.arms.switching import Switch
+from tlt_worker.scheduler.arms.trace_file import TraceFile
+from tlt_worker.scheduler.capture import HiddenStateCapture, stretches_of
+from tlt_worker.scheduler.drafts import plain
+from tlt_worker.scheduler.drafts.source import Found
+from tlt_worker.scheduler.drafts.sources import Sources
+from tlt_worker.scheduler.graphs import Graphs
+from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
+from tlt_worker.scheduler.sampling.hooks import is_blocked
+from tlt_worker.scheduler.sampling.penalties import prefix_of
+from tlt_worker.scheduler.sampling.proposal import Layout
+from tlt_worker.scheduler.sampling.settings import RoundSettings
+
+
+class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
+    """An EAGLE worker whose arm is chosen per round and whose hidden states are captured."""
+
+    topk: int
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        settings = LinkSettings.from_json(os.environ[LINK_VARIABLE])
+        group = get_tp_group()
+        self.ranks = Ranks(rank=group.rank_in_group, size=group.world_size, group=group.cpu_group)
+        self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
+        engine, experiment = settings.engine, settings.experiment
+        trace = engine.trace if self.ranks.leads else None
+        self.switch = Switch(
+            bandit=Bandit(settings.arms, engine.bandit, experiment.seed),
+            report=self.link.send,
+            clock=time.perf_counter,
+            trace=TraceFile(trace, max_bytes=engine.trace_bytes) if trace else None,
+            fits=settings.fits,
+        )
+        self.graphs = Graphs(sharing=GraphSharing(sizes=settings.graph_sizes))
+        rejects = experiment.lossless and samples_drafts(settings.arms)
+        self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
+        self.states = HiddenStateCapture(send=self.link.send)
+        self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
+        self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
+        self._draft_worker.idle = True
+        self._learns = any(arm.needs_drafter for arm in settings.arms)
+        self._draft_worker.backlog_bytes = settings.backlog_bytes if self._learns else 0
+        self._draft_worker.keep_up_below = engine.speculate_below_requests
+        self.sources = self._draft_worker.sources = Sources.of(settings, leads=self.ranks.leads)
+        self.switch.index_bytes = lambda: self.sources.size_bytes
+
+    def init_cuda_graphs(self) -> None:
+        super().init_cuda_graphs()
+        with self._drafting():
+            self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
+            self.arms.build()
+
+    def build_state(self, arm: Arm) -> Any:
+        launched = self.topk
+        self.topk = self._draft_worker.topk = arm.topk
+        self._draft_worker.capture_graphs = partial(self.graphs.capture_drafter, arm)
+        with self.graphs.verifying(arm):
+            state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        self.graphs.sharing.share(arm, state)
+        self.topk = self._draft_worker.topk = launched
+        return state
+
+    def use(self, arm: Arm, state: Any) -> None:
+        """
+        Switch to another arm.
+
+        Not SGLang's `apply_runtime_state`, which does nothing between arms of equal steps and appends to a log that is
+        never cleared.
+        """
+        self.topk = arm.topk
+        self.speculative_num_steps, self.speculative_num_draft_tokens = arm.steps, arm.draft_tokens
+        target = self.target_worker.model_runner
+        target.attn_backend, target.decode_cuda_graph_runner = state.target_attn_backend, state.target_graph_runner
+        self._draft_worker.use(arm, state)
+
+    def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
+        for message in self.ranks.agree(self.link.receive):
+            self._handle(message)
+        with self.settings.of(batch):
+            return self._forward(batch, *args, **kw)
+
+    def _forward(self, batch: Any, *args: Any, **kw: Any) -> Any:
+        if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
+            recomputed = (
+                count for req, count in zip(batch.reqs, batch.extend_lens or (), strict=False) if req.output_ids
+            )
+            self.switch.recomputed_tokens += sum(recomputed)
+            result = super().forward_batch_generation(batch, *args, **kw)
+        else:
+            arm, found = self.ranks.agree(lambda: self._choose(batch))
+            self.sources.agree(arm, found)
+            with self.arms.running(arm):
+                result = self._run(arm, batch, *args, **kw)
+        self.sources.launched(batch, result)
+        return result
+
+    def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
+        if arm != OFF or not plain.can_decode(self.target_worker):
+            return super().forward_batch_generation(batch, *args, **kw)
+        result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
+        self._skip(batch, result)
+        return result
+
+    def _choose(self, batch: Any) -> tuple[Arm, Found]:
+        """Return the arm of a round and the drafts found for it."""
+        blocked = all(is_blocked(req) for req in batch.reqs)
+        arm = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch))
+        return arm, self.sources.found(arm)
+
+    def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
+        del batch_size
+        self.switch.caught_up_tokens += self._draft_worker.completion.take_count()
+        self.switch.complete(num_correct_drafts_per_req)
+
+    def _build_trivial_verify_input(self, batch: Any) -> Any:
+        verify = super()._build_trivial_verify_input(batch)
+        if get_spec().speculative_use_rejection_sampling:
+            # SGLang rejects sampled verification without proposals even if there is nothing to reject.
+            vocabulary = self.target_worker.model_config.vocab_size
+            verify.draft_probs = torch.zeros(1, 1, vocabulary, device=self.device).expand(len(batch.reqs), 1, -1)
+        return verify
+
+    def _stub_skipped_draft_extend(self, batch: Any, batch_output: Any) -> None:
+        self._skip(batch, batch_output)
+
+    def _skip(self, batch: Any, result: Any) -> None:
+        self._draft_worker.skip(batch, result)
+        if self._draft_worker.is_behind(batch):
+            with self._drafting():
+                self._draft_worker.keep_up(batch, result)
+
+    @contextmanager
+    def _drafting(self) -> Iterator[None]:
+        """Enter the contexts that SGLang sets around passes of the draft model."""
+        with (
+            draft_tp_context(self._draft_worker.parallel_layout),
+            speculative_moe_backend_context(),
+            speculative_moe_a2a_backend_context(),
+        ):
+            yield
+
+    def capture(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
+        """Capture the states of a processed round, and finish the frames of requests that ended in it."""
+        hidden = result.logits_output.hidden_states if result.logits_output is not None else None
+        if self.ranks.leads and self.states.policy.enabled and hidden is not None:
+            stretches = stretches_of(batch, result, lengths_before, self.states.policy)
+            self.states.add(hidden, stretches, PolicyVersion(int(get_serving().weight_version)))
+        self.sources.processed(batch, result)
+        for req in batch.reqs:
+            if req.finished():
+                self.states.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
+
+    def forget_rounds(self) -> None:
+        """Drop the rounds launched so far: their requests were retracted."""
+        self.switch.forget_launched()
+
+    def _handle(self, message: Down) -> None:
+        match message:
+            case CapturePolicy():
+                self.states.policy = message
+            case Posterior():
+                self.switch.merge(message)
+            case ForceArms(names=names):
+                self.switch.forced = tuple(map(self.arms.named, names))
+            case DrafterLoaded(version=version):
+                self.switch.drafter_loaded(version)
+                self._draft_worker.idle = not self._learns
+            case PolicyLoaded():
+                self.switch.policy_loaded()
+
+
+def _override_spec(**fields: Any) -> AbstractContextManager[Any]:
+    override: AbstractContextManager[Any] = get_spec().override(**fields)
+    return override

@@ -1,0 +1,1 @@
+"""Keeps a failure inside SGLang's scheduler to the requests it concerns."""

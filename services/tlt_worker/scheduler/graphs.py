@@ -1,0 +1,64 @@
+"""
+Capture of the planned CUDA graphs of arms. Imported inside SGLang's processes only.
+
+Written against SGLang 0.5.23, which takes capture sizes from `cuda_graph_config` (the `cuda_graph_bs` argument of
+`build_adaptive_runtime_state` is no longer read). Engines are launched without decode graphs, since their launch shape
+is not an arm's. Not run on a GPU yet.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sglang.srt.model_executor.cuda_graph_config import Backend, Phase, with_phase
+from sglang.srt.model_executor.graph_shared_output import GraphSharedOutput
+from sglang.srt.runtime_context import get_exec
+from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner
+from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
+
+from tlt_common.domain.arm import Arm
+from tlt_worker.capacity.runner import Stage
+from tlt_worker.capacity.sharing import GraphSharing
+
+
+@dataclass(slots=True, kw_only=True)
+class Graphs:
+    """Captures the graphs of one engine; captures nothing without sizes (CPU)."""
+
+    sharing: GraphSharing
+
+    def prepare(self, arms: Sequence[Arm], *runners: Any) -> None:
+        """Give model runners the logits buffer shared by all graphs, sized for the widest."""
+        rows = self.sharing.logit_rows(arms)
+        if not rows:
+            return
+        shared = GraphSharedOutput(device=runners[0].device, max_rows=rows)
+        for runner in runners:
+            runner.graph_shared_output = shared
+
+    @contextmanager
+    def verifying(self, arm: Arm) -> Iterator[None]:
+        """Let the target capture the graphs due for an arm for the duration of the context."""
+        with _capturing(self.sharing.due(arm, Stage.VERIFY)):
+            yield
+
+    def capture_drafter(self, arm: Arm, worker: Any) -> None:
+        """Capture the due graphs of the drafter's steps and extend for an arm into its draft worker."""
+        if sizes := self.sharing.due(arm, Stage.DRAFT):
+            with _capturing(sizes):
+                worker.cuda_graph_runner = EAGLEDraftCudaGraphRunner(worker)
+        if sizes := self.sharing.due(arm, Stage.EXTEND):
+            with _capturing(sizes):
+                worker.cuda_graph_runner_for_draft_extend = EAGLEDraftExtendCudaGraphRunner(worker)
+
+
+@contextmanager
+def _capturing(sizes: Sequence[int]) -> Iterator[None]:
+    graph = get_exec().graph
+    backend = Backend.FULL if sizes else Backend.DISABLED
+    config = with_phase(
+        graph.cuda_graph_config, Phase.DECODE, backend=backend, bs=list(sizes), max_bs=max(sizes, default=None)
+    )
+    with graph.override(cuda_graph_config=config):
+        yield

@@ -1,0 +1,1 @@
+"""Our models, which SGLang finds by architecture name (its SGLANG_EXTERNAL_MODEL_PACKAGE)."""

@@ -1,0 +1,271 @@
+"""
+The plug-in SGLang loads in each of its processes (entry point `sglang.srt.plugins: tlt`).
+
+It is installed wherever the suite is, so it does nothing unless a TLT worker started the engine. SGLang logs and
+ignores a plug-in's errors, so `assert_installed` checks in the scheduler process that the hooks are in place, and the
+start-up report passes the result to the worker.
+"""
+
+import os
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from tlt_common.errors import EngineError
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.link.messages import StartReport
+from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
+
+log = get_logger(__name__)
+
+
+class How(StrEnum):
+    """How a hook changes its target."""
+
+    REPLACE = "replace"
+    """Replace a class or function through SGLang's hook registry."""
+    AROUND = "around"
+    """Wrap a function through SGLang's hook registry; the hook receives the original first."""
+    SET = "set"
+    """Set a name that is None on this device: the registry would replace every None in SGLang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One change to SGLang."""
+
+    target: str
+    how: How
+    replacement: Any
+
+
+def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
+    """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
+    from tlt_worker.scheduler.draft_worker import TltDraftWorker
+    from tlt_worker.scheduler.eagle_worker import TltWorker
+    from tlt_worker.scheduler.failures import containment, intake
+    from tlt_worker.scheduler.policy_load import report_failed_load
+    from tlt_worker.scheduler.sampling import hooks as verification
+    from tlt_worker.scheduler.sampling import logprobs, proposal
+
+    found = [
+        _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),
+        _replace("speculative.eagle_worker_v2.EAGLEWorkerV2", TltWorker),
+        _around("speculative.spec_utils.sample_draft_proposal", proposal.sample_for_every_arm),
+        _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
+        _around("speculative.eagle_utils.organize_draft_results", proposal.keep_parents),
+        _around("managers.scheduler.Scheduler.handle_generate_request", intake.refuse_what_fails),
+        _around("managers.scheduler.Scheduler.get_new_batch_prefill", containment.admit_one_suspect),
+        _around("managers.scheduler.Scheduler.run_batch", containment.run_contained),
+        _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
+        _around("managers.scheduler.Scheduler.get_init_info", report_start),
+        _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
+        _around("layers.sampler.Sampler.forward", logprobs.plain_logprobs),
+        _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
+        _around(
+            "managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager._select_runners",
+            select_target_by_default,
+        ),
+        _around(
+            "model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_disk",
+            report_failed_load,
+        ),
+    ]
+    if lossless:
+        found += _sampling_hooks(cpu=cpu)
+    if cpu:
+        row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
+        found += [
+            _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
+            Hook(target=row_argmax, how=How.REPLACE, replacement=verification.row_argmax),
+        ]
+    return tuple(found)
+
+
+def _sampling_hooks(*, cpu: bool) -> list[Hook]:
+    from tlt_worker.scheduler.sampling import acceptance as sampling
+    from tlt_worker.scheduler.sampling import hooks as verification
+
+    utils, tree = "speculative.eagle_utils", "tree_speculative_sampling_target_only"
+    found = [
+        _around(f"{utils}.eagle_sample", verification.sample_with_plain_filters),
+        _replace(f"{utils}.chain_speculative_sampling_triton", sampling.accept_chain),
+        _replace("layers.sampler.Sampler._sample_from_probs", verification.sample_plainly),
+        _around("speculative.spec_utils.fast_sample", verification.propose),
+    ]
+    if not cpu:
+        return [
+            *found,
+            _replace(f"{utils}.{tree}", sampling.tree_speculative_sampling_target_only),
+            _around(f"{utils}.top_k_renorm_prob", verification.skip_second_filter),
+            _around(f"{utils}.top_p_renorm_prob", verification.skip_second_filter),
+        ]
+    return [
+        *found,
+        _replace(f"{utils}._verify_uses_greedy", verification.is_greedy_batch),
+        _set(f"{utils}.{tree}", sampling.tree_speculative_sampling_target_only),
+        _set(f"{utils}.top_k_renorm_prob", verification.keep_probs),
+        _set(f"{utils}.top_p_renorm_prob", verification.keep_probs),
+    ]
+
+
+def _replace(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.REPLACE, replacement=replacement)
+
+
+def _set(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.SET, replacement=replacement)
+
+
+def _around(name: str, replacement: Any) -> Hook:
+    return Hook(target=f"sglang.srt.{name}", how=How.AROUND, replacement=replacement)
+
+
+def install() -> None:
+    """
+    Register the hooks, if a TLT worker started this engine.
+
+    Raises:
+        EngineError: SGLang is set to simulate acceptance, but not by a benchmark.
+    """
+    settings = _settings()
+    if settings is None:
+        return
+    if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0 and not settings.experiment.simulates:
+        raise EngineError(f"{SIMULATION_VARIABLE} is set, so responses would not be the model's; unset it")
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    for hook in hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless):
+        if hook.how is How.SET:
+            parent, _, name = hook.target.rpartition(".")
+            setattr(pkgutil.resolve_name(parent), name, hook.replacement)
+        else:
+            HookRegistry.register(hook.target, hook.replacement, HookType(hook.how))
+
+
+def check_importable() -> None:
+    """
+    Import all targets of the hooks.
+
+    Raises:
+        ImportError: A target does not exist in this SGLang.
+        AttributeError: Same.
+    """
+    settings = _settings()
+    for hook in hooks(cpu=_is_cpu(), lossless=settings is None or settings.experiment.lossless):
+        pkgutil.resolve_name(hook.target)
+
+
+def assert_installed() -> None:
+    """
+    Check that all hooks are in place.
+
+    Raises:
+        EngineError: Hooks are missing; the message names them.
+    """
+    import sglang
+
+    settings = _settings()
+    if settings is None:
+        return
+    required = hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless)
+    missing = [
+        hook.target for hook in required if not _is_in_place(pkgutil.resolve_name(hook.target), hook.replacement)
+    ]
+    if missing:
+        raise EngineError(f"hooks missing in SGLang {sglang.__version__}: {missing}")
+
+
+def _assert_draft_model(drafts: Any) -> None:
+    if drafts.speculative_algorithm.is_eagle3():
+        from tlt_worker.scheduler.models.eagle3 import TltEagle3
+
+        if not isinstance(model := drafts.draft_runner.model, TltEagle3):
+            raise EngineError(
+                f"SGLang loaded the EAGLE-3 drafter as {type(model).__name__}; required: {TltEagle3.__name__}"
+            )
+
+
+def _is_in_place(installed: Any, replacement: Any) -> bool:
+    # The registry wraps functions: the replacement is in a wrapper's closure.
+    while installed is not None:
+        if installed is replacement:
+            return True
+        if any(cell.cell_contents is replacement for cell in getattr(installed, "__closure__", None) or ()):
+            return True
+        installed = getattr(installed, "__wrapped__", None)
+    return False
+
+
+def _settings() -> LinkSettings | None:
+    text = os.environ.get(LINK_VARIABLE)
+    return LinkSettings.from_json(text) if text else None
+
+
+def _is_cpu() -> bool:
+    return os.environ.get("SGLANG_USE_CPU_ENGINE") == "1"
+
+
+def keep_attention_backend(original: Callable[..., Any], view: Any) -> Any:
+    """Keep `intel_amx` on a CPU without AMX: the stand-in provides its two operators, and draft workers need it."""
+    return {} if view.device == "cpu" else original(view)
+
+
+def join_channels(original: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+    """
+    Send tokens and control responses through one socket, in order.
+
+    Two sockets are polled fairly, not in order: tokens produced before an update could be read after its response.
+    """
+    channels = original(*args, **kw)
+    return replace(channels, send_to_detokenizer=channels.send_to_tokenizer)
+
+
+def select_target_by_default(original: Callable[..., Any], self: Any, selector: str = "all") -> Any:
+    """Load policy weights into the target only: SGLang would load them into the drafter as well."""
+    return original(self, "target" if selector == "all" else selector)
+
+
+def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
+    """Wrap the processing of a round: contain its failure, capture hidden states, and count it."""
+    from tlt_worker.scheduler.failures.containment import process_contained
+
+    outcome = process_contained(partial(_processed, original), self, batch, result, *args, **kw)
+    self.draft_worker.link.beat()
+    return outcome
+
+
+def _processed(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
+    from tlt_worker.scheduler.sampling.settings import count_proposed
+
+    before = [len(req.output_ids) for req in batch.reqs]
+    count_proposed(batch, result)
+    outcome = original(self, batch, result, *args, **kw)
+    try:
+        self.draft_worker.capture(batch, result, before)
+    except Exception:
+        log.exception("capture_failed")
+    return outcome
+
+
+def report_start(original: Callable[..., Any], self: Any) -> Any:
+    """Wrap the last step of the scheduler's start: check the hooks and report to the worker."""
+    info = original(self)
+    failure = ""
+    try:
+        assert_installed()
+        _assert_draft_model(self.draft_worker.draft_worker)
+    except EngineError as error:
+        failure = error.message
+    self.draft_worker.link.send(
+        StartReport(
+            failure=failure,
+            hidden_size=self.model_config.hidden_size,
+            max_running=self.max_running_requests,
+            max_total_tokens=self.max_total_num_tokens,
+        )
+    )
+    return info

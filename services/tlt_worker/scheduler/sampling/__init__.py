@@ -1,0 +1,1 @@
+"""How tokens are sampled, proposed and accepted, and the hooks that install this in SGLang."""

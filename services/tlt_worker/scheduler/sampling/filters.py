@@ -1,0 +1,89 @@
+"""
+The distribution a token is drawn from: temperature, then top-k, top-p and min-p filter the same probabilities.
+
+One rule for the first token and for verification, on every device. SGLang 0.5.23 has three: its torch sampler filters
+jointly, flashinfer and EAGLE's verification renormalise after top-k before they apply top-p, and verification ignores
+min-p.
+
+Shapes: M rows, F of them with filters left to apply, R some rows, K leading tokens of a row, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LEADING = 1024
+"""Tokens considered first: a row of 32,000 tokens takes 0.8 ms this way and 5.3 ms fully sorted (one busy core, top-p
+0.9)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """Filters of some rows, as in SGLang's sampling settings; greedy rows have top-k 1."""
+
+    top_ks: Tensor
+    """[M]"""
+    top_ps: Tensor
+    """[M]"""
+    min_ps: Tensor
+    """[M]"""
+
+    def of(self, rows_R: Tensor) -> "Cuts":
+        """Return the filters of some of the rows."""
+        return Cuts(top_ks=self.top_ks[rows_R], top_ps=self.top_ps[rows_R], min_ps=self.min_ps[rows_R])
+
+
+def cuts_of(info: Any) -> Cuts | None:
+    """Return the filters of an SGLang batch from its sampling settings; None if no request has any."""
+    if not (info.need_top_k_sampling or info.need_top_p_sampling or info.need_min_p_sampling):
+        return None
+    return Cuts(top_ks=info.top_ks, top_ps=info.top_ps, min_ps=info.min_ps)
+
+
+def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
+    """
+    Filter every row of `probs_MV` and normalise it; rows without filters are unchanged.
+
+    Keeps the k most probable tokens, of these the fewest that reach top-p, of these the ones with at least min-p of the
+    largest probability. Ties are ordered by token id, so that a row never depends on its neighbours.
+    """
+    size = probs_MV.shape[-1]
+    left_F = ((cuts.top_ks < size) | (cuts.top_ps < 1.0) | (cuts.min_ps > 0.0)).nonzero().view(-1)
+    if not len(left_F):
+        return probs_MV
+    cut_MV = probs_MV.clone()
+    for width in (min(LEADING, size), size):
+        values_FK, ids_FK = _leading(probs_MV[left_F], width)
+        is_kept_FK = _kept(values_FK, cuts.of(left_F))
+        # Tokens beyond the leading ones are dropped if the smallest value kept exceeds all of them.
+        lowest_F = torch.where(is_kept_FK, values_FK, 1.0).amin(-1)
+        is_done_F = (lowest_F > values_FK[:, -1]) | (width == size)
+        values_FK = torch.where(is_kept_FK, values_FK, 0.0)[is_done_F]
+        values_FK = values_FK / values_FK.sum(-1, keepdim=True)
+        cut_MV[left_F[is_done_F]] = cut_MV.new_zeros(len(values_FK), size).scatter_(-1, ids_FK[is_done_F], values_FK)
+        left_F = left_F[~is_done_F]
+        if not len(left_F):
+            break
+    return cut_MV
+
+
+def _leading(probs_FV: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Return the `width` largest values of every row, largest first, lower ids first among equals, and their ids."""
+    if width == probs_FV.shape[-1]:
+        ordered = probs_FV.sort(dim=-1, descending=True, stable=True)
+        return ordered.values, ordered.indices
+    ids_FK = probs_FV.topk(width, sorted=False).indices.sort(-1).values
+    ordered = probs_FV.gather(-1, ids_FK).sort(dim=-1, descending=True, stable=True)
+    return ordered.values, ids_FK.gather(-1, ordered.indices)
+
+
+def _kept(values_FK: Tensor, cuts: Cuts) -> Tensor:
+    before_FK = values_FK.cumsum(-1) - values_FK
+    rank_K = torch.arange(values_FK.shape[-1], device=values_FK.device)
+    return (
+        (rank_K < cuts.top_ks.view(-1, 1))
+        & (before_FK <= cuts.top_ps.view(-1, 1))
+        & (values_FK >= values_FK[:, :1] * cuts.min_ps.view(-1, 1))
+    )

@@ -1,0 +1,164 @@
+"""One engine through arm switches, drafter swaps, capture, weight updates and its death."""
+
+import asyncio
+import itertools
+import os
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from tests.engine import models
+from tests.engine.scenes import capture
+from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.domain.rollout import Prompt, Speculation, TokenChunk
+from tlt_common.errors import EngineError, WeightsError
+from tlt_worker.engine.sglang import SglangEngine
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusals:
+    """Rejected weights."""
+
+    messages: list[str]
+    answer_after: TokenChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """New weights during an answer."""
+
+    in_flight: TokenChunk
+    greedy: dict[int, list[int]]
+    """By policy version, the token it would choose at each position of `in_flight`."""
+    pause_s: float
+    fresh: TokenChunk
+    """A request sent afterwards."""
+    fresh_expected: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """A scheduler killed during a request."""
+
+    reason: str
+    failure: str
+    """Error of the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchingResult:
+    """The engine's results, in this order. Answers are greedy unless stated otherwise."""
+
+    before_drafter: TokenChunk
+    off: list[TokenChunk]
+    chain: list[TokenChunk]
+    storm: list[TokenChunk]
+    captured: capture.Captured
+    penalised: TokenChunk
+    declined: TokenChunk
+    """Answer to a request that declined speculation."""
+    refusals: Refusals
+    update: Update
+    death: Death
+
+
+async def switching(work: Path) -> SwitchingResult:
+    """Greedy answers, first undisturbed, then while arms and drafters change."""
+    target = models.write_target(work / "target", vocabulary=64, hidden=64, layers=4, weight=0.08)
+    drafters = [models.write_drafter(work / f"drafter{i}", target, noise=0.02 * (i + 1), seed=i) for i in range(2)]
+    config = EngineConfig(dtype="float32", max_running=8, context_length=512, arms=CHAINS)
+    async with running(target, config, Experiment(seed=1)) as engine:
+        prompts = [prompt(f"p{i}", tuple(range(3 + i, 12 + i)), temperature=0.0, max_new_tokens=200) for i in range(4)]
+        before_drafter = await answer(engine, prompts[0])
+        await engine.load_drafter(drafters[0], DrafterVersion(1))
+        engine.force_arms("off")
+        off = [await answer(engine, one) for one in prompts]
+        engine.force_arms("chain-7")
+        chain = [await answer(engine, one) for one in prompts]
+        storm = await _storm(engine, prompts, drafters)
+        engine.force_arms()
+        captured = await capture.sampled(engine, target)
+        engine.force_arms("chain-7")
+        penalty = prompt("penalty", max_new_tokens=40, temperature=0.0, frequency_penalty=0.5)
+        declining = replace(prompt("declined", max_new_tokens=40), speculation=Speculation.OFF)
+        return SwitchingResult(
+            before_drafter=before_drafter,
+            off=off,
+            chain=chain,
+            storm=storm,
+            captured=captured,
+            penalised=await answer(engine, penalty),
+            declined=await answer(engine, declining),
+            refusals=await _unfit_weights(engine, work, target),
+            update=await _update_in_flight(engine, work, target),
+            death=await _die(engine),
+        )
+
+
+async def _storm(engine: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:
+    """Switch arms as fast as the event loop allows, and swap drafters, while requests run."""
+    answers = [asyncio.create_task(answer(engine, one)) for one in prompts]
+    version = 2
+    for turn, arm in enumerate(itertools.cycle(["off", "chain-3", "chain-7", "off", "chain-7", "chain-3"])):
+        if all(task.done() for task in answers):
+            break
+        engine.force_arms(arm)
+        if turn % 25 == 10:
+            await engine.load_drafter(drafters[version % 2], DrafterVersion(version))
+            version += 1
+        await asyncio.sleep(0.005)
+    return [await task for task in answers]
+
+
+async def _unfit_weights(engine: SglangEngine, work: Path, target: Path) -> Refusals:
+    """Load weights of another shape, and a drafter with non-finite values; return the errors."""
+    messages = []
+    other = models.write_target(work / "other", vocabulary=64, hidden=32, layers=4)
+    broken = models.write_drafter(work / "broken", target, noise=float("nan"))
+    for offer in (engine.load_weights(other, PolicyVersion(9)), engine.load_drafter(broken, DrafterVersion(99))):
+        try:
+            await offer
+        except WeightsError as error:
+            messages.append(error.message)
+    return Refusals(messages=messages, answer_after=await answer(engine, prompt("after", max_new_tokens=5)))
+
+
+async def _update_in_flight(engine: SglangEngine, work: Path, target: Path) -> Update:
+    newer = models.write_target(work / "newer", vocabulary=64, hidden=64, layers=4, weight=0.08, seed=5)
+    request = asyncio.create_task(answer(engine, prompt("inflight", temperature=0.0, max_new_tokens=400)))
+    await asyncio.sleep(0.4)
+    pause_s = await engine.load_weights(newer, PolicyVersion(7))
+    chunk = await request
+    fresh = await answer(engine, prompt("fresh", temperature=0.0, max_new_tokens=30))
+    ids = torch.tensor([[*PROMPT, *chunk.token_ids]])
+    greedy = {}
+    for version, directory in ((0, target), (7, newer)):
+        with torch.no_grad():
+            logits = models.load(directory)(ids).logits[0]
+        greedy[version] = logits[len(PROMPT) - 1 : -1].argmax(-1).tolist()
+    with torch.no_grad():
+        alone = models.load(newer).generate(
+            torch.tensor([PROMPT]), max_new_tokens=30, min_new_tokens=30, do_sample=False, eos_token_id=None
+        )
+    expected: list[int] = alone[0, len(PROMPT) :].tolist()
+    return Update(in_flight=chunk, greedy=greedy, pause_s=pause_s, fresh=fresh, fresh_expected=expected)
+
+
+async def _die(engine: SglangEngine) -> Death:
+    pids = engine.child_pids
+    request = asyncio.create_task(answer(engine, prompt("doomed", max_new_tokens=400)))
+    watch = asyncio.create_task(engine.died())
+    await asyncio.sleep(0.1)
+    os.kill(pids[0], signal.SIGKILL)
+    async with asyncio.timeout(10):
+        reason = await watch
+        try:
+            await request
+        except EngineError as error:
+            return Death(reason=reason, failure=error.message)
+    return Death(reason=reason, failure="")

@@ -1,0 +1,78 @@
+"""A worker lends its device to its trainer and reclaims it."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from tests.fakes.peers import FakeCoordinator
+from tests.integration.worker.live_worker import Bench, eventually, working
+from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerState, WorkerStatus
+from tlt_common.domain.ids import DrafterVersion, Epoch
+from tlt_common.domain.weights import TensorChunk
+
+
+def has_drafter(version: int, status: WorkerStatus) -> bool:
+    return status.drafter_version == version
+
+
+async def test_an_idle_device_is_lent_and_a_request_takes_it_back_without_asking(
+    bench: Bench, coordinator: FakeCoordinator
+) -> None:
+    bench.trainer.preempt_s = 0.03
+    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
+        await coordinator.until(lambda status: status.trainer_ready)
+        assert coordinator.hellos[0].worker_id == "w7"
+        coordinator.orders.put_nowait(Lease(epoch=Epoch(3), ttl_s=60))
+        await coordinator.until_state(WorkerState.TRAINING)
+        async with asyncio.TaskGroup() as callers:
+            caller = callers.create_task(bench.generate())
+            status = await coordinator.until_state(WorkerState.SWITCHING)
+            assert (status.epoch, status.running) == (0, 1)
+            await coordinator.until_state(WorkerState.ROLLOUT)
+            await caller
+        await coordinator.until_state(WorkerState.IDLE)
+        assert bench.trainer.calls == [("start", 3), ("preempt", 3)]
+
+
+async def test_the_trainer_is_given_the_weights_that_are_served(bench: Bench, coordinator: FakeCoordinator) -> None:
+    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
+        await bench.stage(2, TensorChunk(name="head", dtype="BF16", shape=(2,), offset_bytes=0, data=bytes(4)))
+        await bench.commit(2)
+        await coordinator.until(lambda status: status.trainer_ready and status.policy_version == 2)
+        coordinator.orders.put_nowait(Lease(epoch=Epoch(1), ttl_s=60))
+        await coordinator.until_state(WorkerState.TRAINING)
+        assert bench.trainer.policies == [(bench.engine.loaded[-1], 2)]
+        coordinator.orders.put_nowait(Revocation(epoch=Epoch(1)))
+        await coordinator.until_state(WorkerState.IDLE)
+
+
+async def test_a_lease_ends_by_itself_when_the_coordinator_is_gone_and_the_worker_returns_to_it(
+    bench: Bench, coordinator: FakeCoordinator
+) -> None:
+    async with AsyncExitStack() as stack:
+        async with coordinator.peer:
+            await stack.enter_async_context(working(bench, coordinator=coordinator.peer.address))
+            await coordinator.until(lambda status: status.trainer_ready)
+            coordinator.orders.put_nowait(Lease(epoch=Epoch(1), ttl_s=0.5))
+            await coordinator.until_state(WorkerState.TRAINING)
+        await eventually(lambda: ("preempt", Epoch(1)) in bench.trainer.calls)
+        assert len(await bench.generate()) == 8
+        async with coordinator.peer:
+            await eventually(lambda: len(coordinator.hellos) > 1)
+            await coordinator.until_state(WorkerState.IDLE)
+
+
+async def test_a_drafter_wish_is_loaded_and_one_that_fails_keeps_the_drafter(
+    bench: Bench, coordinator: FakeCoordinator, tmp_path: Path
+) -> None:
+    for name in ("good", "bad", "better"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(b"x")
+    bench.engine.bad_directories.add(tmp_path / "bad")
+    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
+        for version, name in ((1, "good"), (2, "bad"), (3, "better")):
+            coordinator.orders.put_nowait(DrafterWish(version=DrafterVersion(version), uri=str(tmp_path / name)))
+            if name != "bad":
+                await coordinator.until(partial(has_drafter, version))
+        assert [path.name for path in bench.engine.loaded[-1:]] == ["better"]

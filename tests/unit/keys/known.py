@@ -1,0 +1,60 @@
+"""Names that errors may mention: keys of configuration models, options of commands, values of the chart."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from chartvalues.filled import model_of
+from tests.unit.keys.messages import ROOT, sources
+from tlt_common.bandit.round_trace import FIELDS
+from tlt_common.client import Client
+from tlt_common.config.base import model_in
+
+SERVICES = ("gateway", "worker", "cache", "trainer", "tuner", "coordinator")
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield every key of a model, nested ones joined by dots."""
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{field.alias or name}"
+        if (inner := model_in(field.annotation)) is not None:
+            yield from keys_of(inner, f"{prefix}{field.alias or name}.")
+
+
+def keys_at(path: Path) -> set[str]:
+    """Return the keys of the service a file belongs to; of all services for shared files."""
+    package = path.relative_to(ROOT).parts[1]
+    own = package.removeprefix("tlt_")
+    found = {
+        key
+        for service in SERVICES
+        if own in {service, package} or own not in SERVICES
+        for key in keys_of(model_of(service))
+    }
+    if path.parts[-2:] == ("bandit", "round_trace.py") or "replay" in path.parts:  # fields of a trace
+        found |= {*FIELDS, "format"}
+    if {"rpc", "client"} & {*path.parts}:
+        found |= set(inspect.signature(Client).parameters)
+    if "placement" in path.parts:  # rejected where `tlt up` and the chart configure several services
+        found |= {"worker", *(f"worker.{key}" for key in keys_of(model_of("worker")))}
+    return found
+
+
+def options() -> set[str]:
+    """Return options and arguments of every command, by name: `--max-running` as max_running."""
+    found = set()
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any(map(_is_command, node.decorator_list)):
+                found |= {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"typer.Option", "typer.Argument"}:
+                names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+                found |= {name.removeprefix("--").replace("-", "_") for name in names if name.startswith("--")}
+    return found
+
+
+def _is_command(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith((".command", ".callback"))

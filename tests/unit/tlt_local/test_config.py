@@ -1,0 +1,85 @@
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tlt_common.errors import ConfigError
+from tlt_local.config import StackConfig, check
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (directory / "model.safetensors").write_bytes(b"x")
+    return directory
+
+
+def test_a_good_configuration_passes(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        port = redis.getsockname()[1]
+        check(StackConfig(model=model, redis=f"redis://127.0.0.1:{port}/0", cores_per_worker=1))
+
+
+def test_a_drafter_is_a_directory_or_a_url_that_workers_read(model: Path) -> None:
+    here = os.path.relpath(model)
+    config = StackConfig(model=model, drafter=here)
+    check(config)
+    assert config.drafter_uri == str(model)
+    remote = StackConfig(model=model, drafter="s3://bucket/drafter")
+    check(remote)
+    assert remote.drafter_uri == "s3://bucket/drafter"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "message"),
+    [
+        ({"workers": 0}, "workers", "1 or more"),
+        ({"cores_per_worker": 0}, "cores_per_worker", "accepted: 1 to"),
+        ({"cores_per_worker": 10_000}, "cores_per_worker", "accepted: 1 to"),
+        ({"redis": "localhost"}, "redis", "embedded, or redis"),
+        ({"redis": "redis://127.0.0.1:1"}, "redis", "no server listens on 127.0.0.1:1"),
+        ({"port": -1}, "port", "0 to"),
+        ({"port": 70_000}, "port", "0 to"),
+        ({"drafter": Path("/nowhere")}, "drafter", "safetensors"),
+        ({"model": Path("/nowhere")}, "model", "not a directory"),
+    ],
+)
+def test_each_wrong_option_is_named_with_what_is_accepted(
+    model: Path, settings: dict[str, object], field: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        check(StackConfig(**{"model": model, **settings}))
+    assert refusal.value.field == field
+    assert "\n" not in refusal.value.message
+
+
+def test_a_directory_that_is_no_checkpoint_says_what_is_missing(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"no \*\.safetensors"):
+        check(StackConfig(model=model))
+    (model / "config.json").write_text("{")
+    with pytest.raises(ConfigError, match="not readable as JSON"):
+        check(StackConfig(model=model))
+    (model / "config.json").unlink()
+    with pytest.raises(ConfigError, match=r"no config\.json"):
+        check(StackConfig(model=model))
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_port_that_is_taken_is_named(model: Path, above: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        # The machine's other programs may have one below it.
+        named = "|".join(str(taken - below) for below in range(above + 1))
+        with pytest.raises(
+            ConfigError, match=f"127.0.0.1:({named}) cannot be bound: Address already in use; choose another or port 0"
+        ):
+            check(StackConfig(model=model, port=taken - above))
+
+
+def test_all_cores_may_be_one_workers(model: Path) -> None:
+    check(StackConfig(model=model, workers=1, cores_per_worker=len(os.sched_getaffinity(0))))

@@ -1,0 +1,49 @@
+"""One response, continued wherever it broke."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from tlt_common.client.gateways import Gateways
+from tlt_common.client.patience import Patience
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.transcript import Transcript
+from tlt_common.errors import TltError, UnavailableError
+from tlt_common.rpc.errors import translated
+from tlt_common.wire import rollout as wire
+
+
+async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> AsyncGenerator[TokenChunk, None]:
+    """
+    Yield the chunks of a response. A stream that breaks is continued from the tokens received, at the next gateway.
+
+    Raises:
+        TltError: The request was refused, or could not be continued in time.
+    """
+    transcript = Transcript(prompt)
+    while transcript.finish_reason is None:
+        stub = gateways.stub
+        try:
+            async with aclosing(_attempt(stub, transcript.rest(), patience)) as chunks:
+                async for chunk in chunks:
+                    patience.progressed()
+                    yield transcript.add(chunk)
+            if transcript.finish_reason is None:
+                raise UnavailableError("the gateway ended the stream before the response was complete")
+        except TltError as error:
+            gateways.failed(stub)
+            if transcript.finish_reason is None:
+                await patience.after(error, prompt.request_id)
+                transcript.move(died=False)
+    if not transcript.closed:
+        yield transcript.end(transcript.finish_reason)
+
+
+async def _attempt(stub: wire.AsyncStub, prompt: Prompt, patience: Patience) -> AsyncGenerator[TokenChunk, None]:
+    request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
+    call = stub.Generate(request, timeout=patience.left_s)
+    try:
+        with translated():
+            async for message in call:
+                yield wire.chunk_from_pb(message.chunk)
+    finally:
+        call.cancel()

@@ -1,0 +1,50 @@
+"""Weight updates, repeated until a gateway has confirmed them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from tlt_common.client.gateways import Gateways
+from tlt_common.client.patience import Patience
+from tlt_common.client.tensors import stream
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
+from tlt_common.errors import TltError
+from tlt_common.rpc.errors import translated
+from tlt_common.update_key import generated_key
+from tlt_common.wire import rollout as wire
+
+
+async def publish(
+    gateways: Gateways,
+    version: PolicyVersion,
+    weights: str | PathLike[str] | Mapping[str, Any],
+    patience: Patience,
+) -> UpdateResult:
+    """
+    Publish weights at the next gateway that is reachable. See `Client.publish_weights`.
+
+    All attempts have the same idempotency key: one that was applied, but whose answer was lost, is not applied again.
+    """
+    uri = None if isinstance(weights, Mapping) else fspath(weights)
+    header = WeightsUpdate(version=version, uri=uri, key=generated_key())
+    while True:
+        tensors = stream(weights) if isinstance(weights, Mapping) else iter(())
+        stub = gateways.stub
+        try:
+            with translated():
+                call = stub.UpdateWeights(_messages(header, tensors), timeout=patience.left_s)
+                return wire.result_from_pb(await call)
+        except TltError as error:
+            gateways.failed(stub)
+            await patience.after(error, f"update {version}")
+
+
+async def _messages(
+    header: WeightsUpdate, tensors: Iterator[TensorChunk]
+) -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
+    part: WeightsUpdate | TensorChunk | None = header
+    while part is not None:
+        yield wire.update_to_pb(part)
+        part = await asyncio.to_thread(next, tensors, None)

@@ -1,0 +1,50 @@
+"""URLs of a Redis. They contain a password, so they are secrets in every log, error and dump."""
+
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+SCHEMES = ("redis", "rediss", "unix")
+
+
+def checked_redis_url(url: SecretStr, *, words: Collection[str]) -> SecretStr:
+    """
+    Return a Redis URL, or one of the words that may stand in its place.
+
+    Raises:
+        ValueError: It is neither. The message does not repeat it.
+    """
+    if url.get_secret_value() in words or _is_redis_url(url.get_secret_value()):
+        return url
+    raise ValueError(
+        f"accepted: {', '.join(words)}, or redis[s]://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH; "
+        "characters such as / and # in a password as %2F and %23"
+    )
+
+
+def connection_options(url: str, ca: Path | None) -> dict[str, str]:
+    """Return the TLS options of a Redis client, which verifies certificate and name of a rediss:// server."""
+    if urlsplit(url).scheme != "rediss":
+        return {}
+    return {"ssl_cert_reqs": "required", **({"ssl_ca_certs": str(ca)} if ca else {})}
+
+
+def shown_redis_url(url: SecretStr) -> str:
+    """Return scheme, host and port of a Redis URL, or the word in its place, for logs."""
+    if "://" not in url.get_secret_value():
+        return url.get_secret_value()
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+
+def _is_redis_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises if it is no number, such as the rest of a password with a # in it
+    except ValueError:
+        return False
+    return parts.scheme in SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)

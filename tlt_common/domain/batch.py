@@ -1,0 +1,65 @@
+"""Batches: n samples of each of many prompts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tlt_common.domain.request_ids import sample_id
+from tlt_common.domain.rollout import Prompt
+from tlt_common.errors import InvalidRequestError
+
+SEEDS = 2**63
+"""Seeds wrap around at this number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleStart:
+    """Where a sample of a batch starts."""
+
+    prompt_index: int
+    sample_index: int
+    prefix_token_ids: tuple[int, ...] = ()
+    """Tokens of the sample generated earlier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A request for samples of many prompts."""
+
+    prompts: Sequence[Prompt]
+    samples_per_prompt: int
+    starts: Sequence[SampleStart] = ()
+    """The samples to generate; empty means all, from their beginning."""
+    stream_tokens: bool = False
+    """Whether tokens are sent while they are generated, instead of finished samples."""
+
+
+def sample_of(prompt: Prompt, index: int) -> Prompt:
+    """Return sample `index` of a prompt. Each sample gets its own seed, so that a seeded batch has distinct samples."""
+    seed = prompt.sampling.seed
+    return replace(
+        prompt,
+        request_id=sample_id(prompt.request_id, index),
+        sampling=prompt.sampling if seed is None else replace(prompt.sampling, seed=(seed + index) % SEEDS),
+    )
+
+
+def require_samples(prompts: Sequence[Prompt], samples_per_prompt: int) -> None:
+    """
+    Check that a batch is not empty.
+
+    Raises:
+        InvalidRequestError: It has no prompts or no samples.
+    """
+    if not prompts:
+        raise InvalidRequestError("prompts is empty; accepted: at least one", field="prompts")
+    if samples_per_prompt < 1:
+        raise InvalidRequestError(
+            f"samples_per_prompt is {samples_per_prompt}; accepted: at least 1", field="samples_per_prompt"
+        )
+
+
+def at_index(error: InvalidRequestError, index: int) -> InvalidRequestError:
+    """Name the prompt of a batch in its error: `prompt.token_ids` becomes `prompts[3].token_ids`."""
+    field = error.field.removeprefix("prompt.")
+    field_in_batch = f"prompts[{index}].{field}"
+    return InvalidRequestError(error.message.replace(error.field, field_in_batch, 1), field=field_in_batch)

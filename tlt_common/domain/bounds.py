@@ -1,0 +1,69 @@
+"""Checks of single fields of requests. Each refusal names its field and what is accepted. Pure."""
+
+from collections.abc import Sequence
+
+from tlt_common.errors import InvalidRequestError
+
+MAX_REQUEST_ID = 256
+"""Maximum length of a client's request id, in characters."""
+MAX_INTERNAL_ID = MAX_REQUEST_ID + 64
+"""Maximum length of a request id at a worker: the gateway appends the sample's index and the number of moves."""
+MAX_NAME = 256
+"""Maximum length of ids and names that services give each other, in characters."""
+MAX_URI = 4096
+"""Maximum length of a URI, in characters."""
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+COUNTED_MAX = INT64_MAX - 2**20
+"""Maximum of versions and epochs that the receiver counts on from: what follows must fit an int64 too."""
+
+
+def require_range(field: str, value: float, *, low: float, high: float, open_low: bool = False) -> None:
+    """
+    Check that a number is finite and in [low, high], or in (low, high] if `open_low` is set.
+
+    Raises:
+        InvalidRequestError: It is not.
+    """
+    # Written so that NaN fails.
+    if not (low < value <= high if open_low else low <= value <= high):
+        accepted = f"{'above' if open_low else 'from'} {low:g} to {high:g}"
+        raise InvalidRequestError(f"{field} is {value}; accepted: {accepted}", field=field)
+
+
+def require_ids(field: str, ids: Sequence[int], vocab_size: int) -> None:
+    """
+    Check that token ids are in the vocabulary.
+
+    Raises:
+        InvalidRequestError: One is not; the message gives its position.
+    """
+    if not ids or (min(ids) >= 0 and max(ids) < vocab_size):
+        return
+    position, token = next((place, token) for place, token in enumerate(ids) if not 0 <= token < vocab_size)
+    raise InvalidRequestError(f"{field}[{position}] is {token}; accepted: 0 to {vocab_size - 1}", field=field)
+
+
+def require_count(field: str, count: int, *, most: int) -> None:
+    """
+    Check the length of a repeated field.
+
+    Raises:
+        InvalidRequestError: It is longer than `most`.
+    """
+    if count > most:
+        raise InvalidRequestError(f"{field} has {count} entries; accepted: at most {most}", field=field)
+
+
+def require_name(field: str, name: str, *, least: int = 0, most: int = MAX_NAME) -> None:
+    """
+    Check that an id or a name is printable and has `least` to `most` characters.
+
+    Raises:
+        InvalidRequestError: It is not.
+    """
+    if not least <= len(name) <= most:
+        accepted = f"{least} to {most}" if least else f"at most {most}"
+        raise InvalidRequestError(f"{field} has {len(name)} characters; accepted: {accepted}", field=field)
+    if not name.isprintable():
+        raise InvalidRequestError(f"{field} is {name!r}; accepted: printable characters", field=field)

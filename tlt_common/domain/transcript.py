@@ -1,0 +1,129 @@
+"""The part of a response received so far, and how another worker or gateway continues it."""
+
+from array import array
+from dataclasses import replace
+
+from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+
+PROVEN_ROUNDS = 4
+"""Rounds after which a response is not suspected of having ended its engine. At most two are underway in an engine."""
+
+
+class Transcript:
+    """
+    One response, across all attempts that generated parts of it. Gateways keep one per request, and so do clients.
+
+    Continuing from the tokens received so far is exact in distribution, since a token depends only on its prefix:
+    lengths and penalties count the prefix, and the random numbers of a seed are a function of the position. If the
+    weights are updated between two attempts, the tokens of the later one come from the new weights, as they do in a
+    request that is in flight during an update; `policy_versions` says which.
+    """
+
+    def __init__(self, prompt: Prompt) -> None:
+        """Start a transcript. The response can be known to be complete from its length if `max_new_tokens` is set."""
+        self.prompt = prompt
+        self._token_ids = array("i")
+        self._part = _Part()
+        self._lost = _Part()
+        self.moves = 0
+        """Workers or gateways lost so far."""
+        self._deaths = 0
+        self._last: TokenChunk | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last chunk was added."""
+        return self._last is not None
+
+    @property
+    def count(self) -> int:
+        """Number of response tokens, those of a prefix included."""
+        return len(self.prompt.prefix_token_ids) + len(self._token_ids)
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """
+        Why the response is complete; None if more tokens follow.
+
+        Also derived from the tokens alone, in case a worker is lost after its last token but before it sent the reason.
+        """
+        if self._last is not None:
+            return self._last.finish_reason
+        sampling = self.prompt.sampling
+        if self._token_ids and self.count > sampling.min_new_tokens and self._token_ids[-1] in sampling.stop_token_ids:
+            return FinishReason.STOP
+        return FinishReason.LENGTH if self.count == sampling.max_new_tokens else None
+
+    def add(self, chunk: TokenChunk) -> TokenChunk:
+        """Add a received chunk; return it as it is passed on."""
+        self._token_ids.extend(chunk.token_ids)
+        self._part.rounds += chunk.rounds or bool(chunk.token_ids)
+        self._part.tokens += len(chunk.token_ids)
+        if chunk.finish_reason is None:
+            return replace(chunk, request_id=self.prompt.request_id)
+        self._last = replace(chunk, request_id=self.prompt.request_id, stats=self._stats(chunk.stats))
+        return self._last
+
+    def end(self, reason: FinishReason) -> TokenChunk:
+        """End the response here; return its final chunk."""
+        return self.add(
+            TokenChunk(
+                request_id=self.prompt.request_id, token_ids=(), logprobs=(), policy_versions=(), finish_reason=reason
+            )
+        )
+
+    @property
+    def is_suspect(self) -> bool:
+        """
+        Whether two engines died while they ran the request, and the second one before the response had got further.
+
+        A request that ends its engine does so again at the same position; one that was there by chance gets further.
+        """
+        return self._deaths > 1
+
+    def move(self, *, died: bool) -> None:
+        """Record the loss of the attempt: keep its tokens and let another continue. `died` if an engine may have."""
+        if died:
+            self._deaths = self._deaths + 1 if self._part.rounds < PROVEN_ROUNDS else 1
+        self._lost.rounds += self._part.rounds
+        self._lost.tokens += self._part.tokens
+        self._part = _Part()
+        self.moves += 1
+
+    def rest(self) -> Prompt:
+        """Return the prompt for the next attempt, with the tokens received so far as its prefix."""
+        if not self.moves:
+            return self.prompt
+        return replace(
+            self.prompt,
+            attempt=self.prompt.attempt + self.moves,
+            prefix_token_ids=(*self.prompt.prefix_token_ids, *self._token_ids),
+        )
+
+    def _stats(self, last: ResponseStats | None) -> ResponseStats:
+        """Sum over attempts. A lost one sends no stats; each of its chunks took at least one round."""
+        rounds = last.rounds if last else self._part.rounds
+        accepted = last.accepted_draft_tokens if last else self._part.accepted
+        return ResponseStats(
+            prompt_tokens=len(self.prompt.token_ids),
+            completion_tokens=len(self._token_ids),
+            rounds=self._lost.rounds + rounds,
+            accepted_draft_tokens=self._lost.accepted + accepted,
+            # Of a lost attempt's draft tokens, only the accepted ones are known.
+            proposed_draft_tokens=self._lost.accepted + (last.proposed_draft_tokens if last else accepted),
+            speculation_blocker=last.speculation_blocker if last else "",
+            worker_id=last.worker_id if last else "",
+        )
+
+
+class _Part:
+    """The part of a response that one attempt sent."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.tokens = 0
+
+    @property
+    def accepted(self) -> int:
+        """Tokens beyond one per round."""
+        return self.tokens - self.rounds

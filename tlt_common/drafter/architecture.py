@@ -1,0 +1,19 @@
+"""Architectures of single-layer drafters."""
+
+from enum import StrEnum
+
+
+class DrafterArchitecture(StrEnum):
+    """Architecture of a learned drafter."""
+
+    EAGLE = "eagle"
+    """Reads the target's last hidden state and uses the target's head (arXiv 2401.15077)."""
+    EAGLE3 = "eagle3"
+    """Reads hidden states of several target layers and has its own head, often over fewer tokens (arXiv 2503.01840)."""
+
+
+MODEL_CLASSES = {
+    DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle",
+    DrafterArchitecture.EAGLE3: "LlamaForCausalLMEagle3",
+}
+"""`architectures` in the config.json of a published drafter."""

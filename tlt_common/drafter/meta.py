@@ -1,0 +1,40 @@
+"""Files of a published drafter and the contents of meta.json."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tlt_common.documents import json_of
+from tlt_common.errors import WeightsError
+
+WEIGHTS_FILE: Final = "model.safetensors"
+CONFIG_FILE: Final = "config.json"
+META_FILE: Final = "meta.json"
+"""Written last: a directory that contains it is complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterMeta:
+    """Origin and quality of a published drafter."""
+
+    version: int
+    """Version it gets if it is accepted: the one after `base`."""
+    base: int
+    """Version it was trained from; 0 means from scratch."""
+    worker_id: str
+    steps: int
+    tokens: int
+    held_out_top1: float
+
+
+def meta_of(files: Mapping[str, bytes]) -> DrafterMeta:
+    """
+    Parse meta.json.
+
+    Raises:
+        WeightsError: It is missing or invalid.
+    """
+    try:
+        return DrafterMeta(**json_of(files[META_FILE]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise WeightsError(f"the drafter's {META_FILE} is missing or invalid: {error}") from error

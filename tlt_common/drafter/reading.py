@@ -1,0 +1,141 @@
+"""Derives a drafter's format from its own config.json or from that of its target."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.rope import rope_parameters
+from tlt_common.errors import ConfigError, WeightsError
+
+DRAFT_VOCABULARY: Final = 32_000
+"""Default number of tokens in an EAGLE-3 drafter's head, as in published drafters."""
+
+_NOT_A_CONFIG = (TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
+"""Raised by conversions of values that have other types or are out of range."""
+
+_ARCHITECTURES = {name: architecture for architecture, name in MODEL_CLASSES.items()}
+_UNSUPPORTED = (
+    "attention_bias", "mlp_bias", "norm_before_fc", "norm_before_residual", "fc_norm", "use_aux_norm", "norm_output",
+)  # fmt: skip
+"""Unsupported variants of the layer; config.json contains them only if they are used."""
+
+_SIZES = (
+    "vocab_size", "hidden_size", "intermediate_size", "heads", "kv_heads", "head_dim", "draft_vocab_size",
+    "max_positions",
+)  # fmt: skip
+
+Json = Mapping[str, Any]
+
+
+def standard_format(
+    architecture: DrafterArchitecture, target: Json, *, draft_vocabulary: int | None = None
+) -> DrafterFormat:
+    """
+    Return the default format of drafters for a target: one of the target's own layers.
+
+    Raises:
+        ConfigError: The target's config.json lacks a size, which the message names, or a value of it cannot be used.
+        WeightsError: The target has too few layers to choose a low, a middle and a high one for EAGLE-3.
+    """
+    try:
+        layers: tuple[int, ...] = ()
+        vocabulary = int(target["vocab_size"])
+        if architecture == DrafterArchitecture.EAGLE3:
+            layers = _standard_layers(target)
+            vocabulary = min(vocabulary, draft_vocabulary or DRAFT_VOCABULARY)
+        return _format(architecture, target, target, draft_vocabulary=vocabulary, layers=layers)
+    except KeyError as error:
+        name = str(error.args[0])
+        raise ConfigError(
+            f"model: config.json has no {name}, which the drafter's format requires", field="model"
+        ) from error
+    except _NOT_A_CONFIG as error:
+        raise ConfigError(f"model: config.json does not describe a supported model: {error}", field="model") from error
+
+
+def format_of(drafter: Json, target: Json) -> DrafterFormat:
+    """
+    Return the format described by a drafter's config.json.
+
+    Raises:
+        WeightsError: It does not describe a drafter, or describes one for another target or an unsupported variant.
+    """
+    try:
+        return _format_of(drafter, target)
+    except KeyError as error:
+        raise WeightsError(f"the drafter's config.json has no {error.args[0]}") from error
+    except _NOT_A_CONFIG as error:
+        raise WeightsError(f"the drafter's config.json does not describe a drafter: {error}") from error
+
+
+def _format_of(drafter: Json, target: Json) -> DrafterFormat:
+    name = (drafter.get("architectures") or [None])[0]
+    architecture = _ARCHITECTURES.get(name)
+    if architecture is None:
+        raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join(_ARCHITECTURES)}")
+    eagle_config = drafter.get("eagle_config") or {}
+    _require_supported(drafter, eagle_config, target)
+    if architecture == DrafterArchitecture.EAGLE:
+        return _format(architecture, drafter, target, draft_vocabulary=int(drafter["vocab_size"]), layers=())
+    vocabulary = int(drafter.get("draft_vocab_size") or drafter["vocab_size"])
+    if not 1 <= vocabulary <= int(target["vocab_size"]):
+        raise WeightsError(f"the drafter's draft_vocab_size is {vocabulary}; accepted: 1 to {target['vocab_size']}")
+    layers = _layers_of(drafter, eagle_config, target)
+    return _format(architecture, drafter, target, draft_vocabulary=vocabulary, layers=layers)
+
+
+def _require_supported(drafter: Json, eagle_config: Json, target: Json) -> None:
+    for name in ("hidden_size", "vocab_size"):
+        if int(drafter[name]) != int(target[name]):
+            raise WeightsError(f"the drafter's {name} is {drafter[name]}; accepted: {target[name]}, as in its target")
+    if int(drafter.get("num_hidden_layers", 1)) != 1:
+        raise WeightsError(f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1")
+    for name in _UNSUPPORTED:
+        if drafter.get(name) or eagle_config.get(name):
+            raise WeightsError(f"the drafter's {name} is set; accepted: a drafter without it")
+
+
+def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
+    named = eagle_config.get("eagle_aux_hidden_state_layer_ids", drafter.get("eagle_aux_hidden_state_layer_ids"))
+    layers = _standard_layers(target) if named is None else tuple(int(layer) for layer in named)
+    last = int(target["num_hidden_layers"]) - 2  # SGLang captures the input of a layer, and no layer follows the last
+    if not eagle_config.get("use_aux_hidden_state", True) or len(layers) < 2:  # SGLang's fc requires at least two
+        raise WeightsError(f"the drafter reads layers {list(layers)} of its target; accepted: at least two layers")
+    if list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] > last:
+        raise WeightsError(f"the drafter reads layers {list(layers)}; accepted: ascending numbers from 0 to {last}")
+    return layers
+
+
+def _standard_layers(target: Json) -> tuple[int, ...]:
+    """Return the layers used by default by SGLang and the paper's code: the inputs of layers 2, L/2 and L-3."""
+    count = int(target["num_hidden_layers"])
+    layers = (1, count // 2 - 1, count - 4)
+    if not layers[0] < layers[1] < layers[2]:
+        raise WeightsError(f"the target has only {count} layers; accepted: a drafter that names the layers it reads")
+    return layers
+
+
+def _format(
+    architecture: DrafterArchitecture, config: Json, target: Json, *, draft_vocabulary: int, layers: tuple[int, ...]
+) -> DrafterFormat:
+    hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+    form = DrafterFormat(
+        architecture=architecture,
+        vocab_size=int(config["vocab_size"]),
+        hidden_size=hidden,
+        intermediate_size=int(config["intermediate_size"]),
+        heads=heads,
+        kv_heads=int(config.get("num_key_value_heads") or heads),
+        head_dim=int(config.get("head_dim") or hidden // heads),
+        norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+        rope=rope_parameters(config),
+        draft_vocab_size=draft_vocabulary,
+        layers=layers,
+        is_target_tied=bool(target.get("tie_word_embeddings", False)),
+        max_positions=int(config.get("max_position_embeddings") or 8192),
+    )
+    for name in _SIZES:
+        if (size := getattr(form, name)) < 1:
+            raise ValueError(f"{name} is {size}; accepted: 1 and above")
+    return form

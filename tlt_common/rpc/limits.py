@@ -1,0 +1,105 @@
+"""Limits of a server: of messages, of connections, and of what one caller may use at a time."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tlt_common.errors import InvalidRequestError, OverloadedError
+from tlt_common.rpc.channel import MESSAGE_BYTES
+
+HANDSHAKE_S = 10
+"""Seconds for TLS and HTTP/2 handshakes. A connection that takes longer is closed."""
+IDLE_S = 900
+"""Seconds after which a connection without calls is closed; clients reconnect by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one server. A caller is the holder of a token; without tokens, all callers are one."""
+
+    message_bytes: int = MESSAGE_BYTES
+    """Maximum size of a request message."""
+    calls: int | None = None
+    """Maximum number of running calls per caller; None means no limit."""
+    stream_bytes: int | None = None
+    """Maximum bytes that a caller's running calls may have streamed to the server; None means no limit."""
+    connections: int | None = None
+    """Maximum number of connections; None means no limit. Further ones are closed at once."""
+    retry_after_s: float = 1.0
+    """Retry delay sent with refusals."""
+
+    def options(self) -> list[tuple[str, int]]:
+        """Return gRPC's options."""
+        options = [
+            ("grpc.max_receive_message_length", self.message_bytes),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_S * 1000),
+        ]
+        if self.calls is not None:
+            options.append(("grpc.max_concurrent_streams", self.calls))
+        if self.connections is not None:
+            options.append(("grpc.max_allowed_incoming_connections", self.connections))
+            options.append(("grpc.max_connection_idle_ms", IDLE_S * 1000))
+        return options
+
+
+class Usage:
+    """What the callers of a server use now."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._calls: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    @contextmanager
+    def call(self, caller: str) -> Iterator[None]:
+        """
+        Count one call within the block.
+
+        Raises:
+            OverloadedError: The caller has too many running calls.
+        """
+        if self._limits.calls is not None and self._calls[caller] >= self._limits.calls:
+            raise OverloadedError(
+                f"{self._calls[caller]} calls of this caller are running; accepted: at most {self._limits.calls}; "
+                f"retry after {self._limits.retry_after_s:g} s",
+                retry_after_s=self._limits.retry_after_s,
+            )
+        self._calls[caller] += 1
+        try:
+            yield
+        finally:
+            self._calls[caller] -= 1
+            if not self._calls[caller]:
+                del self._calls[caller]
+
+    async def metered(self, caller: str, messages: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """
+        Pass on the messages of a call and count their bytes until it ends.
+
+        Raises:
+            InvalidRequestError: The call alone streamed more bytes than a caller may.
+            OverloadedError: The caller's calls together have streamed too many bytes.
+        """
+        mine, limit = 0, self._limits.stream_bytes
+        try:
+            async for message in messages:
+                size = message.ByteSize()
+                mine += size
+                self._bytes[caller] += size
+                if limit is not None and mine > limit:
+                    raise InvalidRequestError(
+                        f"the call streamed {mine} bytes; accepted: at most {limit}", field="request"
+                    )
+                if limit is not None and self._bytes[caller] > limit:
+                    raise OverloadedError(
+                        f"the calls of this caller streamed {self._bytes[caller]} bytes; accepted: at most "
+                        f"{limit} at a time; retry after {self._limits.retry_after_s:g} s",
+                        retry_after_s=self._limits.retry_after_s,
+                    )
+                yield message
+        finally:
+            self._bytes[caller] -= mine
+            if not self._bytes[caller]:
+                del self._bytes[caller]

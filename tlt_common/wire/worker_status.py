@@ -1,0 +1,110 @@
+"""What a worker tells the coordinator about itself: its hello and its status."""
+
+from math import isfinite
+
+from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
+from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
+from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.errors import InvalidRequestError
+
+STATE_TO_PB = {
+    WorkerState.ROLLOUT: pb.WORKER_STATE_ROLLOUT,
+    WorkerState.TRAINING: pb.WORKER_STATE_TRAINING,
+    WorkerState.SWITCHING: pb.WORKER_STATE_SWITCHING,
+    WorkerState.UPDATING: pb.WORKER_STATE_UPDATING,
+    WorkerState.IDLE: pb.WORKER_STATE_IDLE,
+    WorkerState.DOWN: pb.WORKER_STATE_DOWN,
+}
+STATE_FROM_PB = {value: key for key, value in STATE_TO_PB.items()}
+
+
+def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
+    return pb.WorkerHello(
+        worker_id=hello.worker_id,
+        address=hello.address,
+        model=hello.model,
+        device=hello.device,
+        max_running=hello.max_running,
+        pod=hello.pod,
+    )
+
+
+def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
+    """
+    Raises:
+        InvalidRequestError: A name is missing, too long or not printable, or the number of slots is negative.
+    """
+    require_name("hello.worker_id", message.worker_id, least=1)
+    require_name("hello.address", message.address, least=1)
+    require_name("hello.model", message.model, most=MAX_URI)
+    require_name("hello.device", message.device)
+    require_name("hello.pod", message.pod)
+    require_range("hello.max_running", message.max_running, low=0, high=INT32_MAX)
+    return WorkerHello(
+        worker_id=WorkerId(message.worker_id),
+        address=message.address,
+        model=message.model,
+        device=message.device,
+        max_running=message.max_running,
+        pod=message.pod,
+    )
+
+
+def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
+    return pb.WorkerStatus(
+        state=STATE_TO_PB[status.state],
+        running_count=status.running,
+        policy_version=status.policy_version,
+        drafter_version=status.drafter_version,
+        epoch=status.epoch,
+        accept_length=status.accept_length,
+        produced_tokens=status.produced_tokens,
+        arm=status.arm,
+        training_step_count=status.training_steps,
+        training_loss=status.training_loss,
+        trainer_ready=status.trainer_ready,
+        lent=status.lent,
+        training_s=status.training_s,
+        training_age_s=status.training_age_s,
+    )
+
+
+def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
+    """
+    Raises:
+        InvalidRequestError: The state is not set, or a number is negative or not finite.
+    """
+    if message.state not in STATE_FROM_PB:
+        raise InvalidRequestError("status.state is not set; accepted: a WorkerState", field="status.state")
+    require_range("status.running_count", message.running_count, low=0, high=INT32_MAX)
+    require_range("status.policy_version", message.policy_version, low=0, high=INT64_MAX)
+    require_range("status.drafter_version", message.drafter_version, low=0, high=COUNTED_MAX)
+    require_range("status.epoch", message.epoch, low=0, high=COUNTED_MAX)
+    require_range("status.accept_length", message.accept_length, low=0, high=INT32_MAX)
+    require_range("status.produced_tokens", message.produced_tokens, low=0, high=INT64_MAX)
+    require_range("status.training_step_count", message.training_step_count, low=0, high=INT64_MAX)
+    require_name("status.arm", message.arm)
+    return WorkerStatus(
+        state=STATE_FROM_PB[message.state],
+        running=message.running_count,
+        policy_version=PolicyVersion(message.policy_version),
+        drafter_version=DrafterVersion(message.drafter_version),
+        epoch=Epoch(message.epoch),
+        accept_length=message.accept_length,
+        produced_tokens=message.produced_tokens,
+        arm=message.arm,
+        training_steps=message.training_step_count,
+        # Training that diverged is no reason to lose the worker.
+        training_loss=message.training_loss if isfinite(message.training_loss) else 0.0,
+        trainer_ready=message.trainer_ready,
+        lent=message.lent,
+        training_s=_seconds(message.training_s, "status.training_s"),
+        training_age_s=_seconds(message.training_age_s, "status.training_age_s"),
+    )
+
+
+def _seconds(value: float, field: str) -> float:
+    if not 0.0 <= value < float("inf"):
+        raise InvalidRequestError(f"{field} is {value}; accepted: a finite number of at least 0", field=field)
+    return value
