@@ -68,12 +68,13 @@ def test_leaving_a_blocking_batch_aborts_it(client: BlockingClient, served: Endp
 
 
 def test_a_blocking_client_closes_once_and_for_all(served: Endpoint) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     client = BlockingClient(served.address)
+    (own,) = [thread for thread in set(threading.enumerate()) - before if thread.name == "tlt-client"]
     client.wait_ready(10)
     client.close()
     client.close()
-    assert threading.active_count() == before
+    assert not own.is_alive()
 
 
 async def test_waiting_for_a_gateway_that_never_comes_says_where_it_was_looked_for() -> None:
