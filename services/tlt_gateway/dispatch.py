@@ -23,6 +23,7 @@ from tlt_common.errors import (
 from tlt_common.rpc.access import caller_name
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_gateway.aborts import Aborts
 from tlt_gateway.across import learn_of
 from tlt_gateway.admission import Admission
 from tlt_gateway.pooled_worker import PooledWorker
@@ -59,6 +60,7 @@ class Dispatch:
         self._worker_wait_s = worker_wait_s
         self._max_moves = max_moves
         self._requests: dict[RequestId, _Request] = {}
+        self._aborts = Aborts()
 
     @property
     def running(self) -> int:
@@ -95,8 +97,13 @@ class Dispatch:
         return self._counted(_Request(transcript=Transcript(prompt)))
 
     def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
-        """Abort requests by request id, or by the id of their prompt in a batch; return the ids of those aborted."""
+        """
+        Abort requests by request id, or by the id of their prompt in a batch; return the ids of those aborted.
+
+        Later attempts at them, at this gateway, end at once.
+        """
         wanted = set(request_ids)
+        self._aborts.remember(wanted, now_s=asyncio.get_running_loop().time())
         return self._abort_all(request for name, request in self._requests.items() if is_named(name, wanted))
 
     def abort_all(self) -> set[RequestId]:
@@ -123,6 +130,7 @@ class Dispatch:
                 )
             self._abort(running)
         self._requests[prompt.request_id] = request
+        request.aborted = self._aborts.concern(prompt, now_s=asyncio.get_running_loop().time())
 
     async def _counted(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
         """Register the request, stream it to completion, and remove it."""
@@ -150,6 +158,7 @@ class Dispatch:
         """Stream from one worker after another until the response is complete."""
         transcript, refused = request.transcript, False
         while transcript.finish_reason is None:
+            _require_wanted(request)
             async with self._admission.slot(
                 transcript.rest(), first=refused or transcript.prompt.attempt + transcript.moves > 0
             ) as worker:
@@ -176,8 +185,7 @@ class Dispatch:
             AbortedError: The request was aborted before or during the stream.
             UnavailableError: The worker is lost, or ended the stream before the response was complete.
         """
-        if request.aborted:  # between assignment and start
-            raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")
+        _require_wanted(request)  # it may be aborted between assignment and start
         rest = request.transcript.rest()
         request.response = worker.remote.generate(
             replace(
@@ -228,3 +236,14 @@ class Dispatch:
         else:
             self._admission.withdraw(request.transcript.rest().request_id)
         return True
+
+
+def _require_wanted(request: _Request) -> None:
+    """
+    Check that a request was not aborted while neither the queue nor a worker had it.
+
+    Raises:
+        AbortedError: It was.
+    """
+    if request.aborted:
+        raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")

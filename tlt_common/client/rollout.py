@@ -215,6 +215,8 @@ class Client:
         """
         Abort requests by id, or all requests; return how many were running or queued. Their responses end with
         FinishReason.ABORT.
+
+        A response that is just being continued at another gateway ends too, if it is aborted by id.
         """
         request = wire.pb.AbortRequest(request_ids=[RequestId(name) for name in request_ids], all=everything)
 

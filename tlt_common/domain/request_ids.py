@@ -33,8 +33,13 @@ def request_of(attempt: RequestId) -> RequestId:
     return RequestId(attempt.rpartition(_ATTEMPT)[0] or attempt)
 
 
+def names_of(request_id: RequestId) -> tuple[str, ...]:
+    """Return the names by which a request can be aborted: its id and, in a batch, that of its prompt."""
+    # An empty id would be that of every request outside a batch.
+    prompt_id = request_id.rpartition(_SAMPLE)[0]
+    return (request_id, prompt_id) if prompt_id else (request_id,)
+
+
 def is_named(request_id: RequestId, wanted: Collection[str]) -> bool:
     """Whether `wanted` contains a request's id, or the id of its prompt in a batch."""
-    # An empty id would match every request outside a batch.
-    prompt_id = request_id.rpartition(_SAMPLE)[0]
-    return request_id in wanted or (bool(prompt_id) and prompt_id in wanted)
+    return any(name in wanted for name in names_of(request_id))

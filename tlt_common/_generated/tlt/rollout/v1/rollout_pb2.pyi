@@ -193,7 +193,7 @@ class AbortRequest(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     FROM_PEER_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
-    """Abort all running and queued requests."""
+    """Abort all running and queued requests. Responses between two attempts are not among them."""
     from_peer: _builtins.bool
     """The call comes from a peer gateway: abort here only."""
     @_builtins.property

@@ -83,7 +83,8 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Abort(self, request, context):
-        """Aborts requests. Unknown ids are ignored and not counted.
+        """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+        above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,9 @@ class RolloutServiceStub:
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Abort: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]
-    """Aborts requests. Unknown ids are ignored and not counted."""
+    """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+    above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+    """
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
     follow unless it names a source. Repeating an update has no effect.
@@ -64,7 +66,9 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Abort: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]  # type: ignore[assignment]
-    """Aborts requests. Unknown ids are ignored and not counted."""
+    """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+    above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+    """
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
     follow unless it names a source. Repeating an update has no effect.
@@ -101,7 +105,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.AbortRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.AbortResponse, _abc.Awaitable[_rollout_pb2.AbortResponse]]:
-        """Aborts requests. Unknown ids are ignored and not counted."""
+        """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+        above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
+        """
 
     @_abc_1.abstractmethod
     def UpdateWeights(

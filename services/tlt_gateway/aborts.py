@@ -1,0 +1,47 @@
+"""Aborts that may have come between two attempts at a response. Pure."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.request_ids import names_of
+from tlt_common.domain.rollout import Prompt
+
+REMEMBERED_S = 900.0
+"""Seconds for which an abort is remembered: longer than a client continues a response by default."""
+MAX_REMEMBERED = 65_536
+"""Ids remembered; beyond, the oldest are forgotten."""
+
+
+class Aborts:
+    """
+    Ids that were aborted lately.
+
+    A response that broke has no attempt at any gateway until its client repeats it. An abort that comes meanwhile finds
+    nothing; it takes effect when the next attempt arrives.
+    """
+
+    def __init__(self) -> None:
+        self._until_s: OrderedDict[str, float] = OrderedDict()
+        """End of each id's time, the earliest first."""
+
+    def remember(self, request_ids: Iterable[RequestId], *, now_s: float) -> None:
+        """Remember ids of requests, or of prompts in batches."""
+        for request_id in request_ids:
+            self._until_s[request_id] = now_s + REMEMBERED_S
+            self._until_s.move_to_end(request_id)
+        while self._until_s and (len(self._until_s) > MAX_REMEMBERED or next(iter(self._until_s.values())) <= now_s):
+            self._until_s.popitem(last=False)
+
+    def concern(self, prompt: Prompt, *, now_s: float) -> bool:
+        """
+        Whether an arriving request is a later attempt at one that was aborted.
+
+        A first attempt is a new request, with or without a prefix. It never is, and its id is forgotten.
+        """
+        names = names_of(prompt.request_id)
+        if prompt.attempt == 0:
+            for name in names:
+                self._until_s.pop(name, None)
+            return False
+        return any(self._until_s.get(name, now_s) > now_s for name in names)
