@@ -20,7 +20,7 @@ ADMIN = "admin"
 REFLECTION = "ServerReflection"
 
 caller_name: ContextVar[str] = ContextVar("caller_name", default="")
-"""Name of the caller of the call that is being served, as `Access.admit` returned it; empty if callers have none."""
+"""Name of the caller of the call that is being served, as `Access.identify` returned it; empty if callers have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,22 @@ class Caller:
 class Access(Protocol):
     """Decides whether a call is permitted."""
 
-    def recognizes(self, authorization: str) -> bool:
-        """Whether the authorization header permits to read the call's message, whose size the caller chooses."""
-        ...
-
-    def admit(self, caller: Caller, request: Any) -> str:
+    def identify(self, caller: Caller) -> str:
         """
-        Permit a call and return its caller's name. `request` is its message, or an iterator for streamed requests.
+        Return the caller's name, before the call's message is read, whose size the caller chooses.
 
         Raises:
             UnauthenticatedError: The caller is unknown.
+            PermissionDeniedError: The caller may not make this call, whatever its message says.
+        """
+        ...
+
+    def permit(self, caller: Caller, request: Any) -> None:
+        """
+        Permit a call of an identified caller. `request` is its message, or an iterator for streamed requests.
+
+        Raises:
+            UnauthenticatedError: The caller is not known any more.
             PermissionDeniedError: The caller may not make this call.
         """
         ...
@@ -64,13 +70,12 @@ class Access(Protocol):
 class Open:
     """Permits every call: for a single machine or a closed network."""
 
-    def recognizes(self, authorization: str) -> bool:  # noqa: ARG002 - nobody needs one
-        """Read every message."""
-        return True
-
-    def admit(self, caller: Caller, request: Any) -> str:  # noqa: ARG002 - nobody is refused
-        """Permit the call."""
+    def identify(self, caller: Caller) -> str:  # noqa: ARG002 - nobody has one
+        """Return no name."""
         return ""
+
+    def permit(self, caller: Caller, request: Any) -> None:
+        """Permit the call."""
 
 
 class Roles:
@@ -83,13 +88,9 @@ class Roles:
         """
         self._allowed = allowed
 
-    def recognizes(self, authorization: str) -> bool:  # noqa: ARG002 - the certificate was verified already
-        """Read every message: without a certificate there is no connection."""
-        return True
-
-    def admit(self, caller: Caller, request: Any) -> str:  # noqa: ARG002 - roles do not depend on the request
+    def identify(self, caller: Caller) -> str:
         """
-        Check the role.
+        Check the role; return the caller's roles.
 
         Raises:
             PermissionDeniedError: None of the caller's roles is accepted.
@@ -104,6 +105,9 @@ class Roles:
             message = f"{caller.service}.{caller.method}: the certificate is for {mine}; accepted: {names}"
             refuse(caller, "role", PermissionDeniedError(message))
         return name
+
+    def permit(self, caller: Caller, request: Any) -> None:
+        """Permit the call: roles do not depend on the message."""
 
 
 def refuse(caller: Caller, reason: str, error: TltError) -> NoReturn:

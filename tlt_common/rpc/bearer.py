@@ -31,48 +31,42 @@ class Bearer:
         self._scope_of = scope_of
         self._now = now
 
-    def recognizes(self, authorization: str) -> bool:
-        """Whether the header has a valid token."""
-        token = self._found(authorization)
-        return token is not None and not token.expired(self._now())
-
-    def admit(self, caller: Caller, request: Any) -> str:
+    def identify(self, caller: Caller) -> str:
         """
         Check the token; return the name of its holder.
 
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
+        """
+        return self._token(caller).name
+
+    def permit(self, caller: Caller, request: Any) -> None:
+        """
+        Check the token's scope.
+
+        Raises:
+            UnauthenticatedError: The token was removed or has expired since.
             PermissionDeniedError: The token lacks the scope.
         """
-        token = self.identify(caller)
+        token = self._token(caller)
         if caller.service == REFLECTION:
-            return token.name
+            return
         scope = self._scope_of(caller.method, request)
         if not token.allows(scope):
             mine = ", ".join(token.scopes)
             message = f"{caller.method} requires a token with scope {scope}; this one has {mine}"
             refuse(caller, "scope", PermissionDeniedError(message, field="authorization"))
-        return token.name
 
-    def identify(self, caller: Caller) -> Token:
-        """
-        Return the caller's token.
-
-        Raises:
-            UnauthenticatedError: The token is missing, unknown or expired.
-        """
-        if not _secret_in(caller.authorization):
+    def _token(self, caller: Caller) -> Token:
+        secret = _secret_in(caller.authorization)
+        if not secret:
             _unauthenticated(caller, "missing", "the call has no token; accepted: authorization: Bearer TOKEN")
-        token = self._found(caller.authorization)
+        token = self._tokens.current().find(secret)
         if token is None:
             _unauthenticated(caller, "unknown", "unknown token; request one from the operator of the service")
         if token.expired(self._now()):
             _unauthenticated(caller, "expired", f"token {token.name} has expired; request a new one")
         return token
-
-    def _found(self, authorization: str) -> Token | None:
-        secret = _secret_in(authorization)
-        return self._tokens.current().find(secret) if secret else None
 
 
 def _secret_in(authorization: str) -> str:

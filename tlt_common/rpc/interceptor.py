@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
-from tlt_common.rpc.access import Access, authorization_in, caller_name, caller_of
+from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.rpc.access import Access, caller_name, caller_of
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.errors import CODES, metadata
 from tlt_common.rpc.limits import Limits, Usage
@@ -30,7 +30,8 @@ HEALTH = "/grpc.health."
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """
-    Authorizes calls with `access` and converts TltErrors to status with reason and field.
+    Authorizes calls with `access` and converts TltErrors to status with reason and field. No message of an unknown
+    caller is read.
 
     Any other exception is a defect and is logged as an error.
     """
@@ -50,36 +51,55 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if handler is None or handler_call_details.method.startswith(HEALTH):
             return handler
         _, service, method = handler_call_details.method.split("/")
-        call = _Call(self._access, self._drain, self._usage, service.rpartition(".")[2], method)
-        if not self._access.recognizes(authorization_in(handler_call_details.invocation_metadata)):
-            return _unread(call)
-        if handler.response_streaming:
-            return _streaming(handler, call)
-        return _single(handler, call)
+        call = _Call(self._access, self._drain, self._usage, handler, service.rpartition(".")[2], method)
+        return _streaming(handler, call) if handler.response_streaming else _single(handler, call)
 
 
 class _Call:
-    def __init__(self, access: Access, drain: Drain, usage: Usage, service: str, method: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        drain: Drain,
+        usage: Usage,
+        handler: grpc.RpcMethodHandler[Any, Any],
+        service: str,
+        method: str,
+    ) -> None:
         self._access = access
         self._drain = drain
         self._usage = usage
+        self._handler: Any = handler
         self._service = service
         self._method = method
+        self._reads = False
 
-    @contextmanager
-    def admitted(self, request: Any, context: grpc.aio.ServicerContext[Any, Any], *, streams: bool) -> Iterator[Any]:
+    @asynccontextmanager
+    async def admitted(
+        self, encoded: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[Any]:
         """
-        Check that the caller is authorized and within its limits, and that the server is not draining.
+        Check that the caller is known and within its limits, read the request, and check that the caller may make it
+        and that the server is not draining.
 
-        Yield the request, which is an iterator if the caller `streams`.
+        Yield the request, which is an iterator if the caller streams.
 
         Raises:
             TltError: The call is refused.
         """
-        caller = self._access.admit(caller_of(context, service=self._service, method=self._method), request)
-        caller_name.set(caller)
-        with self._usage.call(caller), self._drain.call(self._method):
-            yield self._usage.metered(caller, request) if streams else request
+        caller = caller_of(context, service=self._service, method=self._method)
+        name = self._access.identify(caller)
+        caller_name.set(name)
+        with self._usage.call(name):
+            self._reads = True
+            request = await _decoded(self._handler, encoded)
+            self._access.permit(caller, request)
+            with self._drain.call(self._method):
+                yield self._usage.metered(name, request) if self._handler.request_streaming else request
+
+    @property
+    def leaves_requests(self) -> bool:
+        """Whether requests of an identified caller have to be read out before a status is sent."""
+        return self._reads and bool(self._handler.request_streaming)
 
     def done(self, code: str = "OK") -> None:
         metrics.RPC_CALLS.labels(service=self._service, method=self._method, code=code).inc()
@@ -93,32 +113,17 @@ class _Call:
         await context.abort(code, error.message, metadata(error))
 
 
-def _unread(call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
-    """
-    Return a handler that refuses a call without a valid token.
-
-    It takes a stream, whatever the method takes, since gRPC reads a single message before it calls the handler.
-    """
-
-    async def refuse(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-        try:
-            with call.admitted(request, context, streams=True):
-                raise UnavailableError("the token became valid during the call; repeat it")
-        except TltError as error:
-            await call.fail(context, error)
-        yield  # makes this a generator: a stream without messages
-
-    return grpc.stream_stream_rpc_method_handler(refuse)
+# Both handlers take a stream, whatever the method takes: gRPC would read a single message, of a size that the caller
+# chooses, before it calls the handler.
 
 
 def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
     inner = handler.stream_stream or handler.unary_stream
 
-    async def stream(encoded: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+    async def stream(encoded: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
-            request = _decoded(handler, encoded)
-            with call.admitted(request, context, streams=handler.request_streaming) as admitted:
-                async for response in inner(admitted, context):
+            async with call.admitted(encoded, context) as request:
+                async for response in inner(request, context):
                     yield response
         except grpc.aio.AbortError:
             raise
@@ -127,8 +132,27 @@ def _streaming(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
         else:
             call.done()
 
-    make = grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
-    return make(stream, None, handler.response_serializer)
+    return grpc.stream_stream_rpc_method_handler(stream, None, handler.response_serializer)
+
+
+def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
+    inner = handler.stream_unary or handler.unary_unary
+
+    async def single(encoded: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        try:
+            async with call.admitted(encoded, context) as request:
+                response = await inner(request, context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place where errors become status
+            if call.leaves_requests:
+                await _read_out(encoded)
+            await call.fail(context, error)
+        else:
+            call.done()
+            return response
+
+    return grpc.stream_unary_rpc_method_handler(single, None, handler.response_serializer)
 
 
 async def _read_out(requests: AsyncIterator[Any]) -> None:
@@ -144,42 +168,24 @@ async def _read_out(requests: AsyncIterator[Any]) -> None:
                 pass
 
 
-def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
-    inner = handler.stream_unary or handler.unary_unary
-
-    async def single(encoded: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-        try:
-            request = _decoded(handler, encoded)
-            with call.admitted(request, context, streams=handler.request_streaming) as admitted:
-                response = await inner(admitted, context)
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the one place where errors become status
-            if handler.request_streaming:
-                await _read_out(encoded)
-            await call.fail(context, error)
-        else:
-            call.done()
-            return response
-
-    make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-    return make(single, None, handler.response_serializer)
-
-
-def _decoded(handler: Any, encoded: Any) -> Any:
+async def _decoded(handler: Any, encoded: AsyncIterator[bytes]) -> Any:
     """
-    Decode the message of a call, or each of a stream. gRPC would answer a message that is none with UNKNOWN and a trace
-    in the log.
+    Read and decode the message of a call, or return an iterator that does so for each of a stream. gRPC would answer a
+    message that is none with UNKNOWN and a trace in the log.
 
     Raises:
-        InvalidRequestError: It is not a message of the method's type. For a stream, the iterator raises it.
+        InvalidRequestError: There is no message, or it is not of the method's type. For a stream, the iterator raises
+            it.
     """
     if handler.request_streaming:
         return _messages(handler, encoded)
-    return _message(handler, encoded)
+    async with aclosing(_messages(handler, encoded)) as messages:
+        async for message in messages:
+            return message
+    raise InvalidRequestError("the call has no message; accepted: one of the method's type", field="request")
 
 
-async def _messages(handler: Any, encoded: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+async def _messages(handler: Any, encoded: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
     """Decode a stream. Not a generator expression, which would open the stream at once: gRPC warns of unread ones."""
     async for part in encoded:
         yield _message(handler, part)

@@ -57,7 +57,8 @@ def _admit(access: Access, request: Request) -> None:
         authorization=request.headers.get("authorization", ""),
     )
     try:
-        access.admit(caller, None)
+        access.identify(caller)
+        access.permit(caller, None)
     except UnauthenticatedError as error:
         raise HTTPException(401, error.message, {"WWW-Authenticate": "Bearer"}) from None
     except PermissionDeniedError as error:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -13,7 +14,7 @@ from tests.fakes.authority import Authority
 from tests.fakes.gateway_watch import first_report
 from tests.fakes.worker import FakeWorker
 from tlt_common.config.base import TlsSettings
-from tlt_common.errors import PermissionDeniedError, UnavailableError
+from tlt_common.errors import InvalidRequestError, PermissionDeniedError, UnavailableError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect, secure
 from tlt_common.rpc.errors import translated
@@ -21,6 +22,7 @@ from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import worker as wire
 
 CALL_S = 10.0
+MIB = 2**20
 
 
 async def ask(channel: grpc.aio.Channel) -> str:
@@ -42,6 +44,28 @@ async def test_another_role_is_refused_and_counted(
     with pytest.raises(PermissionDeniedError, match=r"the certificate is for cache; accepted: gateway\.tlt\.internal"):
         await asked(worker, authority.issue("cache"))
     assert refused("WorkerService", "role") == 1
+
+
+async def test_no_message_of_another_role_is_read(worker: FakeWorker, authority: Authority) -> None:
+    """A call that never sends its message is refused, and so is one whose message is garbage or larger than any."""
+    for method in ("Generate", "StageWeights"):
+        async with connect(worker.address, to="worker", tls=authority.issue("cache")) as channel:
+            path = f"/{wire.SERVICE_NAME}/{method}"
+            silent: Any = channel.stream_stream(path)()
+            async with asyncio.timeout(CALL_S):
+                assert await silent.code() is grpc.StatusCode.PERMISSION_DENIED
+            for message in (b"\xff" * 100, bytes(64 * MIB)):
+                unary_stream: Any = channel.unary_stream(path)
+                with pytest.raises(PermissionDeniedError, match="is for cache"), translated():
+                    await anext(aiter(unary_stream(message)))
+
+
+async def test_a_call_without_its_message_is_refused(worker: FakeWorker, authority: Authority) -> None:
+    async with connect(worker.address, to="worker", tls=authority.issue("gateway")) as channel:
+        call: Any = channel.stream_stream(f"/{wire.SERVICE_NAME}/Generate")()
+        await call.done_writing()
+        with pytest.raises(InvalidRequestError, match="the call has no message"), translated():
+            await anext(aiter(call))
 
 
 async def test_an_operator_may_call_everything(worker: FakeWorker, authority: Authority) -> None:

@@ -31,6 +31,12 @@ def bearer(path: Path, *, now: datetime = EXPIRY, scope: Scope = Scope.GENERATE)
     return Bearer(tokens_in(path), lambda _method, _request: scope, now=lambda: now)
 
 
+def admit(access: Bearer, one: Caller) -> None:
+    """Let a caller make a call, as a server does."""
+    assert access.identify(one)
+    access.permit(one, None)
+
+
 def test_a_token_or_its_digest_name_the_same_holder(tmp_path: Path) -> None:
     digest = sha256(SECRET.encode()).hexdigest()
     for tokens in ([entry()], [entry(token=None, sha256=digest)], [entry(token=None, sha256=digest.upper())]):
@@ -70,7 +76,7 @@ def test_a_token_passes_if_and_only_if_it_is_valid_and_has_the_scope_or_is_an_op
     valid = left is None or left > timedelta(0)
     allowed = needed in scopes or Scope.ADMIN in scopes
     try:
-        access.admit(caller(SECRET), None)
+        admit(access, caller(SECRET))
     except UnauthenticatedError:
         assert not valid
     except PermissionDeniedError:
@@ -85,27 +91,27 @@ def test_a_token_passes_if_and_only_if_it_is_valid_and_has_the_scope_or_is_an_op
 def test_what_is_no_bearer_token_is_a_missing_one(tmp_path: Path, header: str) -> None:
     nobody = Caller(service="RolloutService", method="Generate", authorization=header)
     with pytest.raises(UnauthenticatedError, match="accepted: authorization: Bearer TOKEN"):
-        bearer(write(tmp_path / "t")).admit(nobody, None)
+        bearer(write(tmp_path / "t")).identify(nobody)
 
 
 def test_reflection_is_for_every_valid_token_and_for_nobody_else(tmp_path: Path) -> None:
     access = bearer(write(tmp_path / "t"), scope=Scope.ADMIN)
-    access.admit(caller(SECRETS["reader"], service=REFLECTION), None)
+    admit(access, caller(SECRETS["reader"], service=REFLECTION))
     for secret in (SECRETS["former"], "unknown"):
         with pytest.raises(UnauthenticatedError):
-            access.admit(caller(secret, service=REFLECTION), None)
+            admit(access, caller(secret, service=REFLECTION))
 
 
 def test_a_changed_file_counts_at_once_and_a_malformed_one_does_not(tmp_path: Path) -> None:
     path = write(tmp_path / "t")
     access = bearer(path)
-    access.admit(caller(SECRETS["reader"]), None)
+    admit(access, caller(SECRETS["reader"]))
     path.write_text("tokens: [")
-    access.admit(caller(SECRETS["reader"]), None)
+    admit(access, caller(SECRETS["reader"]))
     write(path, TOKENS[:1])
     with pytest.raises(UnauthenticatedError):
-        access.admit(caller(SECRETS["reader"]), None)
-    access.admit(caller(SECRETS["trainer"]), None)
+        admit(access, caller(SECRETS["reader"]))
+    admit(access, caller(SECRETS["trainer"]))
 
 
 @pytest.mark.parametrize(
