@@ -1,4 +1,4 @@
-"""A TCP relay that breaks connections, as a lost machine or a proxy does."""
+"""A TCP relay that breaks connections, as a lost process or a proxy does, or falls silent, as a frozen machine does."""
 
 import asyncio
 from contextlib import suppress
@@ -13,6 +13,8 @@ class Relay:
         self._port = int(port)
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._thawed = asyncio.Event()
+        self._thawed.set()
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -23,6 +25,7 @@ class Relay:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         self.cut()
+        self._thawed.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
@@ -30,26 +33,31 @@ class Relay:
         for writer in self._open:
             writer.transport.abort()
 
+    def freeze(self) -> None:
+        """Forward nothing from now on, also on new connections, and close none."""
+        self._thawed.clear()
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
+            await self._thawed.wait()
             other_reader, other_writer = await asyncio.open_connection(self._host, self._port)
         except OSError:
             writer.transport.abort()
             return
         self._open |= {writer, other_writer}
         try:
-            await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
+            await asyncio.gather(self._copy(reader, other_writer), self._copy(other_reader, writer))
         finally:
             self._open -= {writer, other_writer}
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                await self._thawed.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()

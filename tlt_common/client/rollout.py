@@ -42,7 +42,8 @@ class Client:
 
     All methods raise TltErrors. Responses and batches that break, because the gateway or the connection is lost, are
     continued at the next endpoint from the tokens received so far: as if nothing had happened, seeded ones token for
-    token. A gateway that refuses because its queue is full is asked again after the delay that it states.
+    token. A gateway that refuses because its queue is full is asked again after the delay that it states. One that
+    vanishes without closing its connection, as a frozen machine does, is noticed after 40 s.
     """
 
     def __init__(

@@ -11,6 +11,14 @@ from tlt_common.telemetry import tracing
 MESSAGE_BYTES = 256 * 2**20
 """Maximum message size. Training frames are far smaller, tensor pieces have 4 MiB."""
 
+KEEPALIVE_S = 20
+"""Seconds without a received byte after which a peer is asked for a sign of life, while a call is open."""
+KEEPALIVE_ANSWER_S = 20
+"""Seconds for its answer. A starved peer answers late; a hung one is found by its silence (`tlt_gateway.silence`), long
+before this."""
+NOTICED_S = KEEPALIVE_S + KEEPALIVE_ANSWER_S
+"""Seconds until calls to a peer that vanished without closing its connection fail with UNAVAILABLE."""
+
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
@@ -23,9 +31,10 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.dns_min_time_between_resolutions_ms", 1000),
     # One connection per channel, so that closing one never ends another's calls.
     ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.keepalive_time_ms", 20_000),
-    # A starved peer answers late; a hung one is found by its silence (`tlt_gateway.silence`), long before this.
-    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_time_ms", 1000 * KEEPALIVE_S),
+    ("grpc.keepalive_timeout_ms", 1000 * KEEPALIVE_ANSWER_S),
+    # What gRPC 1.85 waits for the answer to a ping, whatever the keepalive timeout is; its default is 60 s.
+    ("grpc.http2.ping_timeout_ms", 1000 * KEEPALIVE_ANSWER_S),
     ("grpc.http2.max_pings_without_data", 0),
 )
 
