@@ -176,8 +176,8 @@ class Redis(Pods):
     command: list[str] = ["redis-server"]
     """standalone: command, to which the path of the configuration is appended."""
     probe: list[str] = ["redis-cli"]
-    """standalone: redis-cli, 6.2 or later, with which probes check that Redis answers. Empty: only that its port is open,
-    for an image without redis-cli."""
+    """standalone: redis-cli, 6.2 or later, with which probes check that Redis answers. Empty: they check only that its
+    port is open, for an image without redis-cli."""
     resources: Resources = small("500m", "2Gi")
     """Resource requests and limits. Memory: 1.5 to 2 times `cache.config.budget_bytes`, plus headroom."""
 
