@@ -23,6 +23,8 @@ START_S = 120.0
 STOP_S = 15.0
 """Time limit of an orderly stop; then the process is killed. Ray takes about 5 s."""
 POLL_S = 0.05
+STARTS = 3
+"""Attempts at a first start. Only a process that exits with os.EX_TEMPFAIL is started again."""
 
 
 Command: TypeAlias = Callable[[Mapping[str, str]], Sequence[str]]
@@ -52,7 +54,8 @@ def last_line(log_file: Path) -> str:
 
 class Supervised:
     """
-    One process, restarted at the same addresses when it exits. Exiting before it has served is an error.
+    One process, restarted at the same addresses when it exits. Exiting before it has served is an error, unless it says
+    that it may start the next time.
 
     Args:
         command: Returns program and arguments, given the settings that repeat the addresses of the first start.
@@ -72,6 +75,7 @@ class Supervised:
         self._start_s = start_s
         self._command = command
         self._secrets = secrets
+        self._starts = 0
         self._fixed: Mapping[str, str] = {}
         self._home = home
         self._served: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
@@ -138,7 +142,8 @@ class Supervised:
             async with asyncio.timeout(self._start_s):
                 while not path.exists():
                     if process.returncode is not None and not self._stopping:
-                        raise ConfigError(f"{self.name} did not start: {last_line(self._log)}")
+                        self._require_another_start(process.returncode)
+                        return
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             last = last_line(self._log)
@@ -149,3 +154,16 @@ class Supervised:
         # Other processes use these addresses: a restart must reuse them.
         self._fixed = repeated(addresses)
         self._served.set_result(addresses)
+
+    def _require_another_start(self, code: int) -> None:
+        """
+        Note that it exited before it served, and that `run` starts it again.
+
+        Raises:
+            ConfigError: It would exit again, or has been started STARTS times.
+        """
+        self._starts += 1
+        reason = last_line(self._log)
+        if code != os.EX_TEMPFAIL or self._starts == STARTS:
+            raise ConfigError(f"{self.name} did not start: {reason}")
+        log.warning("service_start_failed", service=self.name, reason=reason, start=self._starts, starts=STARTS)

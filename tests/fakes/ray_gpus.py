@@ -16,7 +16,8 @@ import ray
 
 from tlt_worker.engine.device import detect
 from tlt_worker.placement.local import FleetSpec
-from tlt_worker.placement.serve import OBJECT_STORE_BYTES, actor_options
+from tlt_worker.placement.local_ray import OBJECT_STORE_BYTES
+from tlt_worker.placement.serve import actor_options
 
 GPUS = 4
 

@@ -6,7 +6,6 @@ Workers as Ray Serve replicas. Ray places, monitors and restarts them; requests 
 """
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -23,14 +22,13 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.main import draining, engine_of, live
 from tlt_worker.placement.cores import pin
 from tlt_worker.placement.local import FleetSpec
+from tlt_worker.placement.local_ray import start_ray
 from tlt_worker.placement.pods import SLOT, PodsSpec
 
 NAME = "workers"
 HEALTH_EVERY_S = 1.0
 LEAVE_S = 10.0
 """Shutdown timeout of a replica in seconds, after draining: its trainer writes a checkpoint."""
-OBJECT_STORE_BYTES = 80 * 2**20
-"""Minimum that Ray accepts; workers store nothing in the object store."""
 
 
 class WorkerReplica:
@@ -141,15 +139,7 @@ def run(spec: FleetSpec) -> Never:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
     try:
-        ray.init(
-            num_cpus=spec.replicas,
-            num_gpus=spec.replicas * spec.gpus_per_worker,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=str(spec.directory / "ray"),
-        )
+        start_ray(spec)
         serve.start(proxy_location="Disabled")
         serve.run(application(spec), name=NAME, route_prefix=None)
         if spec.port_file:

@@ -13,7 +13,7 @@ import pytest
 
 from tlt_common.errors import ConfigError
 from tlt_local.home import Home, guarded
-from tlt_local.processes import Supervised, repeated
+from tlt_local.processes import STARTS, Supervised, repeated
 
 SERVICE = """
 import json, os, sys, time
@@ -25,6 +25,18 @@ os.replace(path + ".new", path)
 time.sleep(600)
 """
 REFUSING = "import sys; print('first'); sys.exit('cache: redis://nowhere does not answer')"
+BUSY = (
+    """
+import os, sys
+with open(sys.argv[1] + ".tries", "a+") as tries:
+    tries.write(".")
+    tries.seek(0)
+    if len(tries.read()) < int(sys.argv[3]):
+        print("Ray did not start: timed out", flush=True)
+        os._exit(os.EX_TEMPFAIL)
+"""
+    + SERVICE
+)
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVICE
 
 
@@ -76,6 +88,24 @@ async def test_a_service_that_never_served_is_an_error_with_its_last_log_line() 
         with pytest.raises(ConfigError, match="thing did not start: cache: redis://nowhere does not answer"):
             await service.run()
     assert not home.directory.exists()
+
+
+async def test_a_service_that_may_start_the_next_time_is_started_again() -> None:
+    async with guarded(None) as home, asyncio.TaskGroup() as owners:
+        spelled = command(BUSY, home)
+        service = Supervised("thing", lambda fixed: [*spelled(fixed), str(STARTS)], home)
+        owners.create_task(service.run())
+        assert (await service.addresses())["grpc"] == "host:1"
+        await service.stop()
+
+
+async def test_a_service_that_never_starts_is_given_up() -> None:
+    async with guarded(None) as home:
+        spelled = command(BUSY, home)
+        service = Supervised("thing", lambda fixed: [*spelled(fixed), str(STARTS + 1)], home)
+        with pytest.raises(ConfigError, match="thing did not start: Ray did not start: timed out"):
+            await service.run()
+        assert (home.logs / "thing.log").read_text().count("timed out") == STARTS
 
 
 async def test_a_cancelled_owner_kills_at_once_what_does_not_listen() -> None:
