@@ -24,7 +24,7 @@ class Incoming:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self.log = PieceLog()
+        self.log = PieceLog(spool.file)
         self.size_bytes = 0
 
     @classmethod
@@ -43,6 +43,11 @@ class Incoming:
     def spool(self) -> Spool:
         """The spool."""
         return self._spool
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the spool."""
+        return self._spool.directory
 
     @property
     def digest(self) -> str:
@@ -85,7 +90,7 @@ class Incoming:
             self.size_bytes = await asyncio.to_thread(self._spool.finish)
         except OSError as error:
             raise _unwritable(self._spool.directory, error) from error
-        self.log.finish()
+        self.log.finish(self.digest)
 
     def discard(self, why: str) -> None:
         """Delete the spool and end all followers."""

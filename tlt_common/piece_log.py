@@ -3,9 +3,10 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 
 from tlt_common.checkpoint import Piece
-from tlt_common.domain.weights import TensorChunk
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError
 
 RECENT_PIECES = 4
@@ -18,14 +19,27 @@ class PieceLog:
 
     All workers that receive a release from each other have its pieces in the same order, so that a follower can
     continue at another one at the number it has reached.
+
+    Attributes:
+        file: The spool's file with all pieces; None if they are in files that are not ours.
     """
 
-    def __init__(self, pieces: Iterable[Piece] = (), *, complete: bool = False) -> None:
-        self._pieces = list(pieces)
-        self._is_complete = complete
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+        self._pieces: list[Piece] = []
+        self._is_complete = False
+        self._digest = ""
         self._failure = ""
         self._recent: OrderedDict[int, TensorChunk] = OrderedDict()
         self._changed = asyncio.Event()
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], *, file: Path | None = None, digest: str = "") -> "PieceLog":
+        """Return the log of a complete release."""
+        log = cls(file)
+        log._pieces += pieces
+        log.finish(digest)
+        return log
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -35,16 +49,23 @@ class PieceLog:
         """Whether no more pieces follow."""
         return self._is_complete
 
-    def append(self, piece: Piece, chunk: TensorChunk) -> None:
-        """Add the next piece and its content."""
-        self._recent[len(self._pieces)] = chunk
-        if len(self._recent) > RECENT_PIECES:
-            self._recent.popitem(last=False)
+    @property
+    def end(self) -> ReleaseEnd:
+        """The end of the release, once it is complete."""
+        return ReleaseEnd(pieces=len(self._pieces), digest=self._digest)
+
+    def append(self, piece: Piece, chunk: TensorChunk | None = None) -> None:
+        """Add the next piece, and its content if that is in memory."""
+        if chunk is not None:
+            self._recent[len(self._pieces)] = chunk
+            if len(self._recent) > RECENT_PIECES:
+                self._recent.popitem(last=False)
         self._pieces.append(piece)
         self._notify()
 
-    def finish(self) -> None:
-        """Mark the log as complete."""
+    def finish(self, digest: str) -> None:
+        """Mark the log as complete, with the digest of the release."""
+        self._digest = digest
         self._is_complete = True
         self._recent.clear()
         self._notify()
@@ -63,17 +84,29 @@ class PieceLog:
             UnavailableError: The rest will not arrive, or the file cannot be read any more.
         """
         number = from_piece
-        while True:
-            changed = self._changed
-            if number < len(self._pieces):
-                yield await self._content(number)
-                number += 1
-            elif self._failure:
-                raise UnavailableError(self._failure)
-            elif self._is_complete:
-                return
-            else:
-                await changed.wait()
+        while await self._has(number):
+            yield await self._content(number)
+            number += 1
+
+    async def written(self) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
+        """
+        Yield the form of all pieces as they are written to the file, then the end of the release.
+
+        Raises:
+            UnavailableError: The rest will not arrive.
+        """
+        number = 0
+        while await self._has(number):
+            piece = self._pieces[number]
+            yield WrittenPiece(
+                name=piece.name,
+                dtype=piece.dtype,
+                shape=piece.shape,
+                offset_bytes=piece.offset_bytes,
+                size_bytes=piece.length,
+            )
+            number += 1
+        yield self.end
 
     async def until_complete(self) -> None:
         """
@@ -86,6 +119,16 @@ class PieceLog:
             if self._failure:
                 raise UnavailableError(self._failure)
             await self._changed.wait()
+
+    async def _has(self, number: int) -> bool:
+        """Wait for a piece; return False if there is none of this number."""
+        while number >= len(self._pieces):
+            if self._failure:
+                raise UnavailableError(self._failure)
+            if self._is_complete:
+                return False
+            await self._changed.wait()
+        return True
 
     async def _content(self, number: int) -> TensorChunk:
         if (chunk := self._recent.get(number)) is not None:

@@ -157,9 +157,12 @@ def switch(
 def weights(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
-    repeats: Annotated[int, typer.Option(min=1, help="Updates per number of workers, after a first one.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Updates per setup, after a first one.")] = 3,
 ) -> None:
-    """Measure weight updates of 1, 2, 4 and 8 workers against one raw copy of the same bytes: 3 minutes on 2 cores."""
+    """
+    Measure weight updates of 1, 2, 4 and 8 workers that share a file system, and of 1 and 8 that do not, against one
+    raw copy of the same bytes: 5 minutes on 2 cores.
+    """
     from tlt_bench.result import check_target
     from tlt_bench.weights.measure import measure
 

@@ -7,6 +7,7 @@ from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.errors import TltError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_gateway.link_offer import staged_by_link
 from tlt_gateway.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.release import Release
 from tlt_gateway.worker_pool import WorkerPool
@@ -60,6 +61,15 @@ class Joins:
 
     async def _bring_forward(self, worker: PooledWorker, release: Release) -> bool:
         """Stage and commit the release; return False if it cannot be had from anywhere."""
+        if not await self._stage(worker, release):
+            return False
+        await worker.remote.commit(release.id)
+        log.info("worker_brought_forward", worker=worker.name, policy_version=release.id.version)
+        return True
+
+    async def _stage(self, worker: PooledWorker, release: Release) -> bool:
+        if release.source is None and await staged_by_link(worker, release, joining=True):
+            return True
         peers = [
             peer.address
             for peer in self._pool.workers
@@ -79,6 +89,4 @@ class Joins:
             await worker.remote.stage(*direct)
         else:
             return False
-        await worker.remote.commit(release.id)
-        log.info("worker_brought_forward", worker=worker.name, policy_version=release.id.version)
         return True

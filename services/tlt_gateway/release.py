@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
+from tlt_common.domain.weights import ReleaseEnd, ReleaseId, ServedRelease, StageOrder, TensorChunk, WrittenPiece
 from tlt_common.piece_log import PieceLog
 from tlt_common.spool_lease import SpoolLease
+from tlt_common.spool_link import offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,14 @@ class Release:
         if self.log is None:
             return None
         return StageOrder(release=self.id, joining=joining), self.log.follow()
+
+    async def linked(
+        self, *, joining: bool = False
+    ) -> tuple[StageOrder, AsyncIterator[WrittenPiece | ReleaseEnd]] | None:
+        """Return the order to link this gateway's file, and what is written to it; None if it has none."""
+        if self.log is None or (file := await offer(self.log)) is None:
+            return None
+        return StageOrder(release=self.id, joining=joining, file=file), self.log.written()
 
     def remove(self) -> None:
         """Delete the spool, if any."""

@@ -82,8 +82,10 @@ class ReleaseStore:
                 recovered=True,
             )
             if release.uri is None:
-                pieces = PieceLog(pieces_in(lease.directory), complete=True)
-                release = replace(release, log=pieces, shared=self._shared)
+                log_of_all = PieceLog.of(
+                    pieces_in(lease.directory), file=lease.directory / FILE_NAME, digest=release.id.digest
+                )
+                release = replace(release, log=log_of_all, shared=self._shared)
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("release_unreadable", directory=str(lease.directory), error=str(error))
             return None

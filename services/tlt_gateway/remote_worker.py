@@ -11,10 +11,11 @@ from tlt_common.aio import Blocks
 from tlt_common.domain.fleet import WatchDemand, WatchReport
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
+from tlt_common.domain.weights import ReleaseId, Staged, StageOrder
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import worker as wire
+from tlt_common.wire.weights import StagePart
 from tlt_gateway.response_stream import ResponseStream
 
 CALL_S = 10.0
@@ -73,15 +74,15 @@ class RemoteWorker:
         for response in tuple(self._responses):
             response.give_up(why)
 
-    async def stage(self, order: StageOrder, tensors: AsyncIterator[TensorChunk] | None = None) -> Staged:
-        """Let the worker fetch and check weights; `tensors` follow the order unless it names another source."""
+    async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart] | None = None) -> Staged:
+        """Let the worker fetch and check weights; `parts` follow the order unless it names another source."""
         broken: list[TltError] = []
 
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
             yield wire.stage_to_pb(order)
             try:
-                async for chunk in tensors or _none():
-                    yield wire.stage_to_pb(chunk)
+                async for part in parts or _none():
+                    yield wire.stage_to_pb(part)
             except TltError as error:
                 broken.append(error)
                 raise
@@ -124,6 +125,6 @@ class RemoteWorker:
         self.received += 1
 
 
-async def _none() -> AsyncIterator[TensorChunk]:
+async def _none() -> AsyncIterator[StagePart]:
     return
     yield

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import TltError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
+from tlt_gateway.link_offer import staged_by_link
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.release import Release
 
@@ -16,8 +17,9 @@ class StageChain:
     """
     One release and the workers that are to stage it.
 
-    The gateway sends tensors to the first worker only; every other one fetches them from its predecessors, the nearest
-    first. A worker that cannot, or whose predecessors have all failed, receives them from the gateway.
+    Workers that share a file system with the gateway link its file. Otherwise the gateway sends tensors to the first
+    worker only; every other one fetches them from its predecessors, the nearest first, or links a
+    predecessor's file. A worker that cannot, or whose predecessors have all failed, receives them from the gateway.
     """
 
     def __init__(self, release: Release, workers: Sequence[PooledWorker]) -> None:
@@ -50,6 +52,8 @@ class StageChain:
     async def _stage(self, worker: PooledWorker) -> Staged:
         if not self._release.is_streamed:
             return await worker.remote.stage(self._release.order())
+        if staged := await staged_by_link(worker, self._release):
+            return staged
         before = self._workers[: self._workers.index(worker)]
         if before and (staged := await self._from_peers(worker, before)):
             return staged

@@ -1,14 +1,14 @@
 """A release that a worker serves, has staged or is receiving."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tlt_common.aio import Blocks
 from tlt_common.checkpoint import pieces_in
-from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged, TensorChunk
+from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError
 from tlt_common.incoming import Incoming
+from tlt_common.linked import Linked
 from tlt_common.piece_log import PieceLog
 from tlt_common.spool_lease import SpoolLease
 
@@ -22,6 +22,7 @@ class HeldRelease:
         uri: Where it was published; None if it was streamed.
         directory: Directory of its files; None until it is staged.
         staged: Result of staging; None until it is staged.
+        incoming: The spool or linked file in which it arrives.
         turn: Held by the call that receives the release; repeated calls wait for it.
         receiving: The part of that call which `remove` ends.
     """
@@ -31,7 +32,7 @@ class HeldRelease:
         self.uri = uri
         self.directory = directory
         self.staged: Staged | None = None
-        self.incoming: Incoming | None = None
+        self.incoming: Incoming | Linked | None = None
         self.turn = asyncio.Lock()
         self._copy: SpoolLease | None = None
         self._log: PieceLog | None = None
@@ -47,15 +48,19 @@ class HeldRelease:
     @property
     def is_copied(self) -> bool:
         """Whether this worker made a copy, which it deletes with the release."""
-        return self.incoming is not None or self._copy is not None
+        return isinstance(self.incoming, Incoming) or self._copy is not None
 
-    async def begin(self, spool_dir: Path, *, max_bytes: int) -> Incoming:
-        """Return the spool that receives the release, with what arrived in an earlier attempt."""
-        if self.incoming is None:
-            self.incoming = await Incoming.begin(spool_dir, max_bytes=max_bytes)
-            self._log = self.incoming.log
-            self._arrived.set()
-        return self.incoming
+    def arrive(self, incoming: Incoming | Linked) -> None:
+        """Let peers follow what arrives from now on."""
+        self.incoming, self._log = incoming, incoming.log
+        self._arrived.set()
+
+    def lose(self, why: str) -> None:
+        """Delete what has arrived, since the rest will not. Peers may ask again; they wait for the next attempt."""
+        if self.incoming is not None:
+            self.incoming.discard(why)
+            self.incoming, self._log = None, None
+            self._arrived.clear()
 
     def copied(self, lease: SpoolLease) -> None:
         """Delete this directory with the release."""
@@ -76,22 +81,19 @@ class HeldRelease:
         if self._ended:
             raise StaleVersionError(self._ended, field="release")
 
-    async def follow(self, from_piece: int) -> AsyncIterator[TensorChunk]:
+    async def log(self) -> PieceLog:
         """
-        Yield its pieces, including those that have yet to arrive.
+        Return its pieces, which may still be arriving.
 
         Raises:
-            UnavailableError: The rest will not arrive.
+            UnavailableError: They will not arrive.
         """
-        if self.directory is None:
-            await self._arrived.wait()
-        log = await self._pieces()
-        async for chunk in log.follow(from_piece):
-            yield chunk
-
-    async def count(self) -> int:
-        """Return the number of its pieces; the release must be complete."""
-        return len(await self._pieces())
+        while self._log is None:
+            if self._ended or self.directory is not None:
+                self._log = await self._read()
+            else:
+                await self._arrived.wait()
+        return self._log
 
     def remove(self, why: str) -> None:
         """Delete what this worker copied, and end the call that receives it and those that follow it."""
@@ -103,12 +105,11 @@ class HeldRelease:
         if self._copy is not None:
             self._copy.remove()
 
-    async def _pieces(self) -> PieceLog:
-        if self._log is None:
-            if self.directory is None:
-                raise UnavailableError(self._ended or "the release does not arrive as tensors")
-            try:
-                self._log = PieceLog(await asyncio.to_thread(pieces_in, self.directory), complete=True)
-            except (OSError, ValueError, KeyError) as error:
-                raise UnavailableError(f"{self.directory} cannot be read: {error}") from error
-        return self._log
+    async def _read(self) -> PieceLog:
+        """Return the pieces of files that were found where they are."""
+        if self.directory is None:
+            raise UnavailableError(self._ended)
+        try:
+            return PieceLog.of(await asyncio.to_thread(pieces_in, self.directory), digest=self.id.digest)
+        except (OSError, ValueError, KeyError) as error:
+            raise UnavailableError(f"{self.directory} cannot be read: {error}") from error

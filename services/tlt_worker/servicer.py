@@ -9,6 +9,8 @@ import grpc
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError
+from tlt_common.machine import boot_id
+from tlt_common.spool_link import offer
 from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import worker as wire
 from tlt_worker.worker import Worker
@@ -34,8 +36,8 @@ class WorkerServicer(wire.Servicer):
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
     ) -> wire.pb.StageWeightsResponse:
-        order, tensors = await wire.order_and_tensors(aiter(request_iterator))
-        staged_bytes, digest = await self._worker.weights.stage(order, tensors)
+        order, parts = await wire.order_and_parts(aiter(request_iterator))
+        staged_bytes, digest = await self._worker.weights.stage(order, parts)
         return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes, digest=digest)
 
     async def CommitWeights(
@@ -50,10 +52,15 @@ class WorkerServicer(wire.Servicer):
     ) -> AsyncIterator[wire.pb.FetchWeightsResponse]:
         if request.from_piece < 0:
             raise InvalidRequestError(f"from_piece is {request.from_piece}; accepted: 0 or above", field="from_piece")
-        held = self._worker.weights.held(wire.release_from_pb(request.release))
-        async for chunk in held.follow(request.from_piece):
+        log = await self._worker.weights.held(wire.release_from_pb(request.release)).log()
+        if request.from_piece == 0 and request.machine and request.machine == boot_id() and (file := await offer(log)):
+            yield wire.pb.FetchWeightsResponse(file=wire.file_to_pb(file))
+            async for part in log.written():
+                yield wire.written_to_pb(part)
+            return
+        async for chunk in log.follow(request.from_piece):
             yield wire.pb.FetchWeightsResponse(tensor=wire.tensor_to_pb(chunk))
-        yield wire.pb.FetchWeightsResponse(end=wire.pb.FetchWeightsEnd(piece_count=await held.count()))
+        yield wire.pb.FetchWeightsResponse(end=wire.end_to_pb(log.end))
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tlt_common.domain.weights import Staged, StageOrder, TensorChunk
+from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_common.incoming import IDLE_S, Incoming
+from tlt_common.incoming import IDLE_S
 from tlt_common.spool_lease import SpoolLease
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights_digest import contradict, files_digest
+from tlt_common.wire.weights import StagePart, tensors_of, written_of
+from tlt_worker.arrival import Arrival
 from tlt_worker.held_release import HeldRelease
 from tlt_worker.peers import Peers
 from tlt_worker.weights_source import Sources, is_remote
@@ -20,7 +22,7 @@ log = get_logger(__name__)
 
 class Staging:
     """
-    Fetches weights from a URI, from peers, or from the gateway's stream.
+    Fetches weights from a URI, from peers, from the gateway's stream, or by a link to the gateway's file.
 
     `check` compares a directory with the running model and returns its size in bytes, or raises WeightsError.
     """
@@ -33,7 +35,7 @@ class Staging:
         self._peers = peers
         self._check = check
 
-    async def receive(self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]) -> None:
+    async def receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
         """
         Fetch and check the release, and mark it as staged.
 
@@ -43,13 +45,13 @@ class Staging:
             WeightsUnreadableError: They cannot be read or stored here.
         """
         if order.uri is not None or order.peers:
-            async for _ in tensors:
+            async for _ in parts:
                 raise InvalidRequestError(
                     "tensors follow a header that names a source; accepted: either a source or tensors", field="source"
                 )
         try:
             if order.uri is None:
-                directory, digest = await self._received(held, order, tensors)
+                directory, digest = await self._received(held, order, parts)
             else:
                 directory, digest = await self._located(held, order.uri, order)
         except OSError as error:
@@ -64,19 +66,23 @@ class Staging:
         log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
 
     async def _received(
-        self, held: HeldRelease, order: StageOrder, tensors: AsyncIterator[TensorChunk]
+        self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]
     ) -> tuple[Path, str]:
-        incoming = await held.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
+        arrival = Arrival(held, self._spool_dir, max_bytes=self._sources.max_bytes)
         if order.peers:
-            await self._peers.fetch(order.release, order.peers, incoming)
+            await self._peers.fetch(order.release, order.peers, arrival)
         else:
-            await self._from_gateway(incoming, tensors)
-        await incoming.finish()
-        return incoming.spool.directory, incoming.digest
+            await self._from_gateway(arrival, order, parts)
+        return await arrival.finish()
 
-    async def _from_gateway(self, incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
+    async def _from_gateway(self, arrival: Arrival, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
         try:
-            await incoming.receive(tensors, skip=len(incoming.log))
+            if order.file is not None:
+                linked = await arrival.link(order.file)
+                await linked.receive(written_of(parts), idle_s=IDLE_S)
+            else:
+                incoming = await arrival.spool()
+                await incoming.receive(tensors_of(parts), skip=arrival.pieces)
         except TimeoutError:
             raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
 
@@ -99,6 +105,6 @@ class Staging:
         return await asyncio.to_thread(self._sources.fetch, uri, lease.directory / "copy")
 
 
-async def _nothing() -> AsyncIterator[TensorChunk]:
+async def _nothing() -> AsyncIterator[StagePart]:
     return
     yield

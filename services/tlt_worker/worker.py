@@ -11,6 +11,7 @@ from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import EngineError
+from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -118,6 +119,7 @@ class Worker:
             draining=self._retired,
             training=self.activity.state is WorkerState.TRAINING,
             release=self.weights.release,
+            machine=boot_id(),
         )
 
     @property

@@ -154,10 +154,10 @@ class FakeWorker(wire.Servicer):
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
     ) -> wire.pb.StageWeightsResponse:
-        order, stream = await wire.order_and_tensors(aiter(request_iterator))
+        order, parts = await wire.order_and_parts(aiter(request_iterator))
         self.orders.append(order)
         require_newer(order, served=self.release, staged=self.staged and self.staged[0])
-        tensors = [chunk async for chunk in stream]
+        tensors = [chunk async for chunk in wire.tensors_of(parts)]
         if order.uri is not None:
             tensors += read(Path(order.uri.removeprefix("file://")) / FILE_NAME)
         elif order.peers:

@@ -84,6 +84,8 @@ class WorkerInfo:
     """Whether its device trains the drafter."""
     release: ServedRelease | None = None
     """The release it serves; None if it does not say more than the version."""
+    machine: str = ""
+    """Boot id of its machine; empty if unknown."""
 
     @property
     def served(self) -> ServedRelease:

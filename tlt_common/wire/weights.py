@@ -1,21 +1,39 @@
 """Weights updates and tensor chunks <-> tlt.common.v1."""
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2 import UpdateWeightsHeader, UpdateWeightsRequest
 from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
+    FetchWeightsEnd,
     StageWeightsHeader,
     StageWeightsRequest,
     WorkerInfo,
 )
+from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
+    SpoolFile as SpoolFileMessage,
+)
+from tlt_common._generated.tlt.worker.v1.worker_pb2 import (
+    WrittenPiece as WrittenPieceMessage,
+)
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk, WeightsUpdate
+from tlt_common.domain.weights import (
+    ReleaseEnd,
+    ReleaseId,
+    SpoolFile,
+    StageOrder,
+    TensorChunk,
+    WeightsUpdate,
+    WrittenPiece,
+)
 from tlt_common.errors import InvalidRequestError
 
 KEY_CHARACTERS = 128
 """Maximum length of an update's idempotency key."""
+
+StagePart: TypeAlias = TensorChunk | WrittenPiece | ReleaseEnd
+"""What follows an order to stage."""
 
 
 def tensor_to_pb(chunk: TensorChunk) -> pb.TensorChunk:
@@ -32,6 +50,42 @@ def tensor_from_pb(message: pb.TensorChunk) -> TensorChunk:
         offset_bytes=message.offset_bytes,
         data=message.data,
     )
+
+
+def file_to_pb(file: SpoolFile) -> SpoolFileMessage:
+    return SpoolFileMessage(path=file.path, device=file.device, inode=file.inode)
+
+
+def file_from_pb(message: SpoolFileMessage) -> SpoolFile:
+    return SpoolFile(path=message.path, device=message.device, inode=message.inode)
+
+
+def piece_to_pb(piece: WrittenPiece) -> WrittenPieceMessage:
+    return WrittenPieceMessage(
+        name=piece.name,
+        dtype=piece.dtype,
+        shape=piece.shape,
+        offset_bytes=piece.offset_bytes,
+        size_bytes=piece.size_bytes,
+    )
+
+
+def piece_from_pb(message: WrittenPieceMessage) -> WrittenPiece:
+    return WrittenPiece(
+        name=message.name,
+        dtype=message.dtype,
+        shape=tuple(message.shape),
+        offset_bytes=message.offset_bytes,
+        size_bytes=message.size_bytes,
+    )
+
+
+def end_to_pb(end: ReleaseEnd) -> FetchWeightsEnd:
+    return FetchWeightsEnd(piece_count=end.pieces, digest=end.digest)
+
+
+def end_from_pb(message: FetchWeightsEnd) -> ReleaseEnd:
+    return ReleaseEnd(pieces=message.piece_count, digest=message.digest)
 
 
 def source_to_pb(uri: str | None) -> pb.WeightsSource | None:
@@ -72,6 +126,7 @@ def order_from_pb(header: StageWeightsHeader) -> StageOrder:
         uri=source_from_pb(header),
         peers=tuple(header.peers),
         joining=header.joining,
+        file=file_from_pb(header.file) if header.HasField("file") else None,
     )
 
 
@@ -85,20 +140,46 @@ async def update_and_tensors(
         InvalidRequestError: The header is missing or invalid. The iterator raises it for a second header.
     """
     first = _checked(await anext(messages, None))
-    return update_from_pb(first.header), _tensors(messages)
+    return update_from_pb(first.header), tensors_of(_parts(messages))
 
 
-async def order_and_tensors(
+async def order_and_parts(
     messages: AsyncIterator[StageWeightsRequest],
-) -> tuple[StageOrder, AsyncIterator[TensorChunk]]:
+) -> tuple[StageOrder, AsyncIterator[StagePart]]:
     """
-    Decode an order to stage weights: its header, and an iterator over the tensors that follow.
+    Decode an order to stage weights: its header, and an iterator over what follows.
 
     Raises:
         InvalidRequestError: The header is missing. The iterator raises it for a second header.
     """
     first = _checked(await anext(messages, None))
-    return order_from_pb(first.header), _tensors(messages)
+    return order_from_pb(first.header), _parts(messages)
+
+
+async def tensors_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[TensorChunk]:
+    """
+    Yield tensors with their content.
+
+    Raises:
+        InvalidRequestError: Something else follows.
+    """
+    async for part in parts:
+        if not isinstance(part, TensorChunk):
+            raise InvalidRequestError("a piece or end follows a header without a file", field="part")
+        yield part
+
+
+async def written_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
+    """
+    Yield what is in a file.
+
+    Raises:
+        InvalidRequestError: Something else follows.
+    """
+    async for part in parts:
+        if isinstance(part, TensorChunk):
+            raise InvalidRequestError("a tensor follows a header with a file; accepted: pieces, then end", field="part")
+        yield part
 
 
 Message = TypeVar("Message", UpdateWeightsRequest, StageWeightsRequest)
@@ -112,14 +193,18 @@ def _checked(first: Message | None) -> Message:
     return first
 
 
-async def _tensors(
+async def _parts(
     messages: AsyncIterator[UpdateWeightsRequest] | AsyncIterator[StageWeightsRequest],
-) -> AsyncIterator[TensorChunk]:
+) -> AsyncIterator[StagePart]:
     async for message in messages:
         match message.WhichOneof("part"):
             case "tensor":
                 yield tensor_from_pb(message.tensor)
             case "header":
                 raise InvalidRequestError("the stream has a second header; accepted: one, first", field="header")
+            case "piece" if isinstance(message, StageWeightsRequest):
+                yield piece_from_pb(message.piece)
+            case "end" if isinstance(message, StageWeightsRequest):
+                yield end_from_pb(message.end)
             case _:
                 raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")

@@ -9,16 +9,25 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServic
 from tlt_common.domain.bounds import require_name
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
-from tlt_common.domain.weights import ServedRelease, StageOrder, TensorChunk
+from tlt_common.domain.weights import ReleaseEnd, ServedRelease, SpoolFile, StageOrder, TensorChunk, WrittenPiece
+from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
 from tlt_common.wire.weights import (
-    order_and_tensors,
+    end_from_pb,
+    end_to_pb,
+    file_from_pb,
+    file_to_pb,
+    order_and_parts,
+    piece_from_pb,
+    piece_to_pb,
     release_from_pb,
     release_to_pb,
     source_from_pb,
     source_to_pb,
     tensor_from_pb,
     tensor_to_pb,
+    tensors_of,
+    written_of,
 )
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
@@ -35,9 +44,12 @@ __all__ = [
     "demand_from_pb",
     "demand_to_pb",
     "demands_from_pb",
+    "end_to_pb",
+    "fetched_from_pb",
+    "file_to_pb",
     "info_from_pb",
     "info_to_pb",
-    "order_and_tensors",
+    "order_and_parts",
     "pb",
     "prompt_from_pb",
     "prompt_to_pb",
@@ -48,20 +60,57 @@ __all__ = [
     "stage_to_pb",
     "tensor_from_pb",
     "tensor_to_pb",
+    "tensors_of",
+    "written_of",
+    "written_to_pb",
 ]
 
 
-def stage_to_pb(part: StageOrder | TensorChunk) -> pb.StageWeightsRequest:
-    if isinstance(part, TensorChunk):
-        return pb.StageWeightsRequest(tensor=tensor_to_pb(part))
-    header = pb.StageWeightsHeader(
-        policy_version=part.release.version,
-        source=source_to_pb(part.uri),
-        release=release_to_pb(part.release),
-        peers=part.peers,
-        joining=part.joining,
+def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> pb.StageWeightsRequest:
+    match part:
+        case TensorChunk():
+            return pb.StageWeightsRequest(tensor=tensor_to_pb(part))
+        case WrittenPiece():
+            return pb.StageWeightsRequest(piece=piece_to_pb(part))
+        case ReleaseEnd():
+            return pb.StageWeightsRequest(end=end_to_pb(part))
+        case StageOrder():
+            return pb.StageWeightsRequest(header=_order_to_pb(part))
+
+
+def written_to_pb(part: WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
+    if isinstance(part, ReleaseEnd):
+        return pb.FetchWeightsResponse(end=end_to_pb(part))
+    return pb.FetchWeightsResponse(piece=piece_to_pb(part))
+
+
+def fetched_from_pb(message: pb.FetchWeightsResponse) -> TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd:
+    """
+    Raises:
+        InvalidRequestError: No part is set.
+    """
+    match message.WhichOneof("part"):
+        case "tensor":
+            return tensor_from_pb(message.tensor)
+        case "file":
+            return file_from_pb(message.file)
+        case "piece":
+            return piece_from_pb(message.piece)
+        case "end":
+            return end_from_pb(message.end)
+        case _:
+            raise InvalidRequestError("part is not set; accepted: tensor, file, piece or end", field="part")
+
+
+def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
+    return pb.StageWeightsHeader(
+        policy_version=order.release.version,
+        source=source_to_pb(order.uri),
+        release=release_to_pb(order.release),
+        peers=order.peers,
+        joining=order.joining,
+        file=file_to_pb(order.file) if order.file else None,
     )
-    return pb.StageWeightsRequest(header=header)
 
 
 def demand_to_pb(demand: WatchDemand) -> pb.WatchRequest:
@@ -112,6 +161,7 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         training=info.training,
         release=release_to_pb(info.release.id) if info.release else None,
         source=source_to_pb(info.release.uri if info.release else None),
+        machine=info.machine,
     )
 
 
@@ -131,4 +181,5 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         release=ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message))
         if message.HasField("release")
         else None,
+        machine=message.machine,
     )

@@ -1,4 +1,4 @@
-"""Measures updates of 1, 2, 4 and 8 workers, and raw copies in between."""
+"""Measures updates of several workers, and raw copies in between."""
 
 import asyncio
 import tempfile
@@ -14,6 +14,7 @@ import numpy as np
 from tlt_bench.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.weights.services import gateway, raw, started, worker
+from tlt_bench.weights.setup import Setup
 from tlt_common.client import Client
 from tlt_common.client.tensors import stream
 from tlt_common.domain.ids import PolicyVersion
@@ -21,7 +22,14 @@ from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
 
-WORKERS = (1, 2, 4, 8)
+SETUPS = (
+    Setup(workers=1),
+    Setup(workers=2),
+    Setup(workers=4),
+    Setup(workers=8),
+    Setup(workers=1, apart=True),
+    Setup(workers=8, apart=True),
+)
 TENSOR_BYTES = 32 * 2**20
 READY_S = 60.0
 
@@ -33,12 +41,12 @@ def measure(*, megabytes: int, repeats: int) -> Result:
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         seconds = asyncio.run(_measure(_weights(megabytes), repeats, Path(scratch)))
     copy_s = median(seconds["copy"])
-    figures = {f"seconds_{count}": median(seconds[str(count)]) for count in WORKERS}
+    updates = {setup.name: median(seconds[setup.name]) for setup in SETUPS}
     return Result(
         name="weights",
         figures={
-            **{f"weights_vs_copy_{count}": figures[f"seconds_{count}"] / copy_s for count in WORKERS},
-            **figures,
+            **{f"weights_vs_copy_{name}": update_s / copy_s for name, update_s in updates.items()},
+            **{f"seconds_{name}": update_s for name, update_s in updates.items()},
             "copy_seconds": copy_s,
             "gigabytes": megabytes * 2**20 / 1e9,
         },
@@ -47,8 +55,9 @@ def measure(*, megabytes: int, repeats: int) -> Result:
         notes={
             "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
             "seconds of one gRPC stream of the same messages to one process that writes them to a file",
-            "workers": "worker services in processes of their own, each with its own copy of the weights; all share "
-            "this machine's cores and disk, which workers on nodes of their own do not",
+            "workers": "worker services in processes of their own that link the gateway's file",
+            "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
+            "all share this machine's cores and disk, which workers on nodes of their own do not",
             "engine": "replaced: it checks the files' headers and loads nothing",
         },
     )
@@ -63,36 +72,36 @@ def _weights(megabytes: int) -> State:
 
 async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"copy": []}
-    for count in WORKERS:
-        found[str(count)] = await _updates(weights, count, repeats, scratch / str(count), found["copy"])
+    for setup in SETUPS:
+        found[setup.name] = await _updates(weights, setup, repeats, scratch / setup.name, found["copy"])
     return found
 
 
-async def _updates(weights: State, count: int, repeats: int, scratch: Path, copies: list[float]) -> list[float]:
+async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, copies: list[float]) -> list[float]:
     """Return the seconds of each update; append those of raw copies made in between."""
     async with AsyncExitStack() as parts:
-        directories = [scratch / f"worker-{number}" for number in range(count)]
+        directories = [scratch / f"worker-{number}" for number in range(setup.workers)]
         for directory in (scratch / "raw", scratch / "spool", *directories):
             directory.mkdir(parents=True)
         receiver = await parts.enter_async_context(started(raw, scratch / "raw"))
         addresses = await asyncio.gather(
             *(
-                parts.enter_async_context(started(worker, directory, number))
+                parts.enter_async_context(started(worker, directory, number, setup.apart))
                 for number, directory in enumerate(directories)
             )
         )
         endpoint = await parts.enter_async_context(started(gateway, scratch / "spool", tuple(addresses)))
         client = await parts.enter_async_context(Client(endpoint))
-        await client.wait_ready(READY_S, workers=count)
+        await client.wait_ready(READY_S, workers=setup.workers)
         seconds = []
         for version in range(1, repeats + 2):
             copy_s = await _copied(receiver, weights)
             began_s = time.monotonic()
             result = await client.publish_weights(version, weights)
             update_s = time.monotonic() - began_s
-            log(f"{result.workers} workers: {update_s:.2f} s; raw copy: {copy_s:.2f} s")
-            if result.workers != count:
-                raise RuntimeError(f"{result.workers} of {count} workers took part")
+            log(f"{setup.name}: {update_s:.2f} s; raw copy: {copy_s:.2f} s")
+            if result.workers != setup.workers:
+                raise RuntimeError(f"{result.workers} of {setup.workers} workers took part")
             if version > 1:  # the first round opens connections and fills caches
                 seconds.append(update_s)
                 copies.append(copy_s)

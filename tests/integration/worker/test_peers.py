@@ -1,6 +1,7 @@
 """Workers that receive a release from each other, over real connections."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.fakes.file_systems import refuse_link
 from tests.integration.gateway.conftest import served
 from tests.integration.worker.live_worker import Bench, eventually, working
 from tlt_common.domain.ids import PolicyVersion
@@ -48,8 +50,13 @@ def received(bench: Bench) -> bytes:
     return files[0].read_bytes() if files else b""
 
 
-@pytest.fixture
-async def three(tmp_path: Path) -> AsyncIterator[list[Bench]]:
+@pytest.fixture(params=["linked", "streamed"])
+async def three(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[Bench]]:
+    """Workers that share a file system, and workers that do not."""
+    if request.param == "streamed":
+        monkeypatch.setattr(os, "link", refuse_link)
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(working(Bench(tmp_path / str(index)))) for index in range(3)]
 

@@ -93,25 +93,25 @@ async def test_peers_follow_a_release_while_it_arrives(bench: Bench) -> None:
 
     call = asyncio.ensure_future(bench.weights.stage(StageOrder(release=release(1)), slow()))
     await begun.wait()
-    followed = aiter(bench.weights.held(release(1)).follow(0))
+    followed = aiter((await bench.weights.held(release(1)).log()).follow(0))
     assert await anext(followed) == CHUNK
     assert not call.done()
     more.set()
     assert [chunk async for chunk in followed] == [second]
     await call
-    assert [chunk async for chunk in bench.weights.held(release(1)).follow(1)] == [second]
+    assert [chunk async for chunk in (await bench.weights.held(release(1)).log()).follow(1)] == [second]
     with pytest.raises(NotFoundError):
         bench.weights.held(release(2))
 
 
 async def test_followers_of_a_release_that_is_given_up_are_told(bench: Bench) -> None:
     await bench.stage(1)
-    followed = aiter(bench.weights.held(release(1)).follow(0))
+    followed = aiter((await bench.weights.held(release(1)).log()).follow(0))
     assert await anext(followed) == CHUNK
     held = bench.weights.held(release(1))
     await bench.weights.discard(release(1))
     with pytest.raises(UnavailableError):
-        await anext(aiter(held.follow(0)))
+        await anext(aiter((await held.log()).follow(0)))
 
 
 async def test_an_update_does_not_replace_another_of_the_same_version_that_is_served_but_a_join_does(

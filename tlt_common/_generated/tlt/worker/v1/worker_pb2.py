@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tlt_common._generated.tlt.common.v1 import common_pb2 as tlt_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/worker/v1/worker.proto\x12\rtlt.worker.v1\x1a\x1atlt/common/v1/common.proto\"8\n\x0fGenerateRequest\x12%\n\x06prompt\x18\x01 \x01(\x0b\x32\x15.tlt.common.v1.Prompt\"<\n\x10GenerateResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\"#\n\x0c\x41\x62ortRequest\x12\x13\n\x0brequest_ids\x18\x01 \x03(\t\";\n\rAbortResponse\x12\x15\n\raborted_count\x18\x01 \x01(\x05\x12\x13\n\x0brequest_ids\x18\x02 \x03(\t\"\x80\x01\n\x13StageWeightsRequest\x12\x33\n\x06header\x18\x01 \x01(\x0b\x32!.tlt.worker.v1.StageWeightsHeaderH\x00\x12,\n\x06tensor\x18\x02 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x42\x06\n\x04part\"\xa5\x01\n\x12StageWeightsHeader\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12,\n\x06source\x18\x02 \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource\x12)\n\x07release\x18\x03 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12\r\n\x05peers\x18\x04 \x03(\t\x12\x0f\n\x07joining\x18\x05 \x01(\x08\"<\n\x14StageWeightsResponse\x12\x14\n\x0cstaged_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"T\n\x13\x46\x65tchWeightsRequest\x12)\n\x07release\x18\x01 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12\x12\n\nfrom_piece\x18\x02 \x01(\x03\"{\n\x14\x46\x65tchWeightsResponse\x12,\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x12-\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x1e.tlt.worker.v1.FetchWeightsEndH\x00\x42\x06\n\x04part\"&\n\x0f\x46\x65tchWeightsEnd\x12\x13\n\x0bpiece_count\x18\x01 \x01(\x03\"Y\n\x14\x43ommitWeightsRequest\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12)\n\x07release\x18\x02 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\"(\n\x15\x43ommitWeightsResponse\x12\x0f\n\x07pause_s\x18\x01 \x01(\x01\"Z\n\x15\x44iscardWeightsRequest\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12)\n\x07release\x18\x02 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\"\x18\n\x16\x44iscardWeightsResponse\"H\n\x0cWatchRequest\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65mand_count\x18\x02 \x01(\x05\x12\x0e\n\x06serial\x18\x03 \x01(\x03\"\\\n\rWatchResponse\x12\'\n\x04info\x18\x01 \x01(\x0b\x32\x19.tlt.worker.v1.WorkerInfo\x12\x12\n\nslot_count\x18\x02 \x01(\x05\x12\x0e\n\x06serial\x18\x03 \x01(\x03\"\xc4\x02\n\nWorkerInfo\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\x05\x12\x16\n\x0e\x63ontext_length\x18\x04 \x01(\x05\x12\x13\n\x0bmax_running\x18\x05 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x07 \x01(\x03\x12\x15\n\rrunning_count\x18\x08 \x01(\x05\x12\x0e\n\x06\x64\x65vice\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\n \x01(\x08\x12\x10\n\x08training\x18\x0b \x01(\x08\x12)\n\x07release\x18\x0c \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12,\n\x06source\x18\r \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource2\xdb\x04\n\rWorkerService\x12M\n\x08Generate\x12\x1e.tlt.worker.v1.GenerateRequest\x1a\x1f.tlt.worker.v1.GenerateResponse0\x01\x12\x42\n\x05\x41\x62ort\x12\x1b.tlt.worker.v1.AbortRequest\x1a\x1c.tlt.worker.v1.AbortResponse\x12Y\n\x0cStageWeights\x12\".tlt.worker.v1.StageWeightsRequest\x1a#.tlt.worker.v1.StageWeightsResponse(\x01\x12Z\n\rCommitWeights\x12#.tlt.worker.v1.CommitWeightsRequest\x1a$.tlt.worker.v1.CommitWeightsResponse\x12Y\n\x0c\x46\x65tchWeights\x12\".tlt.worker.v1.FetchWeightsRequest\x1a#.tlt.worker.v1.FetchWeightsResponse0\x01\x12]\n\x0e\x44iscardWeights\x12$.tlt.worker.v1.DiscardWeightsRequest\x1a%.tlt.worker.v1.DiscardWeightsResponse\x12\x46\n\x05Watch\x12\x1b.tlt.worker.v1.WatchRequest\x1a\x1c.tlt.worker.v1.WatchResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/worker/v1/worker.proto\x12\rtlt.worker.v1\x1a\x1atlt/common/v1/common.proto\"8\n\x0fGenerateRequest\x12%\n\x06prompt\x18\x01 \x01(\x0b\x32\x15.tlt.common.v1.Prompt\"<\n\x10GenerateResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\"#\n\x0c\x41\x62ortRequest\x12\x13\n\x0brequest_ids\x18\x01 \x03(\t\";\n\rAbortResponse\x12\x15\n\raborted_count\x18\x01 \x01(\x05\x12\x13\n\x0brequest_ids\x18\x02 \x03(\t\"\xdd\x01\n\x13StageWeightsRequest\x12\x33\n\x06header\x18\x01 \x01(\x0b\x32!.tlt.worker.v1.StageWeightsHeaderH\x00\x12,\n\x06tensor\x18\x02 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x12,\n\x05piece\x18\x03 \x01(\x0b\x32\x1b.tlt.worker.v1.WrittenPieceH\x00\x12-\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x1e.tlt.worker.v1.FetchWeightsEndH\x00\x42\x06\n\x04part\"\xcd\x01\n\x12StageWeightsHeader\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12,\n\x06source\x18\x02 \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource\x12)\n\x07release\x18\x03 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12\r\n\x05peers\x18\x04 \x03(\t\x12\x0f\n\x07joining\x18\x05 \x01(\x08\x12&\n\x04\x66ile\x18\x06 \x01(\x0b\x32\x18.tlt.worker.v1.SpoolFile\"8\n\tSpoolFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\x03\x12\r\n\x05inode\x18\x03 \x01(\x03\"d\n\x0cWrittenPiece\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x14\n\x0coffset_bytes\x18\x04 \x01(\x03\x12\x12\n\nsize_bytes\x18\x05 \x01(\x03\"<\n\x14StageWeightsResponse\x12\x14\n\x0cstaged_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"e\n\x13\x46\x65tchWeightsRequest\x12)\n\x07release\x18\x01 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12\x12\n\nfrom_piece\x18\x02 \x01(\x03\x12\x0f\n\x07machine\x18\x03 \x01(\t\"\xd3\x01\n\x14\x46\x65tchWeightsResponse\x12,\n\x06tensor\x18\x01 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x12-\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x1e.tlt.worker.v1.FetchWeightsEndH\x00\x12(\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x18.tlt.worker.v1.SpoolFileH\x00\x12,\n\x05piece\x18\x04 \x01(\x0b\x32\x1b.tlt.worker.v1.WrittenPieceH\x00\x42\x06\n\x04part\"6\n\x0f\x46\x65tchWeightsEnd\x12\x13\n\x0bpiece_count\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\"Y\n\x14\x43ommitWeightsRequest\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12)\n\x07release\x18\x02 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\"(\n\x15\x43ommitWeightsResponse\x12\x0f\n\x07pause_s\x18\x01 \x01(\x01\"Z\n\x15\x44iscardWeightsRequest\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12)\n\x07release\x18\x02 \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\"\x18\n\x16\x44iscardWeightsResponse\"H\n\x0cWatchRequest\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65mand_count\x18\x02 \x01(\x05\x12\x0e\n\x06serial\x18\x03 \x01(\x03\"\\\n\rWatchResponse\x12\'\n\x04info\x18\x01 \x01(\x0b\x32\x19.tlt.worker.v1.WorkerInfo\x12\x12\n\nslot_count\x18\x02 \x01(\x05\x12\x0e\n\x06serial\x18\x03 \x01(\x03\"\xd5\x02\n\nWorkerInfo\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\x05\x12\x16\n\x0e\x63ontext_length\x18\x04 \x01(\x05\x12\x13\n\x0bmax_running\x18\x05 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x07 \x01(\x03\x12\x15\n\rrunning_count\x18\x08 \x01(\x05\x12\x0e\n\x06\x64\x65vice\x18\t \x01(\t\x12\x10\n\x08\x64raining\x18\n \x01(\x08\x12\x10\n\x08training\x18\x0b \x01(\x08\x12)\n\x07release\x18\x0c \x01(\x0b\x32\x18.tlt.common.v1.ReleaseId\x12,\n\x06source\x18\r \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource\x12\x0f\n\x07machine\x18\x0e \x01(\t2\xdb\x04\n\rWorkerService\x12M\n\x08Generate\x12\x1e.tlt.worker.v1.GenerateRequest\x1a\x1f.tlt.worker.v1.GenerateResponse0\x01\x12\x42\n\x05\x41\x62ort\x12\x1b.tlt.worker.v1.AbortRequest\x1a\x1c.tlt.worker.v1.AbortResponse\x12Y\n\x0cStageWeights\x12\".tlt.worker.v1.StageWeightsRequest\x1a#.tlt.worker.v1.StageWeightsResponse(\x01\x12Z\n\rCommitWeights\x12#.tlt.worker.v1.CommitWeightsRequest\x1a$.tlt.worker.v1.CommitWeightsResponse\x12Y\n\x0c\x46\x65tchWeights\x12\".tlt.worker.v1.FetchWeightsRequest\x1a#.tlt.worker.v1.FetchWeightsResponse0\x01\x12]\n\x0e\x44iscardWeights\x12$.tlt.worker.v1.DiscardWeightsRequest\x1a%.tlt.worker.v1.DiscardWeightsResponse\x12\x46\n\x05Watch\x12\x1b.tlt.worker.v1.WatchRequest\x1a\x1c.tlt.worker.v1.WatchResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,31 +41,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ABORTRESPONSE']._serialized_start=230
   _globals['_ABORTRESPONSE']._serialized_end=289
   _globals['_STAGEWEIGHTSREQUEST']._serialized_start=292
-  _globals['_STAGEWEIGHTSREQUEST']._serialized_end=420
-  _globals['_STAGEWEIGHTSHEADER']._serialized_start=423
-  _globals['_STAGEWEIGHTSHEADER']._serialized_end=588
-  _globals['_STAGEWEIGHTSRESPONSE']._serialized_start=590
-  _globals['_STAGEWEIGHTSRESPONSE']._serialized_end=650
-  _globals['_FETCHWEIGHTSREQUEST']._serialized_start=652
-  _globals['_FETCHWEIGHTSREQUEST']._serialized_end=736
-  _globals['_FETCHWEIGHTSRESPONSE']._serialized_start=738
-  _globals['_FETCHWEIGHTSRESPONSE']._serialized_end=861
-  _globals['_FETCHWEIGHTSEND']._serialized_start=863
-  _globals['_FETCHWEIGHTSEND']._serialized_end=901
-  _globals['_COMMITWEIGHTSREQUEST']._serialized_start=903
-  _globals['_COMMITWEIGHTSREQUEST']._serialized_end=992
-  _globals['_COMMITWEIGHTSRESPONSE']._serialized_start=994
-  _globals['_COMMITWEIGHTSRESPONSE']._serialized_end=1034
-  _globals['_DISCARDWEIGHTSREQUEST']._serialized_start=1036
-  _globals['_DISCARDWEIGHTSREQUEST']._serialized_end=1126
-  _globals['_DISCARDWEIGHTSRESPONSE']._serialized_start=1128
-  _globals['_DISCARDWEIGHTSRESPONSE']._serialized_end=1152
-  _globals['_WATCHREQUEST']._serialized_start=1154
-  _globals['_WATCHREQUEST']._serialized_end=1226
-  _globals['_WATCHRESPONSE']._serialized_start=1228
-  _globals['_WATCHRESPONSE']._serialized_end=1320
-  _globals['_WORKERINFO']._serialized_start=1323
-  _globals['_WORKERINFO']._serialized_end=1647
-  _globals['_WORKERSERVICE']._serialized_start=1650
-  _globals['_WORKERSERVICE']._serialized_end=2253
+  _globals['_STAGEWEIGHTSREQUEST']._serialized_end=513
+  _globals['_STAGEWEIGHTSHEADER']._serialized_start=516
+  _globals['_STAGEWEIGHTSHEADER']._serialized_end=721
+  _globals['_SPOOLFILE']._serialized_start=723
+  _globals['_SPOOLFILE']._serialized_end=779
+  _globals['_WRITTENPIECE']._serialized_start=781
+  _globals['_WRITTENPIECE']._serialized_end=881
+  _globals['_STAGEWEIGHTSRESPONSE']._serialized_start=883
+  _globals['_STAGEWEIGHTSRESPONSE']._serialized_end=943
+  _globals['_FETCHWEIGHTSREQUEST']._serialized_start=945
+  _globals['_FETCHWEIGHTSREQUEST']._serialized_end=1046
+  _globals['_FETCHWEIGHTSRESPONSE']._serialized_start=1049
+  _globals['_FETCHWEIGHTSRESPONSE']._serialized_end=1260
+  _globals['_FETCHWEIGHTSEND']._serialized_start=1262
+  _globals['_FETCHWEIGHTSEND']._serialized_end=1316
+  _globals['_COMMITWEIGHTSREQUEST']._serialized_start=1318
+  _globals['_COMMITWEIGHTSREQUEST']._serialized_end=1407
+  _globals['_COMMITWEIGHTSRESPONSE']._serialized_start=1409
+  _globals['_COMMITWEIGHTSRESPONSE']._serialized_end=1449
+  _globals['_DISCARDWEIGHTSREQUEST']._serialized_start=1451
+  _globals['_DISCARDWEIGHTSREQUEST']._serialized_end=1541
+  _globals['_DISCARDWEIGHTSRESPONSE']._serialized_start=1543
+  _globals['_DISCARDWEIGHTSRESPONSE']._serialized_end=1567
+  _globals['_WATCHREQUEST']._serialized_start=1569
+  _globals['_WATCHREQUEST']._serialized_end=1641
+  _globals['_WATCHRESPONSE']._serialized_start=1643
+  _globals['_WATCHRESPONSE']._serialized_end=1735
+  _globals['_WORKERINFO']._serialized_start=1738
+  _globals['_WORKERINFO']._serialized_end=2079
+  _globals['_WORKERSERVICE']._serialized_start=2082
+  _globals['_WORKERSERVICE']._serialized_end=2685
 # @@protoc_insertion_point(module_scope)

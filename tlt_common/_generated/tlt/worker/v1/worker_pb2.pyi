@@ -127,25 +127,37 @@ class StageWeightsRequest(_message.Message):
 
     HEADER_FIELD_NUMBER: _builtins.int
     TENSOR_FIELD_NUMBER: _builtins.int
+    PIECE_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def header(self) -> Global___StageWeightsHeader:
         """Exactly once, first."""
 
     @_builtins.property
     def tensor(self) -> _common_pb2.TensorChunk:
-        """Any number."""
+        """Any number, unless the header names a file."""
+
+    @_builtins.property
+    def piece(self) -> Global___WrittenPiece:
+        """Any number, if the header names a file."""
+
+    @_builtins.property
+    def end(self) -> Global___FetchWeightsEnd:
+        """Exactly once, last, if the header names a file. The file is complete."""
 
     def __init__(
         self,
         *,
         header: Global___StageWeightsHeader | None = ...,
         tensor: _common_pb2.TensorChunk | None = ...,
+        piece: Global___WrittenPiece | None = ...,
+        end: Global___FetchWeightsEnd | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "header", b"header", "part", b"part", "piece", b"piece", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "header", b"header", "part", b"part", "piece", b"piece", "tensor", b"tensor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "tensor"]  # noqa: Y015
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "tensor", "piece", "end"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
@@ -162,6 +174,7 @@ class StageWeightsHeader(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     PEERS_FIELD_NUMBER: _builtins.int
     JOINING_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """Version the weights will have."""
     joining: _builtins.bool
@@ -182,6 +195,12 @@ class StageWeightsHeader(_message.Message):
         set, tensors follow in the stream.
         """
 
+    @_builtins.property
+    def file(self) -> Global___SpoolFile:
+        """File to which the gateway writes the weights, for a worker on the same machine: the worker links it rather than
+        receiving a copy. FAILED_PRECONDITION if it cannot; then the gateway sends the tensors.
+        """
+
     def __init__(
         self,
         *,
@@ -190,14 +209,87 @@ class StageWeightsHeader(_message.Message):
         release: _common_pb2.ReleaseId | None = ...,
         peers: _abc.Iterable[_builtins.str] | None = ...,
         joining: _builtins.bool = ...,
+        file: Global___SpoolFile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "release", b"release", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["joining", b"joining", "peers", b"peers", "policy_version", b"policy_version", "release", b"release", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "joining", b"joining", "peers", b"peers", "policy_version", b"policy_version", "release", b"release", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StageWeightsHeader: _TypeAlias = StageWeightsHeader  # noqa: Y015
+
+@_typing.final
+class SpoolFile(_message.Message):
+    """A file of weights that its owner writes, appending pieces only. The header of the file is written last."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    DEVICE_FIELD_NUMBER: _builtins.int
+    INODE_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Absolute path of a regular file, DIRECTORY/weights-NAME/model.safetensors."""
+    device: _builtins.int
+    """Number of the device with the file system."""
+    inode: _builtins.int
+    """Number of the file in the file system."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        device: _builtins.int = ...,
+        inode: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "inode", b"inode", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpoolFile: _TypeAlias = SpoolFile  # noqa: Y015
+
+@_typing.final
+class WrittenPiece(_message.Message):
+    """A piece of a tensor that has been written to the file. Where, follows from the pieces before it: tensors are placed one
+    after the other, in the order of their first pieces.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DTYPE_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    OFFSET_BYTES_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the tensor."""
+    dtype: _builtins.str
+    """Element type of the tensor, in safetensors' notation."""
+    offset_bytes: _builtins.int
+    """Byte offset of the piece in the tensor."""
+    size_bytes: _builtins.int
+    """Size of the piece."""
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Shape of the tensor."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        dtype: _builtins.str = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+        offset_bytes: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "name", b"name", "offset_bytes", b"offset_bytes", "shape", b"shape", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WrittenPiece: _TypeAlias = WrittenPiece  # noqa: Y015
 
 @_typing.final
 class StageWeightsResponse(_message.Message):
@@ -233,8 +325,11 @@ class FetchWeightsRequest(_message.Message):
 
     RELEASE_FIELD_NUMBER: _builtins.int
     FROM_PIECE_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
     from_piece: _builtins.int
     """Number of leading pieces to omit, which the caller already has."""
+    machine: _builtins.str
+    """Boot id of the caller's machine, if it accepts a file to link. Set it only if from_piece is 0."""
     @_builtins.property
     def release(self) -> _common_pb2.ReleaseId:
         """The release."""
@@ -244,10 +339,11 @@ class FetchWeightsRequest(_message.Message):
         *,
         release: _common_pb2.ReleaseId | None = ...,
         from_piece: _builtins.int = ...,
+        machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_piece", b"from_piece", "release", b"release"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_piece", b"from_piece", "machine", b"machine", "release", b"release"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -261,25 +357,39 @@ class FetchWeightsResponse(_message.Message):
 
     TENSOR_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    PIECE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tensor(self) -> _common_pb2.TensorChunk:
-        """Any number."""
+        """Any number, unless the first message is a file."""
 
     @_builtins.property
     def end(self) -> Global___FetchWeightsEnd:
         """Exactly once, last. A stream without it is incomplete."""
+
+    @_builtins.property
+    def file(self) -> Global___SpoolFile:
+        """At most once, first: both workers are on one machine. A caller that cannot link the file cancels the call and
+        fetches the release without `machine`.
+        """
+
+    @_builtins.property
+    def piece(self) -> Global___WrittenPiece:
+        """Any number, after a file."""
 
     def __init__(
         self,
         *,
         tensor: _common_pb2.TensorChunk | None = ...,
         end: Global___FetchWeightsEnd | None = ...,
+        file: Global___SpoolFile | None = ...,
+        piece: Global___WrittenPiece | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "file", b"file", "part", b"part", "piece", b"piece", "tensor", b"tensor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "file", b"file", "part", b"part", "piece", b"piece", "tensor", b"tensor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["tensor", "end"]  # noqa: Y015
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["tensor", "end", "file", "piece"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
@@ -292,16 +402,20 @@ class FetchWeightsEnd(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PIECE_COUNT_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
     piece_count: _builtins.int
     """Number of pieces of the whole release."""
+    digest: _builtins.str
+    """Digest of the release."""
     def __init__(
         self,
         *,
         piece_count: _builtins.int = ...,
+        digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["piece_count", b"piece_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "piece_count", b"piece_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -487,6 +601,7 @@ class WorkerInfo(_message.Message):
     TRAINING_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Worker id."""
     model: _builtins.str
@@ -509,6 +624,8 @@ class WorkerInfo(_message.Message):
     """The worker is shutting down: it finishes running requests and accepts no new ones."""
     training: _builtins.bool
     """The device trains the drafter; a request takes it back."""
+    machine: _builtins.str
+    """Boot id of the worker's machine; empty if unknown. Gateways on the same machine let the worker link their files."""
     @_builtins.property
     def release(self) -> _common_pb2.ReleaseId:
         """The release served, which other workers can fetch from this one with FetchWeights."""
@@ -533,10 +650,11 @@ class WorkerInfo(_message.Message):
         training: _builtins.bool = ...,
         release: _common_pb2.ReleaseId | None = ...,
         source: _common_pb2.WeightsSource | None = ...,
+        machine: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "machine", b"machine", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
