@@ -1,0 +1,34 @@
+"""Every benchmark is described, and every figure of the cheap ones."""
+
+import inspect
+import re
+from pathlib import Path
+
+from tlt_bench.campaign.parts import discovered
+from tlt_bench.cli import app, campaign
+from tlt_bench.control.command import result_of
+from tlt_bench.control.fleet import SIZES, Measured
+
+ROOT = Path(__file__).parents[3]
+PAGES = {path: path.read_text() for path in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]}
+
+
+def test_every_benchmark_has_an_entry() -> None:
+    names = [command.callback.__name__ for command in app.registered_commands if command.callback]
+    assert {"gateway", "weights", "control", "campaign"} <= set(names)
+    described = {name for page in PAGES.values() for name in re.findall(r"`?tlt bench ([a-z]+)", page)}
+    assert set(names) <= described
+
+
+def test_every_figure_of_the_coordinator_is_explained() -> None:
+    fleet = Measured(decisions_ms=(1.0,), cpu_share=0.1, rss_mib=50.0, connected=128)
+    page = PAGES[ROOT / "docs/results/services.md"]
+    for figure in result_of(dict.fromkeys(SIZES, fleet)).figures:
+        assert f"`{re.sub(r'[0-9]+$', 'N', figure)}`" in page
+
+
+def test_the_campaign_names_its_parts_and_describes_them() -> None:
+    parts = {part.name for part in discovered()}
+    option = inspect.signature(campaign).parameters["part"].annotation.__metadata__[0].help
+    assert set(re.findall(r"[a-z]+", option.partition(";")[0])) - {"or"} == parts
+    assert set(re.findall(r"^\| `([a-z]+)` \|", PAGES[ROOT / "docs/campaign.md"], re.MULTILINE)) >= parts
