@@ -23,6 +23,7 @@ from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.ledger import Ledger
 from tlt_coordinator.lending_plan import FleetView, Grant, plan
+from tlt_coordinator.pace import Pace
 from tlt_coordinator.published_drafters import PublishedDrafters
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
@@ -56,7 +57,11 @@ class Coordinator:
         self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
         self._lending = config.lending
-        self._changed = Signal()
+        self._pace = Pace(config.spot)
+        self._due = Signal()
+        """There is something to decide. Reports without a change do not set it."""
+        self._moved = Signal()
+        """Workers joined or left, or all streams end."""
         self._over: TltError | None = None
 
     async def run(self) -> Never:
@@ -68,13 +73,13 @@ class Coordinator:
 
     async def _plan(self) -> Never:
         while True:
-            seen = self._changed.count
+            seen = self._due.count
             if self._step(self._clock.now()):
                 await asyncio.sleep(0)  # reports and calls first: no wave of leases holds the loop
                 continue
             try:
                 async with asyncio.timeout(TICK_S):
-                    await self._changed.beyond(seen)
+                    await self._due.beyond(seen)
             except TimeoutError:
                 continue
 
@@ -88,19 +93,22 @@ class Coordinator:
         session = self._registry.join(hello, self._clock.now())
         if self._drafters.newest is not None:
             session.outbox.put(self._drafters.newest)
-        self._changed.set()
+        self._pace.fit(self._registry.connected)
         return session
 
     def report(self, session: WorkerSession, status: WorkerStatus) -> None:
         """Record the status of a worker."""
-        self._registry.report(session, status, self._clock.now())
+        if self._registry.report(session, status, self._clock.now()):
+            self._moved.set()
+        self._registry.set_pace(session, self._pace.report_every_s)
         self._epochs.seen(status.epoch)
-        self._changed.set()
+        if self._registry.undecided:
+            self._due.set()
 
     def leave(self, session: WorkerSession) -> None:
         """Close the session of a worker whose stream ended."""
         self._registry.leave(session, self._clock.now())
-        self._changed.set()
+        self._moved.set()
 
     def report_queue(self, gateway_id: str, queued: int) -> None:
         """
@@ -114,7 +122,7 @@ class Coordinator:
         if queued < 0:
             raise InvalidRequestError(f"queued_count is {queued}; accepted: at least 0", field="queued_count")
         self._queues.report(gateway_id, queued, self._clock.now())
-        self._changed.set()
+        self._due.set()
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """
@@ -128,7 +136,6 @@ class Coordinator:
         wish = await self._drafters.publish(publication, self._clock.now(), loaded=self._registry.loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
         self._registry.wish(wish)
-        self._changed.set()
         return wish
 
     @property
@@ -136,19 +143,29 @@ class Coordinator:
         """The newest drafter; None before the first."""
         return self._drafters.newest
 
+    @property
+    def opened(self) -> int:
+        """Number of streams that workers have opened so far."""
+        return self._registry.opened
+
+    @property
+    def connected(self) -> int:
+        """Number of streams of workers that are open."""
+        return self._registry.connected
+
     def set_lending(self, *, enabled: bool) -> bool:
         """Enable or disable lending; return the previous setting."""
         before, self._lending = self._lending, enabled
         if before is not enabled:
             log.info("lending_set", enabled=enabled)
-        self._changed.set()
+        self._due.set()
         return before
 
     def end(self, error: TltError) -> None:
         """End all streams of workers and gateways with this error. No method may be called afterwards."""
         self._over = error
         self._registry.close(error)
-        self._changed.set()
+        self._moved.set()
 
     def changed(self, seen: int) -> tuple[int, list[Member]]:
         """
@@ -213,7 +230,7 @@ class Coordinator:
         """
         journal, seen, is_change = self._registry.membership, 0, False
         while self._over is None:
-            signalled = self._changed.count
+            signalled = self._moved.count
             seen, changed = journal.since(seen)
             if changed or not is_change:
                 members = {worker_id: self._registry.member(worker_id) for worker_id in reversed(changed)}
@@ -224,7 +241,7 @@ class Coordinator:
                 )
                 is_change = True
             await asyncio.sleep(COALESCE_S)
-            await self._changed.beyond(signalled)
+            await self._moved.beyond(signalled)
         raise self._over
 
     def _account(self, member: Member, now_s: float, max_changes: int | None) -> WorkerAccount:
@@ -239,8 +256,10 @@ class Coordinator:
 
     def _step(self, now_s: float) -> bool:
         """Decide about a bounded number of workers; return whether there may be more to decide now."""
-        dropped = self._registry.drop_silent(self._config.silence_s, now_s)
-        queued, policy = self._queues.queued(now_s), self._config.spot
+        dropped = self._registry.drop_silent(self._pace.silence_s(self._config.silence_s), now_s)
+        if dropped:
+            self._moved.set()
+        queued, policy = self._queues.queued(now_s), self._pace.policy
         lends = self._lending and queued == 0
         fleet = FleetView(
             workers=self._registry.to_decide(now_s, policy, ends=not lends),

@@ -8,7 +8,7 @@ Sums over all workers are kept up to date by every change, so that reading them 
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from tlt_common.domain.fleet import StateChange, WorkerState, WorkerStatus
@@ -20,6 +20,8 @@ TIMELINE_CHANGES = 4096
 
 _STATES = tuple(WorkerState)
 _NUMBER = {state: number for number, state in enumerate(_STATES)}
+_ZEROS = dict.fromkeys(_STATES, 0.0)
+"""Copied, since to iterate over an enum takes longer than all else that a report costs."""
 _BUBBLES = (WorkerState.TRAINING, WorkerState.IDLE, WorkerState.SWITCHING)
 
 
@@ -32,7 +34,7 @@ class Account:
         self._lent = False
         self._lent_time = LentTime()
         self._training_s: float | None = None  # as last reported; None: nothing was reported on this stream
-        self._seconds: dict[WorkerState, float] = dict.fromkeys(WorkerState, 0.0)
+        self._seconds: dict[WorkerState, float] = _ZEROS.copy()
         self._change_states = bytearray([_NUMBER[state]])
         self._change_times = array("d", [now_s])
 
@@ -57,6 +59,14 @@ class Account:
         return tuple(
             StateChange(state=_STATES[number], at_unix_s=at_s)
             for number, at_s in zip(self._change_states[first:], self._change_times[first:], strict=True)
+        )
+
+    def is_said_by(self, status: WorkerStatus) -> bool:
+        """Whether the account already says what a status does, so that to report it would change no sum."""
+        return (
+            status.state is self._state
+            and not (status.lent or self._is_open or self._lent)
+            and status.training_s == self._training_s
         )
 
     def report(self, status: WorkerStatus, now_s: float) -> None:
@@ -91,9 +101,16 @@ class Account:
             whole[self._state] += now_s - self._since_s
         return whole
 
+    def bubbles(self) -> Iterator[tuple[WorkerState, float]]:
+        """Yield `seconds` up to the latest change in the states that count as bubbles, in parts."""
+        for state in _BUBBLES:
+            yield state, self._seconds[state]
+        for span in self._lent_time.spans:
+            yield without_training(span.state), span.to_s - span.from_s
+
     def unsettled(self, now_s: float) -> dict[WorkerState, float]:
         """Return the part of `seconds` that may turn out to be training. What is left only increases."""
-        seconds = dict.fromkeys(WorkerState, 0.0)
+        seconds = _ZEROS.copy()
         for span in self._lent_time.spans:
             seconds[without_training(span.state)] += span.to_s - span.from_s
         if self._is_open:
@@ -102,7 +119,7 @@ class Account:
 
     def settled(self, now_s: float) -> dict[WorkerState, float]:
         """Return `seconds` without `unsettled`; each only increases, apart from rounding."""
-        settled = dict(self._seconds)
+        settled = self._seconds.copy()
         if not self._is_open:
             settled[self._state] += now_s - self._since_s
         return settled
@@ -155,6 +172,8 @@ class Ledger:
     def report(self, worker_id: WorkerId, status: WorkerStatus, now_s: float) -> None:
         """Set the state of a worker from now on; open an account for a new worker."""
         account = self._opened(worker_id, status.state, now_s)
+        if account.is_said_by(status):
+            return
         self._count(account, -1)
         account.report(status, now_s)
         self._count(account, 1)
@@ -198,9 +217,8 @@ class Ledger:
 
     def _count(self, account: Account, sign: int) -> None:
         """Add an account to the sums, or take it out before it changes."""
-        seconds = account.seconds(account.since_s)
-        for state, total in self._sums.items():
-            total.until_changes_s += sign * seconds[state]
+        for state, seconds in account.bubbles():
+            self._sums[state].until_changes_s += sign * seconds
         if (growing := self._sums.get(account.grows)) is not None:
             growing.growing += sign
             growing.growing_since_s += sign * (account.since_s - self._began_s)

@@ -60,7 +60,7 @@ class LentTime:
             lent_s[span.state] += end_s - span.from_s
             if end_s < span.to_s:
                 self._spans.appendleft(Span(state=span.state, from_s=end_s, to_s=span.to_s))
-        settled = dict.fromkeys(WorkerState, 0.0)
+        settled = dict.fromkeys(_IN_ORDER, 0.0)
         for state in _IN_ORDER:
             computed_s = min(self._computed_s, lent_s[state])
             self._computed_s -= computed_s

@@ -20,13 +20,15 @@ from tlt_coordinator.fleet_metrics import FleetMetrics
 from tlt_coordinator.http.server import address_of, bind, serve_http
 from tlt_coordinator.http.status import access_of, app
 from tlt_coordinator.servicer import CoordinatorServicer
+from tlt_coordinator.settled_heap import SettledHeap
 from tlt_coordinator.state import StateStore
 
 EXPORT_EVERY_S = 0.5
 """Seconds between exports of metrics; scrapes are several seconds apart."""
 
-EXPORT_WORKERS = 512
-"""Workers per export, in turn: of 10,240, each is exported every 10 seconds, and no export holds the loop for long."""
+EXPORT_WORKERS, EXPORT_PARTS = 32, 16
+"""Workers per part of an export, and parts of one, in turn: of 10,240, each is exported every 10 seconds, and no part
+holds the loop for longer than a millisecond."""
 
 CONNECTION_S = 10.0
 """
@@ -106,7 +108,7 @@ class StandaloneCoordinator:
     async def run(self) -> Never:
         with self.active.activate(self._coordinator):
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(_export(self._coordinator), name="fleet-metrics")
+                parts.create_task(_beside(self._coordinator), name="beside")
                 await self._coordinator.run()
         raise AssertionError("the plan never ends")
 
@@ -127,17 +129,30 @@ async def _host(config: CoordinatorConfig, clock: Clock) -> AsyncIterator[Coordi
 
     place = config.kubernetes
     async with aclosing(KubeClient(place.namespace, pod=place.pod, kubeconfig=place.kubeconfig)) as kube:
-        yield LeaderElectedCoordinator(config, place, kube, clock, export=_export)
+        yield LeaderElectedCoordinator(config, place, kube, clock, beside=_beside)
+
+
+async def _beside(coordinator: Coordinator) -> Never:
+    """Run what accompanies a coordinator while it is active."""
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(SettledHeap(lambda: coordinator.opened, lambda: coordinator.connected).run(), name="heap")
+        await _export(coordinator)
+    raise AssertionError("exports never end")
 
 
 async def _export(coordinator: Coordinator) -> Never:
-    fleet_metrics, position = FleetMetrics(), 0
+    fleet_metrics, position, loop = FleetMetrics(), 0, asyncio.get_running_loop()
     try:
         while True:
+            began_s = loop.time()
             fleet_metrics.export(coordinator.figures())
-            position, standings = coordinator.standings(position, EXPORT_WORKERS)
-            for standing in standings:
-                fleet_metrics.export_worker(standing)
-            await asyncio.sleep(EXPORT_EVERY_S)
+            for part in range(EXPORT_PARTS):
+                position, standings = coordinator.standings(position, EXPORT_WORKERS)
+                for standing in standings:
+                    fleet_metrics.export_worker(standing)
+                if not position:
+                    break
+                await asyncio.sleep(began_s + (part + 1) * EXPORT_EVERY_S / EXPORT_PARTS - loop.time())
+            await asyncio.sleep(began_s + EXPORT_EVERY_S - loop.time())
     finally:
         fleet_metrics.withdraw()

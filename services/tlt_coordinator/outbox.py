@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-from tlt_common.domain.fleet import DrafterWish, Lease, Revocation
+from tlt_common.domain.fleet import DrafterWish, Lease, ReportInterval, Revocation
 from tlt_common.errors import TltError
 
-Order: TypeAlias = Lease | Revocation | DrafterWish
+Order: TypeAlias = Lease | Revocation | DrafterWish | ReportInterval
 
 
 class Outbox:
@@ -22,6 +22,7 @@ class Outbox:
         self._revocation: Revocation | None = None
         self._lease: Lease | None = None
         self._wish: DrafterWish | None = None
+        self._interval: ReportInterval | None = None
         self._closed = False
         self._error: TltError | None = None
         self._ready = asyncio.Event()
@@ -37,6 +38,8 @@ class Outbox:
                 self._lease = order
             case DrafterWish():
                 self._wish = order
+            case ReportInterval():
+                self._interval = order
         self._ready.set()
 
     def close(self, error: TltError | None = None) -> None:
@@ -69,6 +72,8 @@ class Outbox:
             order, self._revocation = self._revocation, None
         elif self._lease is not None:
             order, self._lease = self._lease, None
-        else:
+        elif self._wish is not None:
             order, self._wish = self._wish, None
+        else:
+            order, self._interval = self._interval, None
         return order

@@ -3,7 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tlt_common.domain.fleet import DrafterWish, Lease, Member, Revocation, WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import (
+    DrafterWish,
+    Lease,
+    Member,
+    ReportInterval,
+    Revocation,
+    WorkerHello,
+    WorkerState,
+    WorkerStatus,
+)
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
@@ -13,6 +22,7 @@ from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.ledger import Ledger
 from tlt_coordinator.lending_plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
 from tlt_coordinator.outbox import Outbox
+from tlt_coordinator.pace import FASTEST_S
 from tlt_coordinator.worklist import STEP_WORKERS, Worklist
 
 log = get_logger(__name__)
@@ -31,6 +41,8 @@ class WorkerSession:
     loan: Loan | None = None
     revoked: Epoch = Epoch(0)
     """Highest epoch revoked on this stream."""
+    report_every_s: float = FASTEST_S
+    """The interval it was told."""
     outbox: Outbox = field(default_factory=Outbox)
 
     @property
@@ -60,6 +72,8 @@ class Registry:
         self._ran_s, self._ran_at_s = 0.0, now_s
         """Seconds in which this process ran on schedule, up to `_ran_at_s`; silence is measured in them."""
         self._worklist = Worklist()
+        self.opened = 0
+        """Streams opened so far."""
         self.membership = Journal()
         """Workers that began or ceased to accept requests."""
         self.changes = Journal()
@@ -83,29 +97,32 @@ class Registry:
         if former is not None:
             self.leave(former, now_s, AbortedError(f"{hello.worker_id} opened a newer stream; this one has ended"))
         session = self._sessions[hello.worker_id] = WorkerSession(hello=hello)
+        self.opened += 1
         self._heard.mark(hello.worker_id, self._ran(now_s))
         self._set_down(session, now_s)
         log.info("worker_joined", worker_id=hello.worker_id, address=hello.address, device=hello.device)
         return session
 
-    def report(self, session: WorkerSession, status: WorkerStatus, now_s: float) -> None:
-        """Record a worker's status. Ignored if the session has ended."""
+    def report(self, session: WorkerSession, status: WorkerStatus, now_s: float) -> bool:
+        """Record a worker's status; return whether it was its first. Ignored if the session has ended."""
         if not self._is_current(session):
-            return
-        worker_id, former = session.hello.worker_id, session.status
-        if session.loan is not None and status.epoch == session.loan.epoch:
-            session.loan = replace(session.loan, taken_up=True)
+            return False
+        worker_id, former, loan = session.hello.worker_id, session.status, session.loan
+        if loan is not None and not loan.taken_up and status.epoch == loan.epoch:
+            session.loan = replace(loan, taken_up=True)
         session.status = status
         self._known[worker_id] = Member(hello=session.hello, status=status)
         self._heard.mark(worker_id, self._ran(now_s))
         self._ledger.report(worker_id, status, now_s)
         self.loaded = max(self.loaded, status.drafter_version)
         self.policy = max(self.policy, status.policy_version)
-        self._note(session, now_s)
+        if former is None or session.loan is not loan or _decisive(former) != _decisive(status):
+            self._note(session, now_s)
         if former is None:
             self.membership.mark(worker_id)
         if former is None or _shown(former) != _shown(status):
             self.changes.mark(worker_id)
+        return former is None
 
     def leave(self, session: WorkerSession, now_s: float, error: TltError | None = None) -> None:
         """End a worker's stream, with an error if one is given. Idempotent."""
@@ -149,6 +166,11 @@ class Registry:
         return self._views(self._worklist.take(now_s, policy, ends=ends))
 
     @property
+    def connected(self) -> int:
+        """Number of open streams."""
+        return len(self._sessions)
+
+    @property
     def undecided(self) -> bool:
         """Whether `to_decide` has not returned all workers that changed."""
         return self._worklist.has_changes
@@ -185,6 +207,12 @@ class Registry:
                 case Revoke(revocation=revocation, reason=reason):
                     self._revoke(session, revocation, reason)
             self._note(session, now_s)
+
+    def set_pace(self, session: WorkerSession, report_every_s: float) -> None:
+        """Tell a worker how often to report, if it understands that and was told otherwise."""
+        if session.hello.accepts_report_interval and session.report_every_s != report_every_s:
+            session.report_every_s = report_every_s
+            session.outbox.put(ReportInterval(seconds=report_every_s))
 
     def close(self, error: TltError) -> None:
         """End all streams with this error."""
@@ -238,3 +266,8 @@ class Registry:
 
 def _shown(status: WorkerStatus) -> object:
     return status.state, status.epoch, status.drafter_version
+
+
+def _decisive(status: WorkerStatus) -> object:
+    """Return what plans look at. As long as it stays the same, a report needs no decision."""
+    return status.state, status.running > 0, status.epoch, status.trainer_ready

@@ -19,10 +19,10 @@ log = get_logger(__name__)
 
 STATE_FILE = "coordinator.json"
 
-EPOCH_BLOCK = 1024
+EPOCH_BLOCK = 2**15
 """
-Epochs reserved at once, and again when half of them are granted, so that no plan waits for storage. A restart skips
-the rest of the block.
+Epochs reserved at once, and again when half of them are granted, so that no plan waits for storage, not even if all
+workers of a fleet are lent at once. A restart skips the rest of the block.
 """
 
 RETRY_S = 1.0
@@ -92,14 +92,14 @@ class StateStore:
         """
         Read the state left by an earlier run.
 
-        Without a directory nothing is stored. Epochs then start at the current time in milliseconds: they keep
-        increasing over restarts unless more than a thousand leases were granted per second.
+        Without a directory nothing is stored. Epochs then start at the current time in microseconds: they keep
+        increasing over restarts, since no coordinator grants a million leases per second.
 
         Raises:
             ConfigError: The directory cannot be used, or its file is not a coordinator's state.
         """
         if directory is None:
-            return cls(State(reserved_epoch=Epoch(int(now_s * 1000))), None)
+            return cls(State(reserved_epoch=Epoch(int(now_s * 1_000_000))), None)
         path = directory / STATE_FILE
         try:
             directory.mkdir(parents=True, exist_ok=True)

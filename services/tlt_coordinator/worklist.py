@@ -12,8 +12,9 @@ from tlt_coordinator.by_age import ByAge
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending_plan import WorkerView, is_free
 
-STEP_WORKERS = 64
-"""Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile."""
+STEP_WORKERS = 16
+"""Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile. No order
+leaves before its plan is complete, and an order takes longer to record and send than to decide."""
 
 
 class Worklist:

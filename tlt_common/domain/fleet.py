@@ -38,6 +38,8 @@ class WorkerHello:
     max_running: int
     pod: str = ""
     """Name of its Kubernetes pod; empty outside Kubernetes."""
+    accepts_report_interval: bool = False
+    """Whether it understands a ReportInterval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,13 @@ class Revocation:
     """Revokes the lease of that epoch."""
 
     epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInterval:
+    """How often a worker reports while nothing changes."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """tlt.coordinator.v1: workers, leases, the fleet."""
 
+from typing import TYPE_CHECKING
+
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common._generated.tlt.coordinator.v1.coordinator_pb2_grpc import CoordinatorServiceServicer as Servicer
 from tlt_common._generated.tlt.coordinator.v1.coordinator_pb2_grpc import CoordinatorServiceStub as Stub
@@ -14,6 +16,7 @@ from tlt_common.domain.fleet import (
     Lease,
     Member,
     Publication,
+    ReportInterval,
     Revocation,
     StateChange,
     WorkerAccount,
@@ -31,10 +34,16 @@ from tlt_common.wire.worker_status import (
     status_to_pb,
 )
 
+if TYPE_CHECKING:
+    from tlt_common._generated.tlt.coordinator.v1.coordinator_pb2_grpc import CoordinatorServiceAsyncStub as AsyncStub
+else:
+    AsyncStub = Stub  # the type of a stub on an asyncio channel exists for type checkers only
+
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["CoordinatorService"].full_name
 
 __all__ = [
     "SERVICE_NAME",
+    "AsyncStub",
     "Servicer",
     "Stub",
     "account_from_pb",
@@ -78,7 +87,7 @@ def report_from_pb(message: pb.HoldLeaseRequest) -> WorkerHello | WorkerStatus:
             raise InvalidRequestError("part is not set; accepted: hello or status", field="part")
 
 
-def order_to_pb(order: Lease | Revocation | DrafterWish) -> pb.HoldLeaseResponse:
+def order_to_pb(order: Lease | Revocation | DrafterWish | ReportInterval) -> pb.HoldLeaseResponse:
     """Encode a message from the coordinator to a worker."""
     match order:
         case Lease(epoch=epoch, ttl_s=ttl_s):
@@ -87,6 +96,8 @@ def order_to_pb(order: Lease | Revocation | DrafterWish) -> pb.HoldLeaseResponse
             return pb.HoldLeaseResponse(revoke=pb.RevokeLease(epoch=epoch))
         case DrafterWish(version=version, uri=uri):
             return pb.HoldLeaseResponse(drafter=pb.DrafterWish(drafter_version=version, uri=uri))
+        case ReportInterval(seconds=seconds):
+            return pb.HoldLeaseResponse(report_interval=pb.ReportInterval(seconds=seconds))
 
 
 def queue_from_pb(message: pb.ReportQueueRequest) -> tuple[str, int]:
@@ -145,10 +156,10 @@ def publication_from_pb(message: pb.PublishDrafterRequest) -> Publication:
     )
 
 
-def order_from_pb(message: pb.HoldLeaseResponse) -> Lease | Revocation | DrafterWish:
+def order_from_pb(message: pb.HoldLeaseResponse) -> Lease | Revocation | DrafterWish | ReportInterval:
     """
     Raises:
-        InvalidRequestError: The message is empty.
+        InvalidRequestError: The message is empty, or the interval is not above 0.
     """
     match message.WhichOneof("part"):
         case "grant":
@@ -157,8 +168,18 @@ def order_from_pb(message: pb.HoldLeaseResponse) -> Lease | Revocation | Drafter
             return Revocation(epoch=Epoch(message.revoke.epoch))
         case "drafter":
             return DrafterWish(version=DrafterVersion(message.drafter.drafter_version), uri=message.drafter.uri)
+        case "report_interval":
+            seconds = message.report_interval.seconds
+            if not 0.0 < seconds < float("inf"):
+                raise InvalidRequestError(
+                    f"report_interval.seconds is {seconds}; accepted: a finite number above 0",
+                    field="report_interval.seconds",
+                )
+            return ReportInterval(seconds=seconds)
         case _:
-            raise InvalidRequestError("part is not set; accepted: grant, revoke or drafter", field="part")
+            raise InvalidRequestError(
+                "part is not set; accepted: grant, revoke, drafter or report_interval", field="part"
+            )
 
 
 def member_to_pb(member: Member) -> pb.FleetMember:

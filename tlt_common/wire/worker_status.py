@@ -27,6 +27,7 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         device=hello.device,
         max_running=hello.max_running,
         pod=hello.pod,
+        accepts_report_interval=hello.accepts_report_interval,
     )
 
 
@@ -48,6 +49,7 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
         device=message.device,
         max_running=message.max_running,
         pod=message.pod,
+        accepts_report_interval=message.accepts_report_interval,
     )
 
 

@@ -3,51 +3,88 @@
 from dataclasses import dataclass
 
 SIZES = (128, 1024, 10_240)
-MAX_STREAMS = 1024
-"""Workers with a gRPC stream of their own, at most: more do not fit on the machine beside the coordinator."""
+STREAMS_PER_CONNECTION = 32
+"""Workers that share a connection: with one each, the simulation would take the memory of the machine."""
 MAX_PROBES = 256
 REPORT_EVERY_S = 1.0
+"""Seconds between two reports until the coordinator sets another interval."""
 ASK_EVERY_S = 8.0
-"""Seconds between two questions of a trainer for the newest drafter."""
+"""Seconds between two questions of a trainer for the newest drafter, as in production; it also asks with each lease."""
 GATEWAYS = 2
 WARM_S = 6.0
-MEASURED_S = 20.0
+MEASURED_S = 15.0
+WAVES = 3
+"""How often all leases are recalled, and all workers lent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
-    """How the workers of a fleet reach the coordinator."""
+    """The workers of a fleet. Each holds a gRPC stream of its own; none runs in the coordinator's process."""
 
     workers: int
-    streams: int
-    """Workers in another process, each with its own connection and stream."""
     probes: int
-    """Workers in the coordinator's process that take leases and their device back, and time the answer."""
+    """Workers that take their device back a second or so after each lease; a process of their own times the answer."""
 
     @property
-    def direct(self) -> int:
-        """Workers in the coordinator's process, probes included."""
-        return self.workers - self.streams
+    def crowd(self) -> int:
+        """Workers that hold the leases they get."""
+        return self.workers - self.probes
 
 
 def shape_of(workers: int) -> FleetShape:
     """Return the shape of a fleet of this size."""
-    probes = min(MAX_PROBES, workers // 4)
-    return FleetShape(workers=workers, streams=min(MAX_STREAMS, workers - probes), probes=probes)
+    return FleetShape(workers=workers, probes=min(MAX_PROBES, workers // 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Times of one kind, in milliseconds."""
+
+    count: int
+    median: float
+    p99: float
+    max: float
+
+
+def spread_of(times: list[float]) -> Spread:
+    """
+    Return the spread of times.
+
+    Raises:
+        ValueError: There are none.
+    """
+    if not times:
+        raise ValueError("nothing was timed")
+    ordered = sorted(times)
+    return Spread(
+        count=len(ordered), median=ordered[len(ordered) // 2], p99=ordered[len(ordered) * 99 // 100], max=ordered[-1]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One fleet's figures."""
 
-    decisions_ms: tuple[float, ...]
-    """From the report of a worker that took its device back to the revocation of its lease; sorted."""
+    decision_ms: Spread
+    """In the coordinator: from the report of a worker that took its device back, as gRPC hands it over, to the
+    revocation of its lease, as gRPC gets it. Includes waiting for all else that the event loop does."""
+    roundtrip_ms: Spread
+    """The same, as seen by the worker: with both messages' way through gRPC, and the delay of both processes."""
+    loop_lag_ms: Spread
+    """How late the coordinator's event loop runs a timer: what a report waits before it is handled."""
+    recall_first_ms: Spread
+    """From a gateway's report of a queued request to the first revocation."""
+    recall_all_ms: Spread
+    """To the last: every lease of the fleet is revoked."""
+    lend_first_ms: Spread
+    """From the report of an empty queue to the first lease."""
+    lend_all_ms: Spread
+    """To the last: every worker of the crowd is lent."""
+    reports_per_s: float
     cpu_share: float
-    """CPU seconds of the coordinator's process per second."""
+    """CPU seconds of the coordinator's process per second, without the waves."""
     rss_mib: float
     connected: int
     """Workers that were connected at the end."""
-
-    @property
-    def p99_ms(self) -> float:
-        return self.decisions_ms[len(self.decisions_ms) * 99 // 100]
+    load: float
+    """Load average of the machine at the end."""

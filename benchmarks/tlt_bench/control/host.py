@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from tlt_bench.control.fleet import MEASURED_S, WARM_S, FleetShape, Measured, shape_of
-from tlt_bench.control.workers import probes, run_crowd
-from tlt_common.domain.fleet import WorkerState
+from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, Measured, Spread, shape_of, spread_of
+from tlt_bench.control.streams import CROWD, PROBES
+from tlt_bench.control.timed_servicer import TimedServicer
 from tlt_common.parent_death import killed_with_parent
 from tlt_common.rpc.server import Service, serving
 from tlt_common.telemetry.log import configure
@@ -19,58 +22,116 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.main import StandaloneCoordinator
-from tlt_coordinator.servicer import CoordinatorServicer
 
-JOIN_S = 600.0
+JOIN_S = 120.0
+WAVE_S = 60.0
+CALM_S = 1.5
+"""Seconds between two waves."""
+LAG_EVERY_S = 0.01
 
 
 async def measure(shape: FleetShape) -> Measured:
     """Run a fleet, and measure after it settled."""
     host = StandaloneCoordinator(CoordinatorConfig(), Clock())
     async with asyncio.TaskGroup() as parts:
-        tasks = [parts.create_task(host.run())]
+        running = parts.create_task(host.run())
         await asyncio.sleep(0)
         coordinator = host.active.coordinator
-        servicer = CoordinatorServicer(host.active, parts)
+        servicer = TimedServicer(host.active, parts)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
-        async with serving("127.0.0.1:0", service) as server:
-            address = f"127.0.0.1:{server.port}"
-            streams = await asyncio.create_subprocess_exec(
-                *killed_with_parent([sys.executable, "-m", "tlt_bench.control.streams", address, str(shape.streams)])
+        async with (
+            serving("127.0.0.1:0", service) as server,
+            _streams(server.port, CROWD, shape.crowd),
+            _streams(server.port, PROBES, shape.probes) as probes,
+        ):
+            await _joined(servicer, shape)
+            await asyncio.sleep(WARM_S)
+            await _round_trips(probes)
+            servicer.decisions_ms.clear()
+            began_s, began_cpu_s, began_reports = time.perf_counter(), time.process_time(), servicer.reports
+            lags_ms = await _lags_ms(MEASURED_S)
+            took_s = time.perf_counter() - began_s
+            cpu_share = (time.process_time() - began_cpu_s) / took_s
+            reports_per_s = (servicer.reports - began_reports) / took_s
+            decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
+            waves = await _waves(coordinator, servicer, shape)
+            figures = Measured(
+                decision_ms=decision_ms,
+                roundtrip_ms=roundtrip_ms,
+                loop_lag_ms=spread_of(lags_ms),
+                **waves,
+                reports_per_s=reports_per_s,
+                cpu_share=cpu_share,
+                rss_mib=_rss_mib(),
+                connected=servicer.connected,
+                load=os.getloadavg()[0],
             )
-            try:
-                timed = list(probes(coordinator, shape.probes))
-                tasks += [parts.create_task(probe.run()) for probe in timed]
-                tasks.append(parts.create_task(run_crowd(coordinator, shape.direct - shape.probes)))
-                await _joined(coordinator, shape.workers)
-                await asyncio.sleep(WARM_S)
-                for probe in timed:
-                    probe.decisions_ms.clear()
-                began_s, began_cpu_s = time.perf_counter(), time.process_time()
-                await asyncio.sleep(MEASURED_S)
-                cpu_share = (time.process_time() - began_cpu_s) / (time.perf_counter() - began_s)
-                return Measured(
-                    decisions_ms=tuple(sorted(ms for probe in timed for ms in probe.decisions_ms)),
-                    cpu_share=cpu_share,
-                    rss_mib=_rss_mib(),
-                    connected=_connected(coordinator),
-                )
-            finally:
-                if streams.returncode is None:
-                    streams.kill()
-                await streams.wait()
-                for task in tasks:
-                    task.cancel()
+        running.cancel()
+    return figures
 
 
-async def _joined(coordinator: Coordinator, workers: int) -> None:
+@asynccontextmanager
+async def _streams(port: int, kind: str, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *killed_with_parent([sys.executable, "-m", "tlt_bench.control.streams", f"127.0.0.1:{port}", kind, str(count)]),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**24,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def _round_trips(probes: asyncio.subprocess.Process) -> list[float]:
+    assert probes.stdin is not None  # noqa: S101 - both are pipes
+    assert probes.stdout is not None  # noqa: S101
+    probes.stdin.write(b"\n")
+    times: list[float] = json.loads(await probes.stdout.readline())
+    return times
+
+
+async def _joined(servicer: TimedServicer, shape: FleetShape) -> None:
     async with asyncio.timeout(JOIN_S):
-        while _connected(coordinator) < workers:  # noqa: ASYNC110 - a benchmark of the real coordinator has no hook
-            await asyncio.sleep(1.0)
+        await _until(servicer, lambda: servicer.connected >= shape.workers and servicer.lent >= shape.crowd)
 
 
-def _connected(coordinator: Coordinator) -> int:
-    return sum(account.status.state is not WorkerState.DOWN for account in coordinator.fleet(max_changes=0).workers)
+async def _lags_ms(seconds: float) -> list[float]:
+    """Return by how much the event loop was late for each of its ticks."""
+    lags_ms, end_s = [], time.perf_counter() + seconds
+    while (due_s := time.perf_counter() + LAG_EVERY_S) < end_s:
+        await asyncio.sleep(LAG_EVERY_S)
+        lags_ms.append(max(0.0, time.perf_counter() - due_s) * 1e3)
+    return lags_ms
+
+
+async def _waves(coordinator: Coordinator, servicer: TimedServicer, shape: FleetShape) -> dict[str, Spread]:
+    """Recall all leases because of a queued request, lend all workers again, and so on."""
+    times: dict[str, list[float]] = {}
+
+    async def wave(name: str, queued: int, lent: Callable[[], bool]) -> None:
+        seen, began_s = servicer.lent_changed.count, time.perf_counter()
+        coordinator.report_queue("wave", queued)
+        await servicer.lent_changed.beyond(seen)
+        times.setdefault(f"{name}_first_ms", []).append((time.perf_counter() - began_s) * 1e3)
+        async with asyncio.timeout(WAVE_S):
+            await _until(servicer, lent)
+        times.setdefault(f"{name}_all_ms", []).append((time.perf_counter() - began_s) * 1e3)
+        await asyncio.sleep(CALM_S)
+
+    for _ in range(WAVES):
+        await wave("recall", 1, lambda: servicer.lent == 0)
+        await wave("lend", 0, lambda: servicer.lent >= shape.crowd)
+    return {name: spread_of(all_ms) for name, all_ms in times.items()}
+
+
+async def _until(servicer: TimedServicer, lent: Callable[[], bool]) -> None:
+    seen = servicer.lent_changed.count
+    while not lent():
+        seen = await servicer.lent_changed.beyond(seen)
 
 
 def _rss_mib() -> float:

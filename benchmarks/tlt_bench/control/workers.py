@@ -1,98 +1,141 @@
-"""Workers in the coordinator's process: they call it as its servicer does, without a connection."""
+"""Simulated workers: each takes leases and reports over a gRPC stream of its own, as the product's workers do."""
 
 import asyncio
 import random
 import time
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Never
+from typing import Never, TypeAlias
 
-from tlt_bench.control.fleet import REPORT_EVERY_S
-from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
+from tlt_bench.control.fleet import ASK_EVERY_S, REPORT_EVERY_S
+from tlt_common.domain.fleet import (
+    DrafterWish,
+    Lease,
+    ReportInterval,
+    Revocation,
+    WorkerHello,
+    WorkerState,
+    WorkerStatus,
+)
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.outbox import Order
+from tlt_common.rpc.follow import follow
+from tlt_common.wire import coordinator as wire
 
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
-TURNS = 100
-"""Parts of a second in which direct workers report, evenly spread."""
+Order: TypeAlias = Lease | Revocation | DrafterWish | ReportInterval
+COMPUTING = 0.5
+"""Share of a lease that the device computes."""
 
 
 def hello(name: str) -> WorkerHello:
     """Identify a simulated worker."""
-    return WorkerHello(worker_id=WorkerId(name), address=f"{name}:50051", model="m", device="simulated", max_running=32)
+    return WorkerHello(
+        worker_id=WorkerId(name),
+        address=f"{name}:50051",
+        model="m",
+        device="simulated",
+        max_running=32,
+        accepts_report_interval=True,
+    )
 
 
-def obeyed(status: WorkerStatus, order: Order) -> WorkerStatus:
-    """Return the status of a worker after an order."""
-    match order:
-        case Lease(epoch=epoch):
-            return replace(status, state=WorkerState.TRAINING, epoch=epoch, lent=True)
-        case Revocation(epoch=epoch) if epoch >= status.epoch:
-            return replace(status, state=WorkerState.IDLE, epoch=Epoch(0), lent=False)
-    return status
+def _nothing() -> None: ...
 
 
-async def run_crowd(coordinator: Coordinator, count: int) -> Never:
-    """Let workers report every second, and take the leases they get."""
-    sessions = [coordinator.join(hello(f"direct-{number}")) for number in range(count)]
-    statuses = [IDLE] * count
-    loop = asyncio.get_running_loop()
-    due_s = loop.time()
-    while True:
-        for turn in range(TURNS):
-            for number in range(turn, count, TURNS):
-                session = sessions[number]
-                while (order := session.outbox.take()) is not None:
-                    statuses[number] = obeyed(statuses[number], order)
-                coordinator.report(session, statuses[number])
-            due_s += REPORT_EVERY_S / TURNS
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
+class SimulatedWorker:
+    """A worker that is idle, or trains while it holds a lease."""
 
+    def __init__(self, stub: wire.AsyncStub, name: str) -> None:
+        self._stub = stub
+        self._hello = hello(name)
+        self.status = IDLE
+        self._reported_s = 0.0
+        self._report_every_s = REPORT_EVERY_S
+        self._changed = asyncio.Event()
+        self._lent = asyncio.Event()
+        self._joined: Callable[[], None] = _nothing
 
-class Probe:
-    """A worker that takes its device back a second or so after each lease, and times the revocation that follows."""
-
-    def __init__(self, coordinator: Coordinator, number: int) -> None:
-        self._coordinator = coordinator
-        self._session = coordinator.join(hello(f"probe-{number}"))
-        self._random = random.Random(number)
-        self._status = IDLE
-        self._asked_s: float | None = None
-        self.decisions_ms: list[float] = []
-
-    async def run(self) -> Never:
-        """Live until cancelled."""
+    async def run(self, joined: Callable[[], None]) -> Never:
+        """Live until cancelled; reconnect as a worker does. `joined` is called after the first order."""
+        self._joined = joined
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._report())
-            async with aclosing(self._session.outbox.orders()) as orders:  # type: ignore[type-var]
-                async for order in orders:
-                    self._obey(order)
+            parts.create_task(self._ask())
+            await follow("coordinator", lambda: self._stub.HoldLease(self._reports()), self._receive)
         raise AssertionError("the stream never ends")
 
-    async def _report(self) -> Never:
+    def become(self, status: WorkerStatus) -> None:
+        """Change the status, and report it now."""
+        self.status = status
+        self._changed.set()
+
+    def obey(self, order: Order) -> None:
+        """Take a lease up, or return it."""
+        match order:
+            case ReportInterval(seconds=seconds):
+                self._report_every_s = seconds
+            case Lease(epoch=epoch) if epoch > self.status.epoch:
+                self.become(replace(self.status, state=WorkerState.TRAINING, epoch=epoch, lent=True))
+                self._lent.set()
+            case Revocation(epoch=epoch) if epoch >= self.status.epoch:
+                self._lent.clear()
+                self.become(replace(self.status, state=WorkerState.IDLE, epoch=Epoch(0), lent=False, running=0))
+
+    def _receive(self, message: wire.pb.HoldLeaseResponse) -> None:
+        self._joined()
+        self._joined = _nothing
+        self.obey(wire.order_from_pb(message))
+
+    async def _reports(self) -> AsyncIterator[wire.pb.HoldLeaseRequest]:
+        loop = asyncio.get_running_loop()
+        self._report_every_s = REPORT_EVERY_S
+        yield wire.report_to_pb(self._hello)
         while True:
-            self._coordinator.report(self._session, self._status)
-            await asyncio.sleep(self._random.uniform(0.5, 1.0) * REPORT_EVERY_S)
-            if self._status.epoch:
-                self._take_back()
-                await asyncio.sleep(0.2)
+            self._changed.clear()
+            now_s = loop.time()
+            if self.status.lent:
+                computed_s = COMPUTING * (now_s - self._reported_s)
+                self.status = replace(self.status, training_s=self.status.training_s + computed_s)
+            self._reported_s = now_s
+            yield wire.report_to_pb(self.status)
+            next_report = loop.call_later(self._report_every_s, self._changed.set)
+            await self._changed.wait()
+            next_report.cancel()
 
-    def _take_back(self) -> None:
-        self._status = replace(IDLE, state=WorkerState.ROLLOUT, running=1)
-        self._asked_s = time.perf_counter()
-        self._coordinator.report(self._session, self._status)
+    async def _ask(self) -> Never:
+        """Ask for the newest drafter with each lease, and while it lasts."""
 
-    def _obey(self, order: Order) -> None:
+        async def newest() -> AsyncIterator[wire.pb.GetDrafterResponse]:
+            while True:
+                await self._lent.wait()
+                yield await self._stub.GetDrafter(wire.pb.GetDrafterRequest())
+                await asyncio.sleep(ASK_EVERY_S)
+
+        await follow("coordinator", newest, lambda _: None)
+
+
+class Probe(SimulatedWorker):
+    """A worker that takes its device back a second or so after each lease, and times the revocation that follows."""
+
+    def __init__(self, stub: wire.AsyncStub, name: str) -> None:
+        super().__init__(stub, name)
+        self._random = random.Random(name)
+        self._asked_s: float | None = None
+        self.roundtrips_ms: list[float] = []
+
+    def obey(self, order: Order) -> None:
+        """Take a lease up for a second or so, or return it."""
         if isinstance(order, Revocation):
             if self._asked_s is not None:
-                self.decisions_ms.append((time.perf_counter() - self._asked_s) * 1e3)
-            self._asked_s, self._status = None, IDLE
-        elif self._asked_s is None:
-            self._status = obeyed(self._status, order)
+                self.roundtrips_ms.append((time.perf_counter() - self._asked_s) * 1e3)
+            self._asked_s = None
+            super().obey(Revocation(epoch=max(order.epoch, self.status.epoch)))
+        elif not isinstance(order, Lease):
+            super().obey(order)
+        elif self._asked_s is None and order.epoch > self.status.epoch:
+            super().obey(order)
+            asyncio.get_running_loop().call_later(self._random.uniform(0.5, 1.0), self._take_back, order.epoch)
 
-
-def probes(coordinator: Coordinator, count: int) -> Iterator[Probe]:
-    """Return this many probes."""
-    return (Probe(coordinator, number) for number in range(count))
+    def _take_back(self, epoch: Epoch) -> None:
+        if self.status.epoch == epoch:
+            self._asked_s = time.perf_counter()
+            self.become(replace(self.status, state=WorkerState.ROLLOUT, running=1, epoch=Epoch(0), lent=False))

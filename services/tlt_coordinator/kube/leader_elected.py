@@ -27,17 +27,17 @@ class LeaderElectedCoordinator:
     Activates its coordinator while it leads, and deactivates it before another replica can lead.
 
     Args:
-        export: Runs alongside the coordinator, for example to export metrics.
+        beside: Runs beside the coordinator, for example to export metrics.
     """
 
     def __init__(
-        self, config: CoordinatorConfig, settings: KubernetesSettings, kube: Kube, clock: Clock, *, export: Part
+        self, config: CoordinatorConfig, settings: KubernetesSettings, kube: Kube, clock: Clock, *, beside: Part
     ) -> None:
         self._config = config
         self._settings = settings
         self._kube = kube
         self._clock = clock
-        self._export = export
+        self._beside = beside
         self._lease = LeaderLease(kube, settings)
         self.active = ActiveCoordinator(leader=lambda: self._lease.leader)
 
@@ -62,7 +62,7 @@ class LeaderElectedCoordinator:
         log.info("leading", pod=self._settings.pod, lease=self._settings.lease, epoch=term.state.reserved_epoch)
         try:
             async with asyncio.TaskGroup() as parts:
-                for part in (coordinator.run(), self._export(coordinator), reporter.run(), label.run()):
+                for part in (coordinator.run(), self._beside(coordinator), reporter.run(), label.run()):
                     parts.create_task(part)
                 # Deactivate before waiting for the parts: one of them may be in the middle of a call.
                 with self.active.activate(coordinator, leads=lambda: self._lease.leads):

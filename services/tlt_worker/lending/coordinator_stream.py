@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Never, TypeAlias
 
 from tlt_common.config.base import TlsSettings
-from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerStatus
+from tlt_common.domain.fleet import DrafterWish, Lease, ReportInterval, Revocation, WorkerHello, WorkerStatus
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.follow import follow
 from tlt_common.wire import coordinator as wire
 
 STATUS_EVERY_S = 1.0
-"""Status interval in seconds; the coordinator declares a worker down after several missed reports."""
+"""Status interval in seconds until the coordinator sets another; it declares a worker down after several missed
+reports."""
 
 Order: TypeAlias = Lease | Revocation | DrafterWish
 
@@ -34,11 +36,12 @@ class CoordinatorStream:
         tls: TlsSettings | None = None,
     ) -> None:
         self._coordinator = coordinator
-        self._hello = hello
+        self._hello = replace(hello, accepts_report_interval=True)
         self._status = status
         self._obey = obey
         self._tls = tls
         self._changed = asyncio.Event()
+        self._every_s = STATUS_EVERY_S
 
     def poke(self) -> None:
         """Report a changed status to the coordinator now."""
@@ -51,15 +54,20 @@ class CoordinatorStream:
             await follow("coordinator", lambda: stub.HoldLease(self._reports()), self._receive)
 
     def _receive(self, message: wire.pb.HoldLeaseResponse) -> None:
-        self._obey(wire.order_from_pb(message))
+        order = wire.order_from_pb(message)
+        if isinstance(order, ReportInterval):
+            self._every_s = order.seconds
+        else:
+            self._obey(order)
 
     async def _reports(self) -> AsyncIterator[wire.pb.HoldLeaseRequest]:
+        self._every_s = STATUS_EVERY_S  # another coordinator may expect it
         yield wire.report_to_pb(self._hello)
         while True:
             self._changed.clear()
             yield wire.report_to_pb(self._status())
             try:
-                async with asyncio.timeout(STATUS_EVERY_S):
+                async with asyncio.timeout(self._every_s):
                     await self._changed.wait()
             except TimeoutError:
                 continue

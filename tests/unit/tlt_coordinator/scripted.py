@@ -54,21 +54,24 @@ class Worker:
         self.status = status or self.status
         self.coordinator.report(self.session, self.status)
 
-    async def live(self, seconds: float) -> list[Order]:
-        """Report and obey for so long; return the orders."""
+    async def live(self, seconds: float, *, report_every_s: float = 0.1) -> list[Order]:
+        """Obey for so long, report every change at once and otherwise this often; return the orders."""
         orders: list[Order] = []
-        for _ in range(round(seconds * 10)):
+        for tick in range(round(seconds * 10)):
             await asyncio.sleep(0.1)
+            before = self.status
             while (order := self.session.outbox.take()) is not None:
                 orders.append(order)
                 self._obey(order)
+            changed = self.status is not before
             if self.status.lent:  # the device computes half of the time
                 self.status = replace(self.status, training_s=self.status.training_s + 0.05)
-            self.say()
+            if changed or (tick + 1) % round(report_every_s * 10) == 0:
+                self.say()
         return orders
 
     def _obey(self, order: Order) -> None:
-        if isinstance(order, Lease):
+        if isinstance(order, Lease) and order.epoch != self.status.epoch:
             self.status = replace(self.status, state=WorkerState.TRAINING, epoch=order.epoch, lent=True)
         elif isinstance(order, Revocation) and order.epoch == self.status.epoch:
             self.status = replace(self.status, state=WorkerState.IDLE, epoch=Epoch(0), lent=False)

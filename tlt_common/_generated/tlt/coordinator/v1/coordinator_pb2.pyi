@@ -71,6 +71,7 @@ class WorkerHello(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     MAX_RUNNING_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
+    ACCEPTS_REPORT_INTERVAL_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Worker id, stable across restarts of the same replica."""
     address: _builtins.str
@@ -83,6 +84,8 @@ class WorkerHello(_message.Message):
     """Maximum number of concurrent requests in its engine."""
     pod: _builtins.str
     """Kubernetes pod it runs in; empty outside Kubernetes."""
+    accepts_report_interval: _builtins.bool
+    """Whether it understands report_interval."""
     def __init__(
         self,
         *,
@@ -92,10 +95,11 @@ class WorkerHello(_message.Message):
         device: _builtins.str = ...,
         max_running: _builtins.int = ...,
         pod: _builtins.str = ...,
+        accepts_report_interval: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "device", b"device", "max_running", b"max_running", "model", b"model", "pod", b"pod", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepts_report_interval", b"accepts_report_interval", "address", b"address", "device", b"device", "max_running", b"max_running", "model", b"model", "pod", b"pod", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -103,7 +107,7 @@ Global___WorkerHello: _TypeAlias = WorkerHello  # noqa: Y015
 
 @_typing.final
 class WorkerStatus(_message.Message):
-    """State of a worker. Sent when it changes and at least once per second."""
+    """State of a worker. Sent when it changes, and otherwise at the report interval."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -218,6 +222,7 @@ class HoldLeaseResponse(_message.Message):
     GRANT_FIELD_NUMBER: _builtins.int
     REVOKE_FIELD_NUMBER: _builtins.int
     DRAFTER_FIELD_NUMBER: _builtins.int
+    REPORT_INTERVAL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def grant(self) -> Global___GrantLease:
         """Grants or renews a training lease."""
@@ -230,18 +235,23 @@ class HoldLeaseResponse(_message.Message):
     def drafter(self) -> Global___DrafterWish:
         """Requests the worker to load a drafter."""
 
+    @_builtins.property
+    def report_interval(self) -> Global___ReportInterval:
+        """Sets how often the worker reports. Only sent to workers that accept it."""
+
     def __init__(
         self,
         *,
         grant: Global___GrantLease | None = ...,
         revoke: Global___RevokeLease | None = ...,
         drafter: Global___DrafterWish | None = ...,
+        report_interval: Global___ReportInterval | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["drafter", b"drafter", "grant", b"grant", "part", b"part", "revoke", b"revoke"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drafter", b"drafter", "grant", b"grant", "part", b"part", "report_interval", b"report_interval", "revoke", b"revoke"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter", b"drafter", "grant", b"grant", "part", b"part", "revoke", b"revoke"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter", b"drafter", "grant", b"grant", "part", b"part", "report_interval", b"report_interval", "revoke", b"revoke"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["grant", "revoke", "drafter"]  # noqa: Y015
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["grant", "revoke", "drafter", "report_interval"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
@@ -294,6 +304,28 @@ class RevokeLease(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RevokeLease: _TypeAlias = RevokeLease  # noqa: Y015
+
+@_typing.final
+class ReportInterval(_message.Message):
+    """How often a worker reports while nothing changes, until the stream ends; once per second if it is not told."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECONDS_FIELD_NUMBER: _builtins.int
+    seconds: _builtins.float
+    """Seconds between two reports; above 0."""
+    def __init__(
+        self,
+        *,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportInterval: _TypeAlias = ReportInterval  # noqa: Y015
 
 @_typing.final
 class DrafterWish(_message.Message):

@@ -1,0 +1,60 @@
+"""The coordinator's servicer, with a clock between it and gRPC."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from tlt_common.aio import Signal
+from tlt_common.wire import coordinator as wire
+from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.servicer import Context, CoordinatorServicer
+
+
+class TimedServicer(CoordinatorServicer):
+    """Times the answers to workers that took their device back, and counts what passes."""
+
+    def __init__(self, active: ActiveCoordinator, tasks: asyncio.TaskGroup) -> None:
+        super().__init__(active, tasks)
+        self.decisions_ms: list[float] = []
+        self.reports = 0
+        self.connected = 0
+        """Streams that are open."""
+        self.lent = 0
+        """Leases that were sent and not revoked."""
+        self.lent_changed = Signal()
+
+    async def HoldLease(  # noqa: N802 - the contract's name
+        self, request_iterator: AsyncIterator[wire.pb.HoldLeaseRequest], context: Context
+    ) -> AsyncGenerator[wire.pb.HoldLeaseResponse, None]:
+        asked_s: float | None = None
+        epoch = 0
+
+        async def reports() -> AsyncIterator[wire.pb.HoldLeaseRequest]:
+            nonlocal asked_s
+            async for message in request_iterator:
+                self.reports += 1
+                if message.status.running_count and epoch:
+                    asked_s = time.perf_counter()
+                yield message
+
+        self.connected += 1
+        try:
+            async for order in super().HoldLease(reports(), context):
+                match order.WhichOneof("part"):
+                    case "grant" if order.grant.epoch > epoch:
+                        self._lend(1 if not epoch else 0)
+                        epoch = order.grant.epoch
+                    case "revoke":
+                        if asked_s is not None:
+                            self.decisions_ms.append((time.perf_counter() - asked_s) * 1e3)
+                        self._lend(-1 if epoch else 0)
+                        asked_s, epoch = None, 0
+                yield order
+        finally:
+            self.connected -= 1
+            self._lend(-1 if epoch else 0)
+
+    def _lend(self, added: int) -> None:
+        self.lent += added
+        if added:
+            self.lent_changed.set()
