@@ -15,7 +15,6 @@ from tlt_common.domain.fleet import (
     WorkerHello,
     WorkerStatus,
 )
-from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.clock import Clock
@@ -199,7 +198,7 @@ class Coordinator:
         now_s = self._clock.now()
         return FleetFigures(
             queued=self._queues.queued(now_s),
-            drafter=self._drafters.newest.version if self._drafters.newest else DrafterVersion(0),
+            drafter=self._drafters.version,
             published_at_unix_s=self._drafters.records[-1].at_unix_s if self._drafters.records else 0.0,
             policy=self._registry.policy,
             lending=self._lending,
@@ -268,6 +267,7 @@ class Coordinator:
             lending=self._lending,
             last_epoch=self._epochs.last,
             reserved_epoch=self._epochs.reserved,
+            drafter=self._drafters.version,
         )
         changes = plan(fleet, now_s, policy)
         self._registry.carry_out(changes, now_s)

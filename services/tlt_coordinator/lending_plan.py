@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState, WorkerStatus
-from tlt_common.domain.ids import Epoch, WorkerId
+from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
 
 
@@ -66,6 +66,8 @@ class FleetView:
     """Highest epoch ever granted."""
     reserved_epoch: Epoch
     """Highest epoch that may be granted."""
+    drafter: DrafterVersion = DrafterVersion(0)
+    """Newest drafter; 0: none was published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +133,7 @@ def _held(worker: WorkerView, fleet: FleetView, now_s: float, policy: SpotConfig
     if reason is not None:
         yield _revoke(worker, loan.epoch, reason)
     elif now_s - loan.renewed_at_s >= policy.lease_ttl_s / 3:
-        yield Grant(worker_id=worker.worker_id, lease=Lease(epoch=loan.epoch, ttl_s=policy.lease_ttl_s))
+        yield _grant(worker, loan.epoch, fleet, policy)
 
 
 def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
@@ -140,13 +142,18 @@ def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
         if epoch >= fleet.reserved_epoch:
             return
         epoch = Epoch(epoch + 1)
-        yield Grant(worker_id=worker.worker_id, lease=Lease(epoch=epoch, ttl_s=policy.lease_ttl_s))
+        yield _grant(worker, epoch, fleet, policy)
 
 
 def is_free(worker: WorkerView) -> bool:
     """Return whether a worker is idle and holds no lease."""
     status = worker.status
     return status.state is WorkerState.IDLE and status.running == 0 and status.epoch == 0 and worker.loan is None
+
+
+def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: SpotConfig) -> Grant:
+    lease = Lease(epoch=epoch, ttl_s=policy.lease_ttl_s, newest=fleet.drafter)
+    return Grant(worker_id=worker.worker_id, lease=lease)
 
 
 def _revoke(worker: WorkerView, epoch: Epoch, reason: Reason) -> Revoke:

@@ -30,6 +30,11 @@ class PublishedDrafters:
         return self._store.state.drafter
 
     @property
+    def version(self) -> DrafterVersion:
+        """Version of the newest; 0 before the first."""
+        return self.newest.version if self.newest else DrafterVersion(0)
+
+    @property
     def records(self) -> tuple[DrafterRecord, ...]:
         """Published drafters, oldest first."""
         return self._store.state.drafters

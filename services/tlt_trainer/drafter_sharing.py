@@ -17,7 +17,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from tlt_common.domain.fleet import Publication
-from tlt_common.domain.ids import WorkerId
+from tlt_common.domain.ids import DrafterVersion, WorkerId
 from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionError, UnavailableError, WeightsError
 from tlt_common.telemetry import metrics
@@ -71,12 +71,18 @@ class DrafterSharing:
         self._settings = settings
         self._reachable = True
 
-    async def follow(self) -> bool:
+    async def follow(self, newest: DrafterVersion | None = None) -> bool:
         """
         Make the fleet's newest drafter the base, if it is not already, keeping what was learned since.
 
         Return whether the weights changed. Does nothing while the coordinator is unreachable.
+
+        Args:
+            newest: Version of the fleet's drafter, 0 before the first. If it is the base, the coordinator is not
+                asked; None: it is.
         """
+        if newest == self._learner.counters.base_version and (not newest or self._learner.base() is not None):
+            return False
         followed = await self._if_reachable(self._sync.follow())
         return followed is not None and followed.outcome in {SyncOutcome.NEWEST, SyncOutcome.MERGED}
 

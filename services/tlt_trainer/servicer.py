@@ -8,7 +8,7 @@ from urllib.request import url2pathname
 import grpc
 
 from tlt_common.domain.bounds import INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import trainer as wire
 from tlt_trainer.training_loop import TrainingLoop
@@ -34,8 +34,13 @@ class TrainerServicer(wire.Servicer):
         require_range("ttl_s", request.ttl_s, low=0.0, high=MAX_TTL_S, open_low=True)
         require_range("policy_version", request.policy_version, low=0, high=INT64_MAX)
         require_name("policy_uri", request.policy_uri, least=1, most=MAX_URI)
+        require_range("drafter_version", request.drafter_version, low=0, high=INT64_MAX)
         await self._loop.start(
-            Epoch(request.epoch), request.ttl_s, path_of(request.policy_uri), PolicyVersion(request.policy_version)
+            Epoch(request.epoch),
+            request.ttl_s,
+            path_of(request.policy_uri),
+            PolicyVersion(request.policy_version),
+            newest=DrafterVersion(request.drafter_version) if request.HasField("drafter_version") else None,
         )
         return wire.pb.StartResponse()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.domain.fleet import TrainingProgress
-from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -64,6 +64,7 @@ class TrainingLoop:
         self._config = config
         self._arrived = asyncio.Event()
         self._policy: tuple[Path, PolicyVersion] | None = None
+        self._newest: DrafterVersion | None = None  # the fleet's drafter, as the worker knows it
         self._training = False
         self._counted_s = 0.0  # seconds of training in the metric
         self._loss = 0.0
@@ -92,15 +93,25 @@ class TrainingLoop:
         """Signal that frames have arrived."""
         self._arrived.set()
 
-    async def start(self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion) -> None:
+    async def start(
+        self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion, *, newest: DrafterVersion | None = None
+    ) -> None:
         """
         Begin a lease, or extend the current one. Read the policy's embedding and head if they changed.
+
+        Args:
+            epoch: Fencing token.
+            ttl_s: Seconds until the lease ends.
+            policy: Directory of the policy's weights.
+            version: Their version.
+            newest: Newest drafter of the fleet; None: not known.
 
         Raises:
             StaleEpochError: A newer lease was seen, or this one was revoked.
             WeightsError: The policy cannot be read; the lease is not held.
         """
         self._lease.start(epoch, ttl_s)
+        self._newest = newest
         if self._policy != (policy, version):
             try:
                 await self._device.run(self._read_policy, policy)
@@ -198,7 +209,7 @@ class TrainingLoop:
         if self._gained and self._score is not None:
             self._gained = False  # publish once per score
             await self._sharing.publish(self._score, self._base_score)
-        elif await self._sharing.follow():
+        elif await self._sharing.follow(self._newest):
             self._gained = False
 
     async def _end_lease(self) -> None:

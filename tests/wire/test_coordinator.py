@@ -3,10 +3,27 @@
 import pytest
 
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX
-from tlt_common.domain.fleet import Fleet, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.ids import WorkerId
+from tlt_common.domain.fleet import (
+    DrafterWish,
+    Fleet,
+    Lease,
+    ReportInterval,
+    Revocation,
+    WorkerHello,
+    WorkerState,
+    WorkerStatus,
+)
+from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import InvalidRequestError
-from tlt_common.wire.coordinator import fleet_to_pb, pb, publication_from_pb, report_from_pb, report_to_pb
+from tlt_common.wire.coordinator import (
+    fleet_to_pb,
+    order_from_pb,
+    order_to_pb,
+    pb,
+    publication_from_pb,
+    report_from_pb,
+    report_to_pb,
+)
 
 
 @pytest.mark.parametrize("pod", ["", "fleet-worker-x7"])
@@ -20,6 +37,32 @@ STATUS = WorkerStatus(state=WorkerState.TRAINING, lent=True, training_s=12.5, tr
 
 def test_a_status_arrives_whole() -> None:
     assert report_from_pb(report_to_pb(STATUS)) == STATUS
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Lease(epoch=Epoch(3), ttl_s=5.0),
+        Revocation(epoch=Epoch(3)),
+        DrafterWish(version=DrafterVersion(2), uri="/d"),
+        ReportInterval(seconds=2.5),
+    ],
+)
+def test_an_order_arrives_whole(order: Lease | Revocation | DrafterWish | ReportInterval) -> None:
+    assert order_from_pb(order_to_pb(order)) == order
+
+
+@pytest.mark.parametrize("newest", [None, DrafterVersion(0), DrafterVersion(7)])
+def test_a_lease_tells_no_drafter_from_one_that_is_not_known(newest: DrafterVersion | None) -> None:
+    arrived = order_from_pb(order_to_pb(Lease(epoch=Epoch(3), ttl_s=5.0, newest=newest)))
+    assert isinstance(arrived, Lease)
+    assert arrived.newest == newest
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_interval_that_would_stop_or_flood_reports_is_refused(seconds: float) -> None:
+    with pytest.raises(InvalidRequestError, match=r"report_interval\.seconds is"):
+        order_from_pb(pb.HoldLeaseResponse(report_interval=pb.ReportInterval(seconds=seconds)))
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])

@@ -156,6 +156,8 @@ class Lease:
 
     epoch: Epoch
     ttl_s: float
+    newest: DrafterVersion | None = field(default=None, compare=False)
+    """Newest drafter of the fleet when the lease was granted or renewed; 0: none was published, None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,8 +90,8 @@ def report_from_pb(message: pb.HoldLeaseRequest) -> WorkerHello | WorkerStatus:
 def order_to_pb(order: Lease | Revocation | DrafterWish | ReportInterval) -> pb.HoldLeaseResponse:
     """Encode a message from the coordinator to a worker."""
     match order:
-        case Lease(epoch=epoch, ttl_s=ttl_s):
-            return pb.HoldLeaseResponse(grant=pb.GrantLease(epoch=epoch, ttl_s=ttl_s))
+        case Lease(epoch=epoch, ttl_s=ttl_s, newest=newest):
+            return pb.HoldLeaseResponse(grant=pb.GrantLease(epoch=epoch, ttl_s=ttl_s, drafter_version=newest))
         case Revocation(epoch=epoch):
             return pb.HoldLeaseResponse(revoke=pb.RevokeLease(epoch=epoch))
         case DrafterWish(version=version, uri=uri):
@@ -163,7 +163,9 @@ def order_from_pb(message: pb.HoldLeaseResponse) -> Lease | Revocation | Drafter
     """
     match message.WhichOneof("part"):
         case "grant":
-            return Lease(epoch=Epoch(message.grant.epoch), ttl_s=message.grant.ttl_s)
+            grant = message.grant
+            newest = DrafterVersion(grant.drafter_version) if grant.HasField("drafter_version") else None
+            return Lease(epoch=Epoch(grant.epoch), ttl_s=grant.ttl_s, newest=newest)
         case "revoke":
             return Revocation(epoch=Epoch(message.revoke.epoch))
         case "drafter":

@@ -8,8 +8,6 @@ STREAMS_PER_CONNECTION = 32
 MAX_PROBES = 256
 REPORT_EVERY_S = 1.0
 """Seconds between two reports until the coordinator sets another interval."""
-ASK_EVERY_S = 8.0
-"""Seconds between two questions of a trainer for the newest drafter, as in production; it also asks with each lease."""
 GATEWAYS = 2
 WARM_S = 6.0
 MEASURED_S = 15.0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Never, TypeAlias
 
-from tlt_bench.control.fleet import ASK_EVERY_S, REPORT_EVERY_S
+from tlt_bench.control.fleet import REPORT_EVERY_S
 from tlt_common.domain.fleet import (
     DrafterWish,
     Lease,
@@ -52,15 +52,12 @@ class SimulatedWorker:
         self._reported_s = 0.0
         self._report_every_s = REPORT_EVERY_S
         self._changed = asyncio.Event()
-        self._lent = asyncio.Event()
         self._joined: Callable[[], None] = _nothing
 
     async def run(self, joined: Callable[[], None]) -> Never:
         """Live until cancelled; reconnect as a worker does. `joined` is called after the first order."""
         self._joined = joined
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._ask())
-            await follow("coordinator", lambda: self._stub.HoldLease(self._reports()), self._receive)
+        await follow("coordinator", lambda: self._stub.HoldLease(self._reports()), self._receive)
         raise AssertionError("the stream never ends")
 
     def become(self, status: WorkerStatus) -> None:
@@ -75,9 +72,7 @@ class SimulatedWorker:
                 self._report_every_s = seconds
             case Lease(epoch=epoch) if epoch > self.status.epoch:
                 self.become(replace(self.status, state=WorkerState.TRAINING, epoch=epoch, lent=True))
-                self._lent.set()
             case Revocation(epoch=epoch) if epoch >= self.status.epoch:
-                self._lent.clear()
                 self.become(replace(self.status, state=WorkerState.IDLE, epoch=Epoch(0), lent=False, running=0))
 
     def _receive(self, message: wire.pb.HoldLeaseResponse) -> None:
@@ -100,17 +95,6 @@ class SimulatedWorker:
             next_report = loop.call_later(self._report_every_s, self._changed.set)
             await self._changed.wait()
             next_report.cancel()
-
-    async def _ask(self) -> Never:
-        """Ask for the newest drafter with each lease, and while it lasts."""
-
-        async def newest() -> AsyncIterator[wire.pb.GetDrafterResponse]:
-            while True:
-                await self._lent.wait()
-                yield await self._stub.GetDrafter(wire.pb.GetDrafterRequest())
-                await asyncio.sleep(ASK_EVERY_S)
-
-        await follow("coordinator", newest, lambda _: None)
 
 
 class Probe(SimulatedWorker):

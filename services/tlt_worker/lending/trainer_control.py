@@ -45,7 +45,11 @@ class TrainerClient:
 
     async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
         request = wire.pb.StartRequest(
-            epoch=lease.epoch, ttl_s=lease.ttl_s, policy_uri=str(policy), policy_version=version
+            epoch=lease.epoch,
+            ttl_s=lease.ttl_s,
+            policy_uri=str(policy),
+            policy_version=version,
+            drafter_version=lease.newest,
         )
         with translated():
             await self._stub.Start(request, timeout=self._start_s)

@@ -116,6 +116,16 @@ async def test_every_worker_is_asked_to_load_a_published_drafter_late_ones_too()
         assert wish == DrafterWish(version=DrafterVersion(1), uri="file:///1")
 
 
+async def test_leases_and_renewals_name_the_newest_drafter() -> None:
+    async with running() as coordinator:
+        worker = Worker.join(coordinator)
+        before = [order.newest for order in await worker.live(1.0) if isinstance(order, Lease)]
+        await coordinator.publish(publication(0))
+        after = [order.newest for order in await worker.live(4.0) if isinstance(order, Lease)]
+        assert set(before) == {0}
+        assert set(after) == {1}
+
+
 async def test_turning_lending_off_takes_all_workers_back() -> None:
     async with running() as coordinator:
         worker = Worker.join(coordinator)

@@ -265,21 +265,27 @@ class GrantLease(_message.Message):
 
     EPOCH_FIELD_NUMBER: _builtins.int
     TTL_S_FIELD_NUMBER: _builtins.int
+    DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """Fencing token."""
     ttl_s: _builtins.float
     """Seconds until the lease expires without renewal."""
+    drafter_version: _builtins.int
+    """Newest drafter version of the fleet, so that no trainer has to ask for what it has; 0 if none was published."""
     def __init__(
         self,
         *,
         epoch: _builtins.int = ...,
         ttl_s: _builtins.float = ...,
+        drafter_version: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "ttl_s", b"ttl_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version", "epoch", b"epoch", "ttl_s", b"ttl_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__drafter_version: _TypeAlias = _typing.Literal["drafter_version"]  # noqa: Y015
+    _WhichOneofArgType__drafter_version: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__drafter_version) -> _WhichOneofReturnType__drafter_version | None: ...
 
 Global___GrantLease: _TypeAlias = GrantLease  # noqa: Y015
 

@@ -26,6 +26,7 @@ class StartRequest(_message.Message):
     TTL_S_FIELD_NUMBER: _builtins.int
     POLICY_URI_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """Fencing token; epochs older than the newest seen are refused."""
     ttl_s: _builtins.float
@@ -34,6 +35,10 @@ class StartRequest(_message.Message):
     """Directory of the policy's weights, for the shared embedding and head."""
     policy_version: _builtins.int
     """Version of those weights."""
+    drafter_version: _builtins.int
+    """Newest drafter version of the fleet, 0 if none was published; not set if it is not known. The coordinator is asked
+    for the drafter only if the trainer has another one.
+    """
     def __init__(
         self,
         *,
@@ -41,12 +46,15 @@ class StartRequest(_message.Message):
         ttl_s: _builtins.float = ...,
         policy_uri: _builtins.str = ...,
         policy_version: _builtins.int = ...,
+        drafter_version: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "policy_uri", b"policy_uri", "policy_version", b"policy_version", "ttl_s", b"ttl_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version", "epoch", b"epoch", "policy_uri", b"policy_uri", "policy_version", b"policy_version", "ttl_s", b"ttl_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__drafter_version: _TypeAlias = _typing.Literal["drafter_version"]  # noqa: Y015
+    _WhichOneofArgType__drafter_version: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__drafter_version) -> _WhichOneofReturnType__drafter_version | None: ...
 
 Global___StartRequest: _TypeAlias = StartRequest  # noqa: Y015
 
