@@ -16,7 +16,7 @@ class SpotConfig(Frozen):
     """Lend a worker after this many seconds without a request."""
     lease_ttl_s: float = Field(5.0, gt=0)
     """Lifetime of a training lease without renewal, in seconds. Leases are renewed every third of it. Fleets of more
-    than 2,048 workers get longer ones: at least three seconds for each 2,048."""
+    than 1,024 workers get longer ones: at least three seconds for each 1,024."""
     keep_warm: int = Field(0, ge=0)
     """Number of idle workers to hold in reserve for new requests; they are not lent."""
 
@@ -72,7 +72,7 @@ class CoordinatorConfig(ServiceConfig):
     """When idle workers train."""
     silence_s: float = Field(5.0, gt=0)
     """Seconds without a message after which a worker counts as down. Workers report at least once per second; in fleets
-    of more than 2,048, once in as many seconds as there are 2,048 workers, and may be silent for as much longer."""
+    of more than 1,024, once in as many seconds as there are 1,024 workers, and may be silent for as much longer."""
     max_score_drop: float = Field(0.05, ge=0, le=1)
     """Refuse a drafter whose share of correctly predicted held-out tokens is lower than the newest drafter's by more
     than this. If the trainer could not score the newest on the same tokens, the allowed drop grows by this much with

@@ -10,7 +10,7 @@ from math import ceil
 
 from tlt_coordinator.config import SpotConfig
 
-REPORTS_PER_S = 2048
+REPORTS_PER_S = 1024
 """Reports without a change that a fleet sends per second, at most; as many leases are renewed. `tlt bench control`
 measures what they cost."""
 
