@@ -73,9 +73,9 @@ def control(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
 ) -> None:
     """
-    Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. 2 minutes.
+    Measure the coordinator under 128, 1,024 and 10,240 simulated workers: decisions, CPU and memory. 3 minutes.
 
-    At most 1,024 workers have gRPC streams of their own; the others call the coordinator directly, in its process.
+    Every worker has a gRPC stream of its own, in another process.
     """
     from tlt_bench.control.command import measure
     from tlt_bench.result import check_target

@@ -14,6 +14,7 @@ from pathlib import Path
 from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, Measured, Spread, shape_of, spread_of
 from tlt_bench.control.streams import CROWD, PROBES
 from tlt_bench.control.timed_servicer import TimedServicer
+from tlt_common.aio import Signal
 from tlt_common.parent_death import killed_with_parent
 from tlt_common.rpc.server import Service, serving
 from tlt_common.telemetry.log import configure
@@ -39,33 +40,34 @@ async def measure(shape: FleetShape) -> Measured:
         coordinator = host.active.coordinator
         servicer = TimedServicer(host.active, parts)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
-        async with (
-            serving("127.0.0.1:0", service) as server,
-            _streams(server.port, CROWD, shape.crowd),
-            _streams(server.port, PROBES, shape.probes) as probes,
-        ):
-            await _joined(servicer, shape)
-            await asyncio.sleep(WARM_S)
-            await _round_trips(probes)
-            servicer.decisions_ms.clear()
-            began_s, began_cpu_s, began_reports = time.perf_counter(), time.process_time(), servicer.reports
-            lags_ms = await _lags_ms(MEASURED_S)
-            took_s = time.perf_counter() - began_s
-            cpu_share = (time.process_time() - began_cpu_s) / took_s
-            reports_per_s = (servicer.reports - began_reports) / took_s
-            decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
-            waves = await _waves(coordinator, servicer, shape)
-            figures = Measured(
-                decision_ms=decision_ms,
-                roundtrip_ms=roundtrip_ms,
-                loop_lag_ms=spread_of(lags_ms),
-                **waves,
-                reports_per_s=reports_per_s,
-                cpu_share=cpu_share,
-                rss_mib=_rss_mib(),
-                connected=servicer.connected,
-                load=os.getloadavg()[0],
-            )
+        async with serving("127.0.0.1:0", service) as server:
+            async with (
+                _streams(server.port, CROWD, shape.crowd),
+                _streams(server.port, PROBES, shape.probes) as probes,
+            ):
+                await _joined(servicer, shape)
+                await asyncio.sleep(WARM_S)
+                await _round_trips(probes)
+                servicer.decisions_ms.clear()
+                began_s, began_cpu_s, began_reports = time.perf_counter(), time.process_time(), servicer.reports
+                lags_ms = await _lags_ms(MEASURED_S)
+                took_s = time.perf_counter() - began_s
+                cpu_share = (time.process_time() - began_cpu_s) / took_s
+                reports_per_s = (servicer.reports - began_reports) / took_s
+                decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
+                waves = await _waves(coordinator, servicer, shape)
+                figures = Measured(
+                    decision_ms=decision_ms,
+                    roundtrip_ms=roundtrip_ms,
+                    loop_lag_ms=spread_of(lags_ms),
+                    **waves,
+                    reports_per_s=reports_per_s,
+                    cpu_share=cpu_share,
+                    rss_mib=_rss_mib(),
+                    connected=servicer.connected,
+                    load=os.getloadavg()[0],
+                )
+            await servicer.until(lambda: servicer.connected == 0)
         running.cancel()
     return figures
 
@@ -96,7 +98,7 @@ async def _round_trips(probes: asyncio.subprocess.Process) -> list[float]:
 
 async def _joined(servicer: TimedServicer, shape: FleetShape) -> None:
     async with asyncio.timeout(JOIN_S):
-        await _until(servicer, lambda: servicer.connected >= shape.workers and servicer.lent >= shape.crowd)
+        await servicer.until(lambda: servicer.connected >= shape.workers and servicer.lent >= shape.crowd)
 
 
 async def _lags_ms(seconds: float) -> list[float]:
@@ -112,26 +114,20 @@ async def _waves(coordinator: Coordinator, servicer: TimedServicer, shape: Fleet
     """Recall all leases because of a queued request, lend all workers again, and so on."""
     times: dict[str, list[float]] = {}
 
-    async def wave(name: str, queued: int, lent: Callable[[], bool]) -> None:
-        seen, began_s = servicer.lent_changed.count, time.perf_counter()
+    async def wave(name: str, queued: int, first: Signal, lent: Callable[[], bool]) -> None:
+        seen, began_s = first.count, time.perf_counter()
         coordinator.report_queue("wave", queued)
-        await servicer.lent_changed.beyond(seen)
+        await first.beyond(seen)
         times.setdefault(f"{name}_first_ms", []).append((time.perf_counter() - began_s) * 1e3)
         async with asyncio.timeout(WAVE_S):
-            await _until(servicer, lent)
+            await servicer.until(lent)
         times.setdefault(f"{name}_all_ms", []).append((time.perf_counter() - began_s) * 1e3)
         await asyncio.sleep(CALM_S)
 
     for _ in range(WAVES):
-        await wave("recall", 1, lambda: servicer.lent == 0)
-        await wave("lend", 0, lambda: servicer.lent >= shape.crowd)
+        await wave("recall", 1, servicer.recalled, lambda: servicer.lent == 0)
+        await wave("lend", 0, servicer.changed, lambda: servicer.lent >= shape.crowd)
     return {name: spread_of(all_ms) for name, all_ms in times.items()}
-
-
-async def _until(servicer: TimedServicer, lent: Callable[[], bool]) -> None:
-    seen = servicer.lent_changed.count
-    while not lent():
-        seen = await servicer.lent_changed.beyond(seen)
 
 
 def _rss_mib() -> float:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from tlt_common.aio import Signal
 from tlt_common.wire import coordinator as wire
@@ -21,7 +21,10 @@ class TimedServicer(CoordinatorServicer):
         """Streams that are open."""
         self.lent = 0
         """Leases that were sent and not revoked."""
-        self.lent_changed = Signal()
+        self.recalled = Signal()
+        """A lease was revoked although its worker had not taken its device back."""
+        self.changed = Signal()
+        """Streams or leases were counted."""
 
     async def HoldLease(  # noqa: N802 - the contract's name
         self, request_iterator: AsyncIterator[wire.pb.HoldLeaseRequest], context: Context
@@ -37,24 +40,32 @@ class TimedServicer(CoordinatorServicer):
                     asked_s = time.perf_counter()
                 yield message
 
-        self.connected += 1
+        self._count(connected=1)
         try:
             async for order in super().HoldLease(reports(), context):
                 match order.WhichOneof("part"):
                     case "grant" if order.grant.epoch > epoch:
-                        self._lend(1 if not epoch else 0)
+                        self._count(lent=1 if not epoch else 0)
                         epoch = order.grant.epoch
                     case "revoke":
-                        if asked_s is not None:
+                        if asked_s is None:
+                            self.recalled.set()
+                        else:
                             self.decisions_ms.append((time.perf_counter() - asked_s) * 1e3)
-                        self._lend(-1 if epoch else 0)
+                        self._count(lent=-1 if epoch else 0)
                         asked_s, epoch = None, 0
                 yield order
         finally:
-            self.connected -= 1
-            self._lend(-1 if epoch else 0)
+            self._count(connected=-1, lent=-1 if epoch else 0)
 
-    def _lend(self, added: int) -> None:
-        self.lent += added
-        if added:
-            self.lent_changed.set()
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds of what is counted."""
+        seen = self.changed.count
+        while not holds():
+            seen = await self.changed.beyond(seen)
+
+    def _count(self, *, connected: int = 0, lent: int = 0) -> None:
+        self.connected += connected
+        self.lent += lent
+        if connected or lent:
+            self.changed.set()

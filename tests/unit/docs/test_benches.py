@@ -4,10 +4,11 @@ import inspect
 import re
 from pathlib import Path
 
+from tests.unit.tlt_bench.test_control import figures
 from tlt_bench.campaign.parts import discovered
 from tlt_bench.cli import app, campaign
 from tlt_bench.control.command import result_of
-from tlt_bench.control.fleet import SIZES, Measured
+from tlt_bench.control.fleet import SIZES
 
 ROOT = Path(__file__).parents[3]
 PAGES = {path: path.read_text() for path in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]}
@@ -21,9 +22,9 @@ def test_every_benchmark_has_an_entry() -> None:
 
 
 def test_every_figure_of_the_coordinator_is_explained() -> None:
-    fleet = Measured(decisions_ms=(1.0,), cpu_share=0.1, rss_mib=50.0, connected=128)
+    fleet, alone_us = figures(1.0, cpu_share=0.1, rss_mib=50.0), dict.fromkeys(SIZES, 100.0)
     page = PAGES[ROOT / "docs/results/services.md"]
-    for figure in result_of(dict.fromkeys(SIZES, fleet)).figures:
+    for figure in result_of(dict.fromkeys(SIZES, fleet), alone_us).figures:
         assert f"`{re.sub(r'[0-9]+$', 'N', figure)}`" in page
 
 
