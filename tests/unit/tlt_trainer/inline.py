@@ -54,7 +54,7 @@ class FakeFleet:
 
     def __init__(self) -> None:
         self.drafter: DrafterWish | None = None
-        self.refused = 0
+        self.asked, self.refused = 0, 0
         self.away = False
         self.hides_newest = False
         """Whether `newest` returns an old answer, as if another trainer published right after it."""
@@ -63,6 +63,7 @@ class FakeFleet:
         self._before: DrafterWish | None = None
 
     async def newest(self) -> DrafterWish | None:
+        self.asked += 1
         self._answer()
         return self._before if self.hides_newest else self.drafter
 

@@ -91,24 +91,15 @@ async def test_what_one_publishes_another_follows(one: Trainer, two: Trainer) ->
 async def test_a_trainer_asks_only_for_a_drafter_that_is_not_its_own(
     one: Trainer, two: Trainer, fleet: FakeFleet
 ) -> None:
-    asked: list[bool] = []
-    newest = fleet.newest
-
-    async def counted() -> DrafterWish | None:
-        asked.append(True)
-        return await newest()
-
-    fleet.newest = counted  # type: ignore[method-assign]
     assert not await two.sharing.follow(DrafterVersion(0))
-    assert not asked
     one.train(1, 3)
     assert await one.sharing.publish(SCORE, None)
-    asked.clear()
+    fleet.asked = 0
     assert not await one.sharing.follow(DrafterVersion(1))
-    assert not asked
+    assert fleet.asked == 0
     assert await two.sharing.follow(DrafterVersion(1))
     assert not await two.sharing.follow(None)
-    assert len(asked) == 2
+    assert fleet.asked == 2
 
 
 async def test_who_was_overtaken_keeps_the_work_of_both_and_publishes_next_time(
