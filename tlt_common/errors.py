@@ -20,6 +20,7 @@ TltError
 └── EngineError              the engine failed or was not set up correctly
 """
 
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from tlt_common.redaction import redacted
@@ -144,3 +145,13 @@ class EngineError(TltError):
     """The engine failed, or runs without the plug-in's hooks."""
 
     reason = "ENGINE"
+
+
+def _kinds(root: type[TltError]) -> Iterator[type[TltError]]:
+    yield root
+    for kind in root.__subclasses__():
+        yield from _kinds(kind)
+
+
+BY_REASON: Mapping[str, type[TltError]] = {kind.reason: kind for kind in _kinds(TltError)}
+"""All errors, by reason."""

@@ -202,8 +202,6 @@ class Dispatch:
         finally:
             request.response = None
             metrics.GATEWAY_RUNNING.dec()
-        if request.transcript.finish_reason is None:
-            raise HungUpError("the worker ended the stream before the response was complete")
 
     def _move(self, transcript: Transcript, worker: PooledWorker, error: UnavailableError | EngineError) -> None:
         """

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from weakref import WeakSet
+from typing import Never
 
 import grpc
 
@@ -17,6 +17,7 @@ from tlt_common.rpc.errors import translated
 from tlt_common.wire import worker as wire
 from tlt_common.wire.weights import StagePart
 from tlt_gateway.response_stream import ResponseStream
+from tlt_gateway.responses import Responses
 
 CALL_S = 10.0
 """Deadline, in seconds, of calls that do not touch a device."""
@@ -32,11 +33,11 @@ class RemoteWorker:
 
     def __init__(self, channel: grpc.aio.Channel, *, stage_s: float) -> None:
         self.received = 0
-        self._stub = wire.Stub(channel)
+        self._stub: wire.AsyncStub = wire.Stub(channel)
         self._stage_s = stage_s
         self._updates = Blocks()
         self._given_up = ""
-        self._responses: WeakSet[ResponseStream] = WeakSet()
+        self._responses = Responses(self._stub, self._heard)
 
     async def watch(self, demands: AsyncGenerator[WatchDemand, None]) -> AsyncGenerator[WatchReport, None]:
         """
@@ -54,12 +55,13 @@ class RemoteWorker:
         finally:
             call.cancel()
 
+    async def exchange(self) -> Never:
+        """Send requests and receive responses until cancelled."""
+        await self._responses.run()
+
     def generate(self, prompt: Prompt) -> ResponseStream:
-        """Start a response. The call has no deadline of its own: it ends when the client's call ends."""
-        request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
-        response = ResponseStream(self._stub.Generate(request), self._heard)
-        self._responses.add(response)
-        return response
+        """Return the response to a prompt. It has no deadline of its own: it ends when the client's call ends."""
+        return self._responses.generate(prompt)
 
     async def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
         """Abort all attempts at requests, also those of other gateways; return the ids of those that were running."""
@@ -71,8 +73,7 @@ class RemoteWorker:
         """End all calls with UnavailableError, because the worker is lost although its connection is open."""
         self._given_up = why
         self._updates.end()
-        for response in tuple(self._responses):
-            response.give_up(why)
+        self._responses.give_up(why)
 
     async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart] | None = None) -> Staged:
         """Let the worker fetch and check weights; `parts` follow the order unless it names another source."""

@@ -2,62 +2,74 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import TypeAlias
+from contextlib import AbstractContextManager
 
-import grpc
-
+from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.rollout import TokenChunk
-from tlt_common.errors import AbortedError, HungUpError, TltError, UnavailableError
-from tlt_common.rpc.errors import translated
-from tlt_common.wire import worker as wire
-
-Call: TypeAlias = grpc.aio.UnaryStreamCall[wire.pb.GenerateRequest, wire.pb.GenerateResponse]
+from tlt_common.errors import AbortedError, TltError, UnavailableError
 
 
 class ResponseStream:
     """
+    What has arrived of a response is merged until it is read, so that a slow reader holds a few bytes per token and
+    nobody waits for it.
+
     Args:
-        heard: Called at every message.
+        running: Entered while the response is read: starts the request, and hangs up unless the response is complete.
     """
 
-    def __init__(self, call: Call, heard: Callable[[], None]) -> None:
-        self._call = call
-        self._heard = heard
+    def __init__(self, running: Callable[["ResponseStream"], AbstractContextManager[None]]) -> None:
+        self._running = running
+        self._merged: MergedChunk | None = None
         self._ended_by: TltError | None = None
+        self._changed = asyncio.Event()
+        self.is_complete = False
+        """Whether the last chunk has arrived, or the worker reported a failure: nothing follows."""
+
+    def add(self, chunk: TokenChunk) -> None:
+        """Add the next chunk."""
+        if self._merged is None:
+            self._merged = MergedChunk(chunk)
+            self._changed.set()
+        else:
+            self._merged.add(chunk)
+        self.is_complete = chunk.finish_reason is not None
+
+    def fail(self, error: TltError) -> None:
+        """End the response with the worker's error."""
+        self.is_complete = True
+        self._end(error)
 
     def hang_up(self) -> None:
-        """Cancel the call: the worker aborts the request, and the reader gets AbortedError."""
+        """Abort the request: the reader gets AbortedError."""
         self._end(AbortedError("the request was aborted"))
 
-    def give_up(self, why: str) -> None:
-        """Cancel the call because the worker is lost: the reader gets UnavailableError."""
-        self._end(UnavailableError(why))
+    def lose(self, error: UnavailableError) -> None:
+        """End the response because its worker is lost."""
+        self._end(error)
 
     async def chunks(self) -> AsyncGenerator[TokenChunk, None]:
         """
-        Yield the chunks of the response. Closing the iterator cancels the call.
+        Start the request and yield the chunks of its response. Closing the iterator hangs up.
 
         Raises:
             AbortedError: `hang_up` was called.
-            HungUpError: The worker cancelled the call.
+            HungUpError: The worker ended the stream.
             UnavailableError: The worker is lost.
+            TltError: The request failed.
         """
-        try:
-            with translated():
-                async for message in self._call:
-                    self._heard()
-                    yield wire.chunk_from_pb(message.chunk)
-        except AbortedError as error:  # not cancelled here: a worker cancels its calls when it shuts down
-            raise HungUpError(f"the worker cancelled the response: {error.message}") from error
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            # Cancelling the call and cancelling the task both raise CancelledError; only the task tells which it was.
-            if self._ended_by and task is not None and not task.cancelling():
-                raise self._ended_by from None
-            raise
-        finally:
-            self._call.cancel()
+        with self._running(self):
+            while True:
+                while (merged := self._merged) is None:
+                    if self._ended_by is not None:
+                        raise self._ended_by
+                    self._changed.clear()
+                    await self._changed.wait()
+                self._merged = None
+                yield merged.whole()
+                if merged.is_complete:
+                    return
 
     def _end(self, by: TltError) -> None:
         self._ended_by = self._ended_by or by
-        self._call.cancel()
+        self._changed.set()

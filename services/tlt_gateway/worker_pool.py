@@ -236,11 +236,12 @@ class WorkerPool:
 
     async def _attend(self, worker: PooledWorker, channel: grpc.aio.Channel, admit: Admit) -> None:
         async with channel, asyncio.TaskGroup() as tasks:
-            admitting = tasks.create_task(self._admit(worker, admit), name=f"admit {worker.address}")
+            beside = [tasks.create_task(part) for part in (self._admit(worker, admit), worker.remote.exchange())]
             while worker.wanted or worker.answers:
                 self.lose(worker, await self._watch(worker), evidence="watch")
                 await asyncio.sleep(self._probe_s)
-            admitting.cancel()
+            for task in beside:
+                task.cancel()
         del self._workers[worker.address]
         count_states(self.workers)
 

@@ -47,7 +47,7 @@ def draining() -> Drain:
 
     The owner of the task that runs `live` awaits `drain.complete(config.drain_s)` before cancelling it.
     """
-    return Drain("Generate")
+    return Drain()
 
 
 def engine_of(config: WorkerConfig) -> Engine:
@@ -103,12 +103,14 @@ async def live(
         log.info("engine_started", kernels=info.device, model=info.model, max_running=info.max_running)
         trainer_or_none = await parts.enter_async_context(trainer(config, run_dir))
         worker = Worker(config, engine, info, run_dir / "weights", trainer=trainer_or_none)
-        service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, WorkerServicer(worker)))
+        drain = drain or Drain()
+        drain.when_begun(worker.retire)
+        servicer = WorkerServicer(worker, drain)
+        service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
         parts.callback(worker.weights.close)
-        if drain:
-            drain.when_begun(worker.retire)
         security = internal(config.tls, CALLERS)
         server = await parts.enter_async_context(serving(config.listen, service, security=security, drain=drain))
+        parts.callback(servicer.close)
         address = f"{config.advertise or config.listen.rpartition(':')[0]}:{server.port}"
         on_serving(address)
         await worker.run(address)

@@ -7,27 +7,39 @@ from typing import Any, TypeAlias
 import grpc
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError
 from tlt_common.machine import boot_id
+from tlt_common.rpc.drain import Drain
 from tlt_common.spool_link import offer
-from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import worker as wire
+from tlt_worker.request_stream import RequestStream
 from tlt_worker.worker import Worker
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 class WorkerServicer(wire.Servicer):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, drain: Drain) -> None:
         self._worker = worker
+        self._drain = drain
+        self._streams: set[RequestStream] = set()
 
-    async def Generate(
-        self, request: wire.pb.GenerateRequest, context: Context
-    ) -> AsyncIterator[wire.pb.GenerateResponse]:
-        prompt = wire.prompt_from_pb(request.prompt)
-        async for chunk in record_response(self._worker.generation.generate(prompt), request_of(prompt.request_id)):
-            yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
+    def close(self) -> None:
+        """End the streams of requests on which none runs, so that a server that stops need not wait for them."""
+        for stream in self._streams:
+            stream.close()
+
+    async def GenerateMany(
+        self, request_iterator: AsyncIterator[wire.pb.GenerateManyRequest], context: Context
+    ) -> AsyncIterator[wire.pb.GenerateManyResponse]:
+        stream = RequestStream(self._worker.generation.generate, self._drain)
+        self._streams.add(stream)
+        try:
+            async with aclosing(stream.parts(wire.requests_from_pb(request_iterator))) as messages:
+                async for parts in messages:
+                    yield wire.parts_to_pb(parts)
+        finally:
+            self._streams.discard(stream)
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
         aborted = await self._worker.generation.abort(RequestId(request_id) for request_id in request.request_ids)

@@ -1,7 +1,7 @@
 """A scripted worker behind a real gRPC server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from tlt_common.rpc.server import ServerSecurity, Service, serving
 from tlt_common.spool import FILE_NAME
 from tlt_common.weights_digest import TensorDigest
 from tlt_common.wire import worker as wire
+from tlt_worker.request_stream import RequestStream
 from tlt_worker.watchers import Watchers
 
 
@@ -89,7 +90,8 @@ class FakeWorker(wire.Servicer):
         self.token_s = 0.0
         self.watchers = Watchers(self._info)
         self._door = security
-        self.drain = Drain("Generate")
+        self.drain = Drain()
+        self._streams: list[RequestStream] = []
         self._changed = asyncio.Condition()
         self._killed = asyncio.Event()
         self._server = AsyncExitStack()
@@ -112,6 +114,9 @@ class FakeWorker(wire.Servicer):
         """Stop at once: streams break, the port closes."""
         self._killed.set()
         self.watchers.close()
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
         await self._server.aclose()
 
     async def until(self, running: int) -> None:
@@ -119,22 +124,14 @@ class FakeWorker(wire.Servicer):
         async with asyncio.timeout(10), self._changed:
             await self._changed.wait_for(lambda: len(self.running) == running)
 
-    async def Generate(self, request: wire.pb.GenerateRequest, context: Any) -> AsyncIterator[wire.pb.GenerateResponse]:
-        if self.generate_error is not None:
-            raise self.generate_error
-        prompt = wire.prompt_from_pb(request.prompt)
-        self.prompts.append(prompt)
-        await self._count(prompt.request_id, +1)
-        complete = False
-        try:
-            async for chunk in self._answer(prompt):
-                complete = chunk.finish_reason is not None
-                yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
-        finally:
-            if not (complete or self._killed.is_set()):
-                self.hung_up.append(prompt.request_id)
-            self._ending.pop(prompt.request_id, None)
-            await asyncio.shield(self._count(prompt.request_id, -1))
+    async def GenerateMany(
+        self, request_iterator: AsyncIterator[wire.pb.GenerateManyRequest], context: Any
+    ) -> AsyncIterator[wire.pb.GenerateManyResponse]:
+        stream = RequestStream(self._generate, self.drain, pace_s=0)
+        self._streams.append(stream)
+        async with aclosing(stream.parts(wire.requests_from_pb(request_iterator))) as messages:
+            async for parts in messages:
+                yield wire.parts_to_pb(parts)
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:
         wanted = set(request.request_ids)
@@ -231,6 +228,22 @@ class FakeWorker(wire.Servicer):
             training=self.training,
             release=ServedRelease(id=self.release, uri=self._source),
         )
+
+    async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+        if self.generate_error is not None:
+            raise self.generate_error
+        self.prompts.append(prompt)
+        await self._count(prompt.request_id, +1)
+        complete = False
+        try:
+            async for chunk in self._answer(prompt):
+                complete = chunk.finish_reason is not None
+                yield chunk
+        finally:
+            if not (complete or self._killed.is_set()):
+                self.hung_up.append(prompt.request_id)
+            self._ending.pop(prompt.request_id, None)
+            await asyncio.shield(self._count(prompt.request_id, -1))
 
     async def _answer(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
         """Yield one token per chunk and round."""

@@ -8,30 +8,41 @@ from tlt_common.domain.rollout import TokenChunk
 
 
 class MergedChunk:
-    """Successive chunks of one response as one chunk."""
+    """Successive chunks of one response as one chunk. As cheap as the chunk itself while there is only one."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: TokenChunk | None = None) -> None:
+        self._only = first
+        self._last = first
         self._token_ids = array("i")
         self._logprobs = array("d")
         self._policy_versions = array("q")
         self._rounds = 0
-        self._last: TokenChunk | None = None
 
     @property
-    def token_ids(self) -> "array[int]":
-        """All tokens so far."""
-        return self._token_ids
+    def count(self) -> int:
+        """Number of tokens."""
+        return len(self._only.token_ids) if self._only else len(self._token_ids)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last chunk of the response was added."""
+        return self._last is not None and self._last.finish_reason is not None
 
     def add(self, chunk: TokenChunk) -> None:
         """Append a chunk."""
-        self._token_ids.extend(chunk.token_ids)
-        self._logprobs.extend(chunk.logprobs)
-        self._policy_versions.extend(chunk.policy_versions)
-        self._rounds += chunk.rounds or bool(chunk.token_ids)
+        if self._last is None:
+            self._only = chunk
+        else:
+            if self._only is not None:
+                self._append(self._only)
+                self._only = None
+            self._append(chunk)
         self._last = chunk
 
     def whole(self) -> TokenChunk:
         """Return what was added as one chunk. At least one chunk must have been added."""
+        if self._only is not None:
+            return self._only
         assert self._last is not None, "no chunk was added"  # noqa: S101
         return replace(
             self._last,
@@ -40,3 +51,9 @@ class MergedChunk:
             policy_versions=tuple(map(PolicyVersion, self._policy_versions)),
             rounds=self._rounds,
         )
+
+    def _append(self, chunk: TokenChunk) -> None:
+        self._token_ids.extend(chunk.token_ids)
+        self._logprobs.extend(chunk.logprobs)
+        self._policy_versions.extend(chunk.policy_versions)
+        self._rounds += chunk.rounds or bool(chunk.token_ids)

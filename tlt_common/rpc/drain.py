@@ -38,7 +38,7 @@ class Drain:
 
     @property
     def running(self) -> int:
-        """Number of running calls the shutdown waits for."""
+        """Number of running calls, and of other work, the shutdown waits for."""
         return self._running
 
     def when_begun(self, leave: Leave) -> None:
@@ -48,7 +48,7 @@ class Drain:
     @contextmanager
     def call(self, method: str) -> Iterator[None]:
         """
-        Count one call within the block.
+        Count one call within the block, if a shutdown waits for its method.
 
         Raises:
             DrainingError: Draining has begun.
@@ -56,8 +56,19 @@ class Drain:
         if method not in self._methods:
             yield
             return
+        with self.work(method):
+            yield
+
+    @contextmanager
+    def work(self, name: str) -> Iterator[None]:
+        """
+        Count a piece of work within the block: a call, or a request among others in a call.
+
+        Raises:
+            DrainingError: Draining has begun.
+        """
         if self._begun:
-            raise DrainingError(f"{method} is refused: this process is shutting down; use another one")
+            raise DrainingError(f"{name} is refused: this process is shutting down; use another one")
         self._running += 1
         self._idle.clear()
         try:

@@ -34,7 +34,6 @@ CODES: dict[type[errors.TltError], grpc.StatusCode] = {
 }
 _TOO_LARGE = "larger than max"
 """In gRPC's own status for a message above the limit of either side."""
-_BY_REASON = {kind.reason: kind for kind in CODES}
 _BY_CODE: dict[grpc.StatusCode, type[errors.TltError]] = {
     grpc.StatusCode.UNAVAILABLE: errors.UnavailableError,
     grpc.StatusCode.DEADLINE_EXCEEDED: errors.UnavailableError,
@@ -58,7 +57,7 @@ def metadata(error: errors.TltError) -> tuple[tuple[str, str], ...]:
 def from_status(error: grpc.aio.AioRpcError) -> errors.TltError:
     """Return the error that a status was created from. A status that is not ours is mapped by its code."""
     trailing = {key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)}
-    kind = _BY_REASON.get(trailing.get(REASON_KEY, "")) or _BY_CODE.get(error.code(), errors.TltError)
+    kind = errors.BY_REASON.get(trailing.get(REASON_KEY, "")) or _BY_CODE.get(error.code(), errors.TltError)
     message = error.details() or error.code().name
     if REASON_KEY not in trailing and _TOO_LARGE in message:  # RESOURCE_EXHAUSTED, but no retry makes it smaller
         kind = errors.InvalidRequestError

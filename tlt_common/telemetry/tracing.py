@@ -10,11 +10,11 @@ import grpc
 from tlt_common import __version__
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import TokenChunk
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, TltError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
 METHODS = frozenset(
     {"Generate", "GenerateBatch", "Abort", "UpdateWeights", "StageWeights", "CommitWeights", "DiscardWeights"}
@@ -28,6 +28,7 @@ EXPORT_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tracing:
+    tracer: "Tracer"
     server: tuple[grpc.aio.ServerInterceptor, ...]
     client: tuple[grpc.aio.ClientInterceptor, ...]
 
@@ -72,6 +73,7 @@ def traced_by(processor: "SpanProcessor", component: str) -> Iterator[None]:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     tracing = _Tracing(
+        tracer=provider.get_tracer(__name__),
         server=(aio_server_interceptor(tracer_provider=provider, filter_=_is_traced),),
         client=tuple(aio_client_interceptors(tracer_provider=provider, filter_=_is_traced)),
     )
@@ -91,6 +93,39 @@ def server_interceptors() -> tuple[grpc.aio.ServerInterceptor, ...]:
 def client_interceptors() -> tuple[grpc.aio.ClientInterceptor, ...]:
     """Return interceptors that trace outgoing calls and propagate their context."""
     return _active[-1].client if _active else ()
+
+
+@contextmanager
+def call_span(method: str, *, parent: str | None = None) -> Iterator[str]:
+    """
+    Record the block as a span, for calls that share a stream. With the caller's trace context as `parent`, it is the
+    server's and the current span of the block; otherwise the client's.
+
+    Yields:
+        The span's trace context, to be passed to the server; empty while tracing is disabled.
+    """
+    if not _active:
+        yield ""
+        return
+    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context, use_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    propagator, carrier = TraceContextTextMapPropagator(), dict[str, str]()
+    context = None if parent is None else propagator.extract({"traceparent": parent})
+    kind = SpanKind.CLIENT if parent is None else SpanKind.SERVER
+    span = _active[-1].tracer.start_span(method, context, kind=kind)
+    propagator.inject(carrier, set_span_in_context(span))
+    try:
+        if parent is None:  # a block that yields must not change the context of its reader
+            yield carrier["traceparent"]
+        else:
+            with use_span(span, record_exception=False, set_status_on_exception=False):
+                yield carrier["traceparent"]
+    except TltError as error:
+        span.set_status(Status(StatusCode.ERROR, error.reason))
+        raise
+    finally:
+        span.end()
 
 
 def record_response(

@@ -1,6 +1,7 @@
 """tlt.worker.v1: calls from gateways to one worker."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
@@ -8,9 +9,11 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStu
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
 from tlt_common.domain.bounds import require_name
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.requests import Failure, HangUp, Part, Start
+from tlt_common.domain.rollout import TokenChunk
 from tlt_common.domain.weights import ReleaseEnd, ServedRelease, SpoolFile, StageOrder, TensorChunk, WrittenPiece
-from tlt_common.errors import InvalidRequestError
+from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
 from tlt_common.wire.weights import (
     end_from_pb,
@@ -30,17 +33,21 @@ from tlt_common.wire.weights import (
     written_of,
 )
 
+if TYPE_CHECKING:
+    from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceAsyncStub as AsyncStub
+else:
+    AsyncStub = Stub  # the type of a stub on an asyncio channel exists for type checkers only
+
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
 METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["WorkerService"].methods_by_name)
 
 __all__ = [
     "METHODS",
     "SERVICE_NAME",
+    "AsyncStub",
     "Servicer",
     "Stub",
     "add_servicer",
-    "chunk_from_pb",
-    "chunk_to_pb",
     "demand_from_pb",
     "demand_to_pb",
     "demands_from_pb",
@@ -50,13 +57,16 @@ __all__ = [
     "info_from_pb",
     "info_to_pb",
     "order_and_parts",
+    "parts_from_pb",
+    "parts_to_pb",
     "pb",
-    "prompt_from_pb",
-    "prompt_to_pb",
     "release_from_pb",
     "release_to_pb",
     "report_from_pb",
     "report_to_pb",
+    "request_from_pb",
+    "request_to_pb",
+    "requests_from_pb",
     "stage_to_pb",
     "tensor_from_pb",
     "tensor_to_pb",
@@ -111,6 +121,61 @@ def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
         joining=order.joining,
         file=file_to_pb(order.file) if order.file else None,
     )
+
+
+def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
+    if isinstance(request, HangUp):
+        return pb.GenerateManyRequest(hang_up=request.request_id)
+    return pb.GenerateManyRequest(start=pb.Start(prompt=prompt_to_pb(request.prompt), traceparent=request.traceparent))
+
+
+def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure:
+    """
+    Decode a message. A prompt that cannot be decoded is a `Failure`, since it does not concern the other requests.
+
+    Raises:
+        InvalidRequestError: The message is empty.
+    """
+    match message.WhichOneof("part"):
+        case "start":
+            try:
+                return Start(prompt=prompt_from_pb(message.start.prompt), traceparent=message.start.traceparent)
+            except InvalidRequestError as error:
+                return Failure(request_id=RequestId(message.start.prompt.request_id), error=error)
+        case "hang_up":
+            return HangUp(request_id=RequestId(message.hang_up))
+        case _:
+            raise InvalidRequestError("the message has no part; accepted: start or hang_up", field="part")
+
+
+async def requests_from_pb(
+    messages: AsyncIterator[pb.GenerateManyRequest],
+) -> AsyncGenerator[Start | HangUp | Failure, None]:
+    """Decode a stream, as `request_from_pb` does."""
+    async for message in messages:
+        yield request_from_pb(message)
+
+
+def parts_to_pb(parts: Iterable[Part]) -> pb.GenerateManyResponse:
+    message = pb.GenerateManyResponse()
+    for part in parts:
+        if isinstance(part, TokenChunk):
+            message.chunks.append(chunk_to_pb(part))
+        else:
+            error = part.error
+            message.failures.add(
+                request_id=part.request_id, reason=error.reason, message=error.message, field=error.field
+            )
+    return message
+
+
+def parts_from_pb(message: pb.GenerateManyResponse) -> Iterator[Part]:
+    """Yield the chunks, then the failures."""
+    for chunk in message.chunks:
+        yield chunk_from_pb(chunk)
+    for failure in message.failures:
+        kind = BY_REASON.get(failure.reason, TltError)
+        yield Failure(request_id=RequestId(failure.request_id), error=kind(failure.message, field=failure.field))
 
 
 def demand_to_pb(demand: WatchDemand) -> pb.WatchRequest:

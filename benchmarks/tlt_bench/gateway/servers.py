@@ -1,7 +1,8 @@
 """The processes that are measured: a bare server, a scripted worker, and a gateway in front of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +14,11 @@ from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.rpc.channel import OPTIONS
+from tlt_common.rpc.drain import Drain
 from tlt_common.wire import rollout, worker
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import live
+from tlt_worker.request_stream import RequestStream
 
 MAX_RUNNING = 16384
 HEARTBEAT_S = 1.0
@@ -46,10 +49,18 @@ async def _generate(request: rollout.pb.GenerateRequest, _context: Any) -> Async
         yield rollout.pb.GenerateResponse(chunk=rollout.chunk_to_pb(chunk))
 
 
-async def _work(request: worker.pb.GenerateRequest, _context: Any) -> AsyncIterator[worker.pb.GenerateResponse]:
+async def _work(
+    request_iterator: AsyncIterator[worker.pb.GenerateManyRequest], _context: Any
+) -> AsyncIterator[worker.pb.GenerateManyResponse]:
     """Answer at once, as a worker."""
-    for chunk in chunks(worker.prompt_from_pb(request.prompt)):
-        yield worker.pb.GenerateResponse(chunk=worker.chunk_to_pb(chunk))
+    async with aclosing(RequestStream(_answer, Drain()).parts(worker.requests_from_pb(request_iterator))) as messages:
+        async for parts in messages:
+            yield worker.parts_to_pb(parts)
+
+
+async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    for chunk in chunks(prompt):
+        yield chunk
 
 
 async def _watch(
@@ -84,13 +95,13 @@ def serve_bare(ready: Connection) -> None:
 
 def serve_worker(ready: Connection) -> None:
     """Run the scripted worker; send its address to `ready`."""
-    generate = grpc.unary_stream_rpc_method_handler(
-        _work, worker.pb.GenerateRequest.FromString, worker.pb.GenerateResponse.SerializeToString
+    generate = grpc.stream_stream_rpc_method_handler(
+        _work, worker.pb.GenerateManyRequest.FromString, worker.pb.GenerateManyResponse.SerializeToString
     )
     watch = grpc.stream_stream_rpc_method_handler(
         _watch, worker.pb.WatchRequest.FromString, worker.pb.WatchResponse.SerializeToString
     )
-    asyncio.run(_serve(ready, worker.SERVICE_NAME, {"Generate": generate, "Watch": watch}))
+    asyncio.run(_serve(ready, worker.SERVICE_NAME, {"GenerateMany": generate, "Watch": watch}))
 
 
 def serve_gateway(ready: Connection, worker_address: str) -> None:

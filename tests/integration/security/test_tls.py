@@ -12,8 +12,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.fakes.authority import Authority
 from tests.fakes.gateway_watch import first_report
+from tests.fakes.responses import responses
 from tests.fakes.worker import FakeWorker
 from tlt_common.config.base import TlsSettings
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.requests import Start
+from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError, UnavailableError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect, secure
@@ -23,6 +27,7 @@ from tlt_common.wire import worker as wire
 
 CALL_S = 10.0
 MIB = 2**20
+LONG = Prompt(request_id=RequestId("long"), token_ids=(1,), sampling=SamplingParams(max_new_tokens=3))
 
 
 async def ask(channel: grpc.aio.Channel) -> str:
@@ -144,14 +149,8 @@ async def test_renewed_certificates_are_picked_up_while_old_connections_go_on(
     worker.free_tokens = 1
     worker.gate.clear()
     tls = authority.issue("gateway")
-    async with connect(worker.address, to="worker", tls=tls) as channel:
-        stub = wire.Stub(channel)
-        request = wire.pb.GenerateRequest()
-        request.prompt.request_id = "long"
-        request.prompt.token_ids.append(1)
-        request.prompt.sampling.max_new_tokens = 3
-        answer = stub.Generate(request)
-        chunks = aiter(answer)
+    async with connect(worker.address, to="worker", tls=tls) as channel, responses(channel) as of_worker:
+        chunks = of_worker.generate(LONG).chunks()
         await anext(chunks)
         new = Authority(tmp_path / "own")
         new.issue("worker")
@@ -160,7 +159,7 @@ async def test_renewed_certificates_are_picked_up_while_old_connections_go_on(
         new.issue("gateway")
         assert await ask(channel) == "w0"
         worker.gate.set()
-        assert [len(message.chunk.token_ids) async for message in chunks] == [1, 1]
+        assert sum([len(chunk.token_ids) async for chunk in chunks]) == 2
 
 
 async def test_closing_a_channel_ends_calls_on_its_retired_connections_too(
@@ -168,11 +167,7 @@ async def test_closing_a_channel_ends_calls_on_its_retired_connections_too(
 ) -> None:
     worker.gate.clear()
     async with connect(worker.address, to="worker", tls=authority.issue("gateway")) as channel:
-        request = wire.pb.GenerateRequest()
-        request.prompt.request_id = "long"
-        request.prompt.token_ids.append(1)
-        request.prompt.sampling.max_new_tokens = 3
-        answer = wire.Stub(channel).Generate(request)
+        answer = wire.Stub(channel).GenerateMany(iter([wire.request_to_pb(Start(prompt=LONG))]))
         await worker.until(running=1)
         authority.issue("gateway")
         await ask(channel)

@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.responses import responses
 from tests.fakes.trainer import FakeTrainer
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
@@ -35,9 +36,8 @@ class Bench:
 
     async def generate(self, request_id: str = "r", token: int = 1) -> list[TokenChunk]:
         prompt = Prompt(request_id=RequestId(request_id), token_ids=(token,))
-        call = wire.Stub(self.channel).Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt)))
-        with translated():
-            return [wire.chunk_from_pb(message.chunk) async for message in call]
+        async with responses(self.channel) as of_worker:
+            return [chunk async for chunk in of_worker.generate(prompt).chunks()]
 
     async def stage(self, version: int, *parts: TensorChunk, uri: str | None = None) -> int:
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:

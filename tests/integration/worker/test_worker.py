@@ -1,13 +1,14 @@
 """A complete worker over a scripted engine, on real sockets, with its peers becoming reachable and unreachable."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.gateway_watch import first_report
 from tests.fakes.peers import FakeCache, FakeCoordinator, FakeTuner
+from tests.fakes.responses import responses
 from tests.integration.worker.live_worker import Bench, eventually, working
 from tlt_common.codec import decode
 from tlt_common.domain.arm import ArmWindow
@@ -46,11 +47,11 @@ async def test_bad_prompts_name_their_field(bench: Bench) -> None:
 
 async def test_hanging_up_aborts_in_the_engine(bench: Bench) -> None:
     async with working(bench):
-        prompt = wire.prompt_to_pb(Prompt(request_id=RequestId("r"), token_ids=(1,)))
-        call = wire.Stub(bench.channel).Generate(wire.pb.GenerateRequest(prompt=prompt))
-        await anext(aiter(call))
-        call.cancel()
-        await eventually(lambda: not bench.engine.running)
+        prompt = Prompt(request_id=RequestId("r"), token_ids=(1,))
+        async with responses(bench.channel) as of_worker:
+            async with aclosing(of_worker.generate(prompt).chunks()) as chunks:
+                await anext(chunks)
+            await eventually(lambda: not bench.engine.running)
         assert bench.engine.aborted in ([], ["r"])  # the cancellation may reach the engine's iterator first
 
 

@@ -7,6 +7,7 @@ from tlt_bench.campaign.fuzz.service import service_targets
 from tlt_bench.campaign.fuzz.simulated_engine import SimulatedEngine
 from tlt_bench.campaign.fuzz.valid_requests import PROMPT, TENSORS
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.requests import HangUp, Start
 from tlt_common.domain.weights import ReleaseId, StageOrder
 from tlt_common.wire import worker as wire
 from tlt_worker.config import TrainerSettings, WorkerConfig
@@ -26,7 +27,10 @@ TARGETS = service_targets(
     _serve,
     control="Abort",
     valid={
-        "Generate": (wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(PROMPT)),),
+        "GenerateMany": (
+            wire.request_to_pb(Start(prompt=PROMPT)),
+            wire.request_to_pb(HangUp(request_id=PROMPT.request_id)),
+        ),
         "Abort": (wire.pb.AbortRequest(request_ids=["r", "s"]),),
         "StageWeights": (wire.stage_to_pb(ORDER), wire.stage_to_pb(TENSORS)),
         "CommitWeights": (wire.pb.CommitWeightsRequest(policy_version=1, release=wire.release_to_pb(ORDER.release)),),

@@ -20,52 +20,128 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class GenerateRequest(_message.Message):
-    """A prompt."""
+class GenerateManyRequest(_message.Message):
+    """What a gateway asks for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    HANG_UP_FIELD_NUMBER: _builtins.int
+    hang_up: _builtins.str
+    """Id of a request whose caller has gone: it is aborted, and nothing more is sent for it. Unknown ids are ignored."""
+    @_builtins.property
+    def start(self) -> Global___Start:
+        """Starts a request."""
+
+    def __init__(
+        self,
+        *,
+        start: Global___Start | None = ...,
+        hang_up: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hang_up", b"hang_up", "part", b"part", "start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hang_up", b"hang_up", "part", b"part", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["start", "hang_up"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___GenerateManyRequest: _TypeAlias = GenerateManyRequest  # noqa: Y015
+
+@_typing.final
+class Start(_message.Message):
+    """A request to start."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROMPT_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    """W3C trace context of the caller's span; empty if it has none."""
     @_builtins.property
     def prompt(self) -> _common_pb2.Prompt:
-        """The prompt to complete."""
+        """The prompt to complete, with an id that is unique on this worker."""
 
     def __init__(
         self,
         *,
         prompt: _common_pb2.Prompt | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
+Global___Start: _TypeAlias = Start  # noqa: Y015
 
 @_typing.final
-class GenerateResponse(_message.Message):
-    """The next tokens of a response."""
+class GenerateManyResponse(_message.Message):
+    """What has happened since the last message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CHUNK_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def chunk(self) -> _common_pb2.TokenChunk:
-        """The tokens."""
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TokenChunk]:
+        """The next tokens of any number of responses, at most one chunk per response. Chunks of successive rounds are merged
+        while the stream is busy.
+        """
+
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Failure]:
+        """Requests that failed. Nothing follows for them; their chunks so far are valid."""
 
     def __init__(
         self,
         *,
-        chunk: _common_pb2.TokenChunk | None = ...,
+        chunks: _abc.Iterable[_common_pb2.TokenChunk] | None = ...,
+        failures: _abc.Iterable[Global___Failure] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failures", b"failures"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
+Global___GenerateManyResponse: _TypeAlias = GenerateManyResponse  # noqa: Y015
+
+@_typing.final
+class Failure(_message.Message):
+    """Why a request failed. The other requests of the stream continue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    reason: _builtins.str
+    """Name of the error, as in the metadata of a failed call."""
+    message: _builtins.str
+    """What happened."""
+    field: _builtins.str
+    """The field at fault; empty if none is."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        field: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "message", b"message", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Failure: _TypeAlias = Failure  # noqa: Y015
 
 @_typing.final
 class AbortRequest(_message.Message):

@@ -35,10 +35,10 @@ class WorkerServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Generate = channel.unary_stream(
-                '/tlt.worker.v1.WorkerService/Generate',
-                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateRequest.SerializeToString,
-                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateResponse.FromString,
+        self.GenerateMany = channel.stream_stream(
+                '/tlt.worker.v1.WorkerService/GenerateMany',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyResponse.FromString,
                 _registered_method=True)
         self.Abort = channel.unary_unary(
                 '/tlt.worker.v1.WorkerService/Abort',
@@ -76,8 +76,10 @@ class WorkerServiceServicer:
     """A rollout worker with one engine.
     """
 
-    def Generate(self, request, context):
-        """Streams a response. Cancelling the call aborts it.
+    def GenerateMany(self, request_iterator, context):
+        """Runs the requests of one gateway and streams their responses. All share one stream, so that a round of the engine
+        costs one message and not one per request. Ending the requests lets those that run finish; cancelling the call
+        aborts them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,10 +132,10 @@ class WorkerServiceServicer:
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Generate': grpc.unary_stream_rpc_method_handler(
-                    servicer.Generate,
-                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateRequest.FromString,
-                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateResponse.SerializeToString,
+            'GenerateMany': grpc.stream_stream_rpc_method_handler(
+                    servicer.GenerateMany,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyResponse.SerializeToString,
             ),
             'Abort': grpc.unary_unary_rpc_method_handler(
                     servicer.Abort,
@@ -178,7 +180,7 @@ class WorkerService:
     """
 
     @staticmethod
-    def Generate(request,
+    def GenerateMany(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -188,12 +190,12 @@ class WorkerService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
-            '/tlt.worker.v1.WorkerService/Generate',
-            tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateRequest.SerializeToString,
-            tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateResponse.FromString,
+            '/tlt.worker.v1.WorkerService/GenerateMany',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.GenerateManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

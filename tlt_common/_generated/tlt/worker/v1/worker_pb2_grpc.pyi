@@ -33,8 +33,11 @@ class WorkerServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkerServiceAsyncStub: ...
-    Generate: _grpc.UnaryStreamMultiCallable[_worker_pb2.GenerateRequest, _worker_pb2.GenerateResponse]
-    """Streams a response. Cancelling the call aborts it."""
+    GenerateMany: _grpc.StreamStreamMultiCallable[_worker_pb2.GenerateManyRequest, _worker_pb2.GenerateManyResponse]
+    """Runs the requests of one gateway and streams their responses. All share one stream, so that a round of the engine
+    costs one message and not one per request. Ending the requests lets those that run finish; cancelling the call
+    aborts them.
+    """
     Abort: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]
     """Aborts all attempts at requests; unknown ids are ignored."""
     StageWeights: _grpc.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]
@@ -57,8 +60,11 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """A rollout worker with one engine."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Generate: _aio.UnaryStreamMultiCallable[_worker_pb2.GenerateRequest, _worker_pb2.GenerateResponse]  # type: ignore[assignment]
-    """Streams a response. Cancelling the call aborts it."""
+    GenerateMany: _aio.StreamStreamMultiCallable[_worker_pb2.GenerateManyRequest, _worker_pb2.GenerateManyResponse]  # type: ignore[assignment]
+    """Runs the requests of one gateway and streams their responses. All share one stream, so that a round of the engine
+    costs one message and not one per request. Ending the requests lets those that run finish; cancelling the call
+    aborts them.
+    """
     Abort: _aio.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]  # type: ignore[assignment]
     """Aborts all attempts at requests; unknown ids are ignored."""
     StageWeights: _aio.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]  # type: ignore[assignment]
@@ -80,12 +86,15 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     """A rollout worker with one engine."""
 
     @_abc_1.abstractmethod
-    def Generate(
+    def GenerateMany(
         self,
-        request: _worker_pb2.GenerateRequest,
+        request_iterator: _MaybeAsyncIterator[_worker_pb2.GenerateManyRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_worker_pb2.GenerateResponse], _abc.AsyncIterator[_worker_pb2.GenerateResponse]]:
-        """Streams a response. Cancelling the call aborts it."""
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.GenerateManyResponse], _abc.AsyncIterator[_worker_pb2.GenerateManyResponse]]:
+        """Runs the requests of one gateway and streams their responses. All share one stream, so that a round of the engine
+        costs one message and not one per request. Ending the requests lets those that run finish; cancelling the call
+        aborts them.
+        """
 
     @_abc_1.abstractmethod
     def Abort(

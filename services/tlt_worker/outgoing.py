@@ -1,0 +1,91 @@
+"""What a worker has yet to send on one stream: at most one chunk per response, merged until the stream takes it."""
+
+import asyncio
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.merged_chunk import MergedChunk
+from tlt_common.domain.requests import Failure, Part
+from tlt_common.domain.rollout import TokenChunk
+
+PACE_S = 0.05
+"""Least seconds between two messages, unless a response ends: rounds in between are merged. A gateway of many workers
+would otherwise be busy with messages alone, since each worker has dozens of rounds per second."""
+MAX_TOKENS = 65536
+"""Tokens per message, about 1 MiB, unless a single chunk has more."""
+
+
+class Outgoing:
+    """
+    Parts for one reader. A slow one costs memory of a few bytes per token of the responses that run, and nobody waits.
+
+    Args:
+        pace_s: Least seconds between two messages.
+    """
+
+    def __init__(self, pace_s: float = PACE_S) -> None:
+        self._pace_s = pace_s
+        self._chunks: dict[RequestId, MergedChunk] = {}
+        self._failures: list[Failure] = []
+        self._filled = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._taken_at_s = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to send."""
+        return not (self._chunks or self._failures)
+
+    def put(self, part: Part) -> None:
+        """Add what comes next for a request."""
+        if isinstance(part, Failure):
+            self._failures.append(part)
+            self._urgent.set()
+        else:
+            self._add(part)
+        self._filled.set()
+
+    def forget(self, request_id: RequestId) -> None:
+        """Drop what has not been sent for a request."""
+        self._chunks.pop(request_id, None)
+
+    def wake(self) -> None:
+        """Let `take` return, even with nothing."""
+        self._filled.set()
+        self._urgent.set()
+
+    async def take(self) -> list[Part]:
+        """Wait until there is something to send; return the content of one message, in order for each request."""
+        await self._filled.wait()
+        loop = asyncio.get_running_loop()
+        due_s = self._taken_at_s + self._pace_s - loop.time()
+        if due_s > 0 and not self._urgent.is_set():
+            try:
+                async with asyncio.timeout(due_s):
+                    await self._urgent.wait()
+            except TimeoutError:
+                pass
+        self._taken_at_s = loop.time()
+        return self._message()
+
+    def _message(self) -> list[Part]:
+        parts: list[Part] = []
+        tokens = 0
+        while self._chunks and tokens < MAX_TOKENS:
+            merged = self._chunks.pop(next(iter(self._chunks)))
+            tokens += merged.count
+            parts.append(merged.whole())
+        if not self._chunks:
+            # A failure follows the chunks of its request.
+            parts += self._failures
+            self._failures.clear()
+            self._filled.clear()
+            self._urgent.clear()
+        return parts
+
+    def _add(self, chunk: TokenChunk) -> None:
+        if (merged := self._chunks.get(chunk.request_id)) is not None:
+            merged.add(chunk)
+        else:
+            self._chunks[chunk.request_id] = MergedChunk(chunk)
+        if chunk.finish_reason is not None:
+            self._urgent.set()

@@ -1,0 +1,36 @@
+"""What a gateway and a worker tell each other about the requests between them."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.errors import TltError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A request to start."""
+
+    prompt: Prompt
+    traceparent: str = ""
+    """W3C trace context of the caller's span; empty without traces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangUp:
+    """The caller of a request has gone."""
+
+    request_id: RequestId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A request failed; others continue."""
+
+    request_id: RequestId
+    error: TltError
+
+
+Part: TypeAlias = TokenChunk | Failure
+"""What a worker sends for one request."""
