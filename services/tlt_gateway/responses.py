@@ -76,7 +76,7 @@ class Responses:
                 raise
             return self._given_up
         except AbortedError as error:  # not cancelled here: a worker cancels its calls when it shuts down
-            return HungUpError(f"the worker cancelled the responses: {error.message}")
+            return _hung_up(error)
         except UnavailableError as error:
             return error
         except TltError as error:
@@ -92,7 +92,7 @@ class Responses:
             if stream is None:  # its caller has hung up
                 continue
             if isinstance(part, Failure):
-                stream.fail(part.error)
+                stream.fail(_hung_up(part.error) if isinstance(part.error, AbortedError) else part.error)
             else:
                 stream.add(part)
 
@@ -112,6 +112,10 @@ class Responses:
     def _lose_all(self, error: UnavailableError) -> None:
         for stream in self._running.values():
             stream.lose(error)
+
+
+def _hung_up(error: AbortedError) -> HungUpError:
+    return HungUpError(f"the worker ended the response: {error.message}")
 
 
 async def _messages(first: Start | HangUp, rest: Requests) -> AsyncGenerator[wire.pb.GenerateManyRequest, None]:

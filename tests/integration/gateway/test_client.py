@@ -29,7 +29,7 @@ def client(served: Endpoint) -> Iterator[BlockingClient]:
 
 def test_the_blocking_client_does_what_the_other_does(client: BlockingClient, served: Endpoint) -> None:
     assert client.generate([5], EIGHT).token_ids == tuple(range(6, 14))
-    assert [chunk.token_ids[0] for chunk in client.stream([5], EIGHT)] == list(range(6, 14))
+    assert [token for chunk in client.stream([5], EIGHT) for token in chunk.token_ids] == list(range(6, 14))
     progress: list[tuple[int, int, int]] = []
 
     def on_progress(sample: Sample) -> None:

@@ -1,10 +1,12 @@
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import FinishReason, LogprobKind, SamplingParams
+from tlt_common.domain.rollout import TokenChunk
 from tlt_common.errors import AbortedError, EngineError, RequestFailedError, UnavailableError
 
 TWENTY = SamplingParams(max_new_tokens=20, min_new_tokens=10)
@@ -21,12 +23,20 @@ def by_load(pair: Pair) -> Pair:
     return pair if pair[0].running else (pair[1], pair[0])
 
 
+async def received(stream: AsyncIterator[TokenChunk], count: int) -> list[TokenChunk]:
+    """Read the first `count` tokens."""
+    chunks: list[TokenChunk] = []
+    while sum(len(chunk.token_ids) for chunk in chunks) < count:
+        chunks.append(await anext(stream))
+    return chunks
+
+
 async def test_a_lost_worker_is_invisible_and_tokens_are_counted_once(start: Start, pair: Pair) -> None:
     for fake in pair:
         await held(fake, after=7)
     async with start(*pair) as client:
         stream = client.stream([5], TWENTY, request_id="r")
-        chunks = [await anext(stream) for _ in range(7)]
+        chunks = await received(stream, 7)
         lost, other = by_load(pair)
         await lost.kill()
         other.gate.set()
@@ -65,7 +75,7 @@ async def test_a_seed_and_penalties_move_with_the_tokens_they_go_on_from(start: 
         await held(fake, after=2)
     async with start(*pair) as client:
         stream = client.stream([5], sampling, prefix_ids=[6, 7])
-        chunks = [await anext(stream), await anext(stream)]
+        chunks = await received(stream, 2)
         lost, other = by_load(pair)
         await lost.kill()
         other.gate.set()

@@ -29,6 +29,7 @@ async def test_responses_of_a_worker_that_hangs_go_on_elsewhere(start: Start, pa
     async with start(*pair, silence_s=2.0) as client, asyncio.TaskGroup() as group:
         before = REGISTRY.get_sample_value("tlt_gateway_lost_workers_total", {"evidence": "silence"}) or 0
         hang(pair[0], after=3)
+        pair[1].token_s = 0.05  # all are assigned before the first is complete
         asked = [group.create_task(client.generate([5], TWENTY)) for _ in range(8)]
         for answer in asked:
             assert (await answer).token_ids == tuple(range(6, 26))

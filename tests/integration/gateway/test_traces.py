@@ -31,7 +31,12 @@ from tlt_worker.main import live
 
 FOUR = SamplingParams(max_new_tokens=4)
 ROLLOUT, WORKER = "/tlt.rollout.v1.RolloutService/", "/tlt.worker.v1.WorkerService/"
-WAY = [f"CLIENT {ROLLOUT}Generate", f"SERVER {ROLLOUT}Generate", f"CLIENT {WORKER}Generate", f"SERVER {WORKER}Generate"]
+WAY = [
+    f"CLIENT {ROLLOUT}Generate",
+    f"SERVER {ROLLOUT}Generate",
+    f"CLIENT {WORKER}GenerateMany",
+    f"SERVER {WORKER}GenerateMany",
+]
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ class Bench:
         async with responses(self.channel) as of_worker:
             return [chunk async for chunk in of_worker.generate(prompt).chunks()]
 
+    async def count(self) -> int:
+        """Return the number of tokens of a response."""
+        return sum(len(chunk.token_ids) for chunk in await self.generate())
+
     async def stage(self, version: int, *parts: TensorChunk, uri: str | None = None) -> int:
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
             yield wire.stage_to_pb(StageOrder(release=ReleaseId(version=PolicyVersion(version)), uri=uri))

@@ -57,7 +57,7 @@ async def test_a_lease_ends_by_itself_when_the_coordinator_is_gone_and_the_worke
             coordinator.orders.put_nowait(Lease(epoch=Epoch(1), ttl_s=0.5))
             await coordinator.until_state(WorkerState.TRAINING)
         await eventually(lambda: ("preempt", Epoch(1)) in bench.trainer.calls)
-        assert len(await bench.generate()) == 8
+        assert await bench.count() == 8
         async with coordinator.peer:
             await eventually(lambda: len(coordinator.hellos) > 1)
             await coordinator.until_state(WorkerState.IDLE)

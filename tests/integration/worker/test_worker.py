@@ -85,7 +85,7 @@ async def test_weights_that_do_not_fit_are_refused_and_nothing_changes(bench: Be
             await bench.stage(1, short)
         with pytest.raises(WeightsError, match="not a directory"):
             await bench.stage(1, uri="/nowhere")
-        assert (await bench.generate())[-1].policy_versions == (0,)
+        assert set((await bench.generate())[-1].policy_versions) == {0}
 
 
 async def test_frames_go_to_the_cache_and_capture_is_off_while_it_is_away(bench: Bench, cache: FakeCache) -> None:
@@ -98,7 +98,7 @@ async def test_frames_go_to_the_cache_and_capture_is_off_while_it_is_away(bench:
                 frame = await cache.frames.get()
             assert tuple(decode(frame.header, frame.blob).token_ids) == (1, 2, 3, 4, 5, 6, 7, 8, 9)
         await eventually(lambda: not bench.engine.captured[-1].enabled)
-        assert len(await bench.generate()) == 8
+        assert await bench.count() == 8
         async with cache.peer:
             await eventually(lambda: bench.engine.captured[-1].enabled)
             await bench.generate()
@@ -119,7 +119,7 @@ async def test_rounds_go_to_the_tuner_and_the_posterior_comes_back_over_its_rest
             tuner.posteriors.put_nowait(posterior)
             await eventually(lambda: bench.engine.posteriors == [posterior])
         bench.engine.report(WINDOW)
-        assert len(await bench.generate()) == 8
+        assert await bench.count() == 8
         async with tuner.peer:
             tuner.posteriors.put_nowait(posterior)
             await eventually(lambda: len(bench.engine.posteriors) == 2)
@@ -164,7 +164,7 @@ async def test_what_runs_while_a_worker_drains_gets_new_weights_and_its_last_tok
 async def test_a_worker_of_which_every_peer_is_missing_serves_rollouts(bench: Bench) -> None:
     nobody = "127.0.0.1:1"
     async with working(bench, coordinator=nobody, cache=nobody, tuner=nobody):
-        assert len(await bench.generate()) == 8
+        assert await bench.count() == 8
 
 
 async def test_a_dead_engine_ends_the_worker_with_a_clear_error(bench: Bench) -> None:
