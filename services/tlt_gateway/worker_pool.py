@@ -158,7 +158,7 @@ class WorkerPool:
 
     async def refresh(self, within_s: float) -> None:
         """Ask all workers that answer for their state; wait for the reports, at most `within_s` seconds."""
-        await late([worker for worker in self.workers if worker.answers], within_s)
+        await late([one for one in self.workers if one.answers], within_s)
 
     def acquire(self, prompt: Prompt) -> PooledWorker | None:
         """
@@ -236,7 +236,7 @@ class WorkerPool:
 
     async def _attend(self, worker: PooledWorker, channel: grpc.aio.Channel, admit: Admit) -> None:
         async with channel, asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(part) for part in (self._admit(worker, admit), worker.remote.exchange())]
+            beside = [tasks.create_task(part) for part in (worker.remote.exchange(), self._admit(worker, admit))]
             while worker.wanted or worker.answers:
                 self.lose(worker, await self._watch(worker), evidence="watch")
                 await asyncio.sleep(self._probe_s)

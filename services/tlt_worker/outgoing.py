@@ -1,6 +1,7 @@
 """What a worker has yet to send on one stream: at most one chunk per response, merged until the stream takes it."""
 
 import asyncio
+import math
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
@@ -28,7 +29,7 @@ class Outgoing:
         self._failures: list[Failure] = []
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._taken_at_s = 0.0
+        self._taken_at_s = -math.inf
 
     @property
     def is_empty(self) -> bool:

@@ -56,8 +56,8 @@ class RequestStream:
             while self._running or not (self._outgoing.is_empty and (listening.done() or self._closed)):
                 if parts := await self._outgoing.take():
                     yield parts
-            if listening.done():
-                listening.result()
+                if listening.done():
+                    listening.result()
         finally:
             await _cancelled([listening, *self._running.values()])
 
@@ -99,7 +99,7 @@ class RequestStream:
                         self._outgoing.put(chunk)
         except TltError as error:
             self._outgoing.put(Failure(request_id=prompt.request_id, error=error))
-        except Exception as error:
+        except Exception as error:  # the interceptor sees only errors of the whole stream
             log.exception("request_failed", request_id=prompt.request_id)
             failure = TltError(f"{type(error).__name__} in WorkerService.GenerateMany; see the service's log")
             self._outgoing.put(Failure(request_id=prompt.request_id, error=failure))

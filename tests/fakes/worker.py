@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tests.fakes.events import any_of
 from tests.fakes.fetched import fetched, require_newer
 from tlt_common.checkpoint import read
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.request_ids import is_named, request_of
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.transcript import Transcript
 from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
 from tlt_common.errors import NotFoundError, StaleVersionError, TltError, UnavailableError
 from tlt_common.rpc.drain import Drain
@@ -79,7 +81,7 @@ class FakeWorker(wire.Servicer):
         self.commit_gate, self.stage_gate = asyncio.Event(), asyncio.Event()
         for gate in (self.commit_gate, self.stage_gate):
             gate.set()
-        self._committed = ReleaseId(version=PolicyVersion(policy_version))
+        self._committed = ReleaseId(version=self.policy_version)
         self._source: str | None = None
         self._holds: dict[ReleaseId, list[TensorChunk]] = {}
         self.weights: dict[str, bytes] = {}
@@ -234,13 +236,12 @@ class FakeWorker(wire.Servicer):
             raise self.generate_error
         self.prompts.append(prompt)
         await self._count(prompt.request_id, +1)
-        complete = False
+        chunk: TokenChunk | None = None
         try:
             async for chunk in self._answer(prompt):
-                complete = chunk.finish_reason is not None
                 yield chunk
         finally:
-            if not (complete or self._killed.is_set()):
+            if not ((chunk and chunk.finish_reason) or self._killed.is_set()):
                 self.hung_up.append(prompt.request_id)
             self._ending.pop(prompt.request_id, None)
             await asyncio.shield(self._count(prompt.request_id, -1))
@@ -258,13 +259,7 @@ class FakeWorker(wire.Servicer):
             if self.token_s:
                 await asyncio.sleep(self.token_s)
             if aborted.is_set():
-                yield TokenChunk(
-                    request_id=prompt.request_id,
-                    token_ids=(),
-                    logprobs=(),
-                    policy_versions=(),
-                    finish_reason=FinishReason.ABORT,
-                )
+                yield Transcript(prompt).end(FinishReason.ABORT)
                 return
             token = (token + 1) % self.vocab_size
             stopped = token in sampling.stop_token_ids and count > sampling.min_new_tokens
@@ -294,12 +289,7 @@ class FakeWorker(wire.Servicer):
         Raises:
             UnavailableError: The worker was killed while waiting.
         """
-        while not (self.gate.is_set() or self._killed.is_set() or aborted.is_set()):
-            async with asyncio.TaskGroup() as waits:
-                tasks = [waits.create_task(event.wait()) for event in (self.gate, self._killed, aborted)]
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    task.cancel()
+        await any_of(self.gate, self._killed, aborted)
         if self._killed.is_set():
             raise UnavailableError("killed")
 

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -26,6 +26,8 @@ SECONDS = 5.0
 ALONE = 200
 """Requests, one after the other, when latency is measured."""
 REPEATS = 3
+PACED_AT_ONCE = 64
+PACED_CHUNKS = 150
 
 
 @contextmanager
@@ -45,37 +47,57 @@ def _process(target: Any, *arguments: str) -> Iterator[tuple[str, int]]:
 def measure(streams: int) -> Result:
     """Compare the gateway with the bare server; then hold `streams` responses open at the gateway."""
     with (
-        _process(servers.serve_bare) as (bare, _),
+        _process(servers.serve_bare) as (bare, bare_pid),
         _process(servers.serve_worker) as (worker, _),
         _process(servers.serve_gateway, worker) as (gateway, pid),
     ):
-        return asyncio.run(_measured(bare, gateway, pid, streams))
+        return asyncio.run(_measured(Measured(bare, bare_pid), Measured(gateway, pid), streams))
 
 
-async def _measured(bare: str, gateway: str, pid: int, streams: int) -> Result:
+class Measured(NamedTuple):
+    """A server under load."""
+
+    address: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Return the processor time it has used, in seconds."""
+        times = psutil.Process(self.pid).cpu_times()
+        return times.user + times.system
+
+
+async def _measured(bare_server: Measured, gateway_server: Measured, streams: int) -> Result:
+    bare, gateway = bare_server.address, gateway_server.address
     async with Client(gateway) as client:
         await client.wait_ready(30)
-    ratios, added, rates = [], [], []
+    ratios, added, rates, shares = [], [], [], []
     for _ in range(REPEATS):
         slow, fast = await _rate(gateway), await _rate(bare)
         rates.append(slow)
         ratios.append(slow / fast)
         added.append(1000 * (await _latency_s(gateway) - await _latency_s(bare)))
+        shares.append(await _paced_cpu_s(gateway_server) / await _paced_cpu_s(bare_server))
     await _streams(gateway, streams)
     figures = {
         "requests_per_s": statistics.median(rates),
         "vs_bare_grpc": statistics.median(ratios),
         "added_ms_p50": statistics.median(added),
+        "cpu_vs_bare_grpc": statistics.median(shares),
         "streams": float(streams),
-        "rss_mib": psutil.Process(pid).memory_info().rss / 2**20,
+        "rss_mib": psutil.Process(gateway_server.pid).memory_info().rss / 2**20,
     }
     spread = {
         "requests_per_s": (min(rates), max(rates)),
         "vs_bare_grpc": (min(ratios), max(ratios)),
         "added_ms_p50": (min(added), max(added)),
+        "cpu_vs_bare_grpc": (min(shares), max(shares)),
     }
     notes = {
-        "vs_bare_grpc": f"{AT_ONCE} requests at a time, {CHUNKS} messages each; the gateway adds a second hop",
+        "vs_bare_grpc": f"requests/s, {AT_ONCE} at a time, each of {CHUNKS} rounds that are ready at once: the bare "
+        "server sends a message per round, the gateway merges rounds that it receives together",
+        "added_ms_p50": "one request at a time, of one round",
+        "cpu_vs_bare_grpc": f"processor time of the gateway per response, {PACED_AT_ONCE} at a time, a round every "
+        f"{1000 * servers.ROUND_S:g} ms, over that of the bare server",
         "rss_mib": f"of the gateway's process, after {streams} streams at a time",
     }
     return Result(name="gateway", figures=figures, spread=spread, repeats=REPEATS, notes=notes)
@@ -111,6 +133,15 @@ async def _latency_s(address: str) -> float:
         return statistics.median(taken_s)
 
 
+async def _paced_cpu_s(server: Measured) -> float:
+    """Return the processor seconds of responses whose rounds arrive at the pace of an engine."""
+    async with plain(server.address) as channel:
+        stub = wire.Stub(channel)
+        before_s = server.cpu_s()
+        await asyncio.gather(*(_request(stub, PACED_CHUNKS, prompt=servers.PACED) for _ in range(PACED_AT_ONCE)))
+        return server.cpu_s() - before_s
+
+
 async def _streams(address: str, count: int) -> None:
     """Read many responses at a time."""
     async with plain(address) as channel:
@@ -118,7 +149,7 @@ async def _streams(address: str, count: int) -> None:
         await asyncio.gather(*(_request(stub, CHUNKS) for _ in range(count)))
 
 
-async def _request(stub: wire.AsyncStub, tokens: int) -> None:
-    prompt = Prompt(request_id=RequestId(""), token_ids=(1,) * 64, sampling=SamplingParams(max_new_tokens=tokens))
-    async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))):
+async def _request(stub: wire.AsyncStub, tokens: int, *, prompt: int = 64) -> None:
+    asked = Prompt(request_id=RequestId(""), token_ids=(1,) * prompt, sampling=SamplingParams(max_new_tokens=tokens))
+    async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(asked))):
         pass

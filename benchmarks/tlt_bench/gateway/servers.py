@@ -22,6 +22,10 @@ from tlt_worker.request_stream import RequestStream
 
 MAX_RUNNING = 16384
 HEARTBEAT_S = 1.0
+ROUND_S = 0.02
+"""Seconds per round of a paced response."""
+PACED = 65
+"""Prompt length by which a paced response is asked for."""
 
 
 def chunks(prompt: Prompt) -> list[TokenChunk]:
@@ -44,22 +48,25 @@ def chunks(prompt: Prompt) -> list[TokenChunk]:
 
 
 async def _generate(request: rollout.pb.GenerateRequest, _context: Any) -> AsyncIterator[rollout.pb.GenerateResponse]:
-    """Answer at once, without a gateway's work."""
-    for chunk in chunks(rollout.prompt_from_pb(request.prompt)):
+    """Answer without a gateway's work."""
+    async for chunk in _answer(rollout.prompt_from_pb(request.prompt)):
         yield rollout.pb.GenerateResponse(chunk=rollout.chunk_to_pb(chunk))
 
 
 async def _work(
     request_iterator: AsyncIterator[worker.pb.GenerateManyRequest], _context: Any
 ) -> AsyncIterator[worker.pb.GenerateManyResponse]:
-    """Answer at once, as a worker."""
+    """Answer as a worker."""
     async with aclosing(RequestStream(_answer, Drain()).parts(worker.requests_from_pb(request_iterator))) as messages:
         async for parts in messages:
             yield worker.parts_to_pb(parts)
 
 
 async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    """Yield a chunk per round, at once or, for a prompt of `PACED` tokens, at the pace of an engine."""
     for chunk in chunks(prompt):
+        if len(prompt.token_ids) == PACED:
+            await asyncio.sleep(ROUND_S)
         yield chunk
 
 
@@ -74,6 +81,8 @@ async def _watch(
         yield worker.report_to_pb(WatchReport(info=_info(), slots=MAX_RUNNING, serial=serial))
         await asyncio.wait({reading}, timeout=HEARTBEAT_S)
         if reading.done():
+            if reading.exception() is not None:  # the gateway has gone
+                return
             serial = reading.result().serial
             reading = asyncio.ensure_future(anext(requests))
 
