@@ -113,8 +113,7 @@ class WorkerPool:
         """
         if self._model is None:
             try:
-                async with asyncio.timeout(wait_s):
-                    await self._model_known.wait()
+                await asyncio.wait_for(self._model_known.wait(), wait_s)
             except TimeoutError:
                 raise UnavailableError(f"no worker has been available for {wait_s:g} s") from None
         assert self._model is not None  # noqa: S101 - set before the event
