@@ -53,7 +53,7 @@ async def test_another_role_is_refused_and_counted(
 
 async def test_no_message_of_another_role_is_read(worker: FakeWorker, authority: Authority) -> None:
     """A call that never sends its message is refused, and so is one whose message is garbage or larger than any."""
-    for method in ("Generate", "StageWeights"):
+    for method in ("FetchWeights", "StageWeights"):
         async with connect(worker.address, to="worker", tls=authority.issue("cache")) as channel:
             path = f"/{wire.SERVICE_NAME}/{method}"
             silent: Any = channel.stream_stream(path)()
@@ -67,7 +67,7 @@ async def test_no_message_of_another_role_is_read(worker: FakeWorker, authority:
 
 async def test_a_call_without_its_message_is_refused(worker: FakeWorker, authority: Authority) -> None:
     async with connect(worker.address, to="worker", tls=authority.issue("gateway")) as channel:
-        call: Any = channel.stream_stream(f"/{wire.SERVICE_NAME}/Generate")()
+        call: Any = channel.stream_stream(f"/{wire.SERVICE_NAME}/FetchWeights")()
         await call.done_writing()
         with pytest.raises(InvalidRequestError, match="the call has no message"), translated():
             await anext(aiter(call))
