@@ -8,6 +8,7 @@ from pathlib import Path
 from tlt_common.checkpoint import Piece
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsUnreadableError
+from tlt_common.heap import keep_message_buffers
 from tlt_common.piece_log import PieceLog
 from tlt_common.spool import Spool
 
@@ -30,6 +31,7 @@ class Incoming:
     @classmethod
     async def begin(cls, parent: Path, *, max_bytes: int) -> "Incoming":
         """Create the spool in `parent`."""
+        keep_message_buffers()
         creating = asyncio.ensure_future(asyncio.to_thread(Spool, parent, max_bytes=max_bytes))
         try:
             return cls(await asyncio.shield(creating))

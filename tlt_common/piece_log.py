@@ -8,6 +8,7 @@ from pathlib import Path
 from tlt_common.checkpoint import Piece
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError
+from tlt_common.heap import keep_message_buffers
 
 RECENT_PIECES = 4
 """Pieces kept in memory, 4 MiB each: a follower that keeps up need not read them back."""
@@ -83,6 +84,7 @@ class PieceLog:
         Raises:
             UnavailableError: The rest will not arrive, or the file cannot be read any more.
         """
+        keep_message_buffers()
         number = from_piece
         while await self._has(number):
             yield await self._content(number)

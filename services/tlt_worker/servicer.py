@@ -66,13 +66,13 @@ class WorkerServicer(wire.Servicer):
             raise InvalidRequestError(f"from_piece is {request.from_piece}; accepted: 0 or above", field="from_piece")
         log = await self._worker.weights.held(wire.release_from_pb(request.release)).log()
         if request.from_piece == 0 and request.machine and request.machine == boot_id() and (file := await offer(log)):
-            yield wire.pb.FetchWeightsResponse(file=wire.file_to_pb(file))
+            yield wire.fetched_to_pb(file)
             async for part in log.written():
-                yield wire.written_to_pb(part)
+                yield wire.fetched_to_pb(part)
             return
         async for chunk in log.follow(request.from_piece):
-            yield wire.pb.FetchWeightsResponse(tensor=wire.tensor_to_pb(chunk))
-        yield wire.pb.FetchWeightsResponse(end=wire.end_to_pb(log.end))
+            yield wire.fetched_to_pb(chunk)
+        yield wire.fetched_to_pb(log.end)
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context

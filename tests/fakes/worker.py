@@ -203,7 +203,7 @@ class FakeWorker(wire.Servicer):
         if tensors is None:
             raise NotFoundError("not held")
         for tensor in tensors:
-            yield wire.pb.FetchWeightsResponse(tensor=wire.tensor_to_pb(tensor))
+            yield wire.fetched_to_pb(tensor)
         yield wire.pb.FetchWeightsResponse(end=wire.pb.FetchWeightsEnd(piece_count=len(tensors)))
 
     async def Watch(

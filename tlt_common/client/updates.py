@@ -11,6 +11,7 @@ from tlt_common.client.tensors import stream
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import TltError
+from tlt_common.heap import keep_message_buffers
 from tlt_common.rpc.errors import translated
 from tlt_common.update_key import generated_key
 from tlt_common.wire import rollout as wire
@@ -34,17 +35,24 @@ async def publish(
         stub = gateways.stub
         try:
             with translated():
-                call = stub.UpdateWeights(_messages(header, tensors), timeout=patience.left_s)
+                call = stub.UpdateWeights(messages(header, tensors), timeout=patience.left_s)
                 return wire.result_from_pb(await call)
         except TltError as error:
             gateways.failed(stub)
             await patience.after(error, f"update {version}")
 
 
-async def _messages(
+async def messages(
     header: WeightsUpdate, tensors: Iterator[TensorChunk]
 ) -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
-    part: WeightsUpdate | TensorChunk | None = header
-    while part is not None:
-        yield wire.update_to_pb(part)
-        part = await asyncio.to_thread(next, tensors, None)
+    """Encode an update. The next piece is copied, from a GPU perhaps, while one is being sent."""
+    keep_message_buffers()
+    loop = asyncio.get_running_loop()
+    upcoming = loop.run_in_executor(None, next, tensors, None)
+    try:
+        yield wire.update_to_pb(header)
+        while (part := await upcoming) is not None:
+            upcoming = loop.run_in_executor(None, next, tensors, None)
+            yield wire.update_to_pb(part)
+    finally:
+        upcoming.cancel()

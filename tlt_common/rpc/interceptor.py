@@ -91,10 +91,12 @@ class _Call:
         caller_name.set(name)
         with self._usage.call(name):
             self._reads = True
+            if self._handler.request_streaming:
+                encoded = self._usage.metered(name, encoded)
             request = await _decoded(self._handler, encoded)
             self._access.permit(caller, request)
             with self._drain.call(self._method):
-                yield self._usage.metered(name, request) if self._handler.request_streaming else request
+                yield request
 
     @property
     def leaves_requests(self) -> bool:

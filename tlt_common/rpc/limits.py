@@ -1,10 +1,9 @@
 """Limits of a server: of messages, of connections, and of what one caller may use at a time."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from tlt_common.errors import InvalidRequestError, OverloadedError
 from tlt_common.rpc.channel import MESSAGE_BYTES
@@ -74,9 +73,9 @@ class Usage:
             if not self._calls[caller]:
                 del self._calls[caller]
 
-    async def metered(self, caller: str, messages: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def metered(self, caller: str, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """
-        Pass on the messages of a call and count their bytes until it ends.
+        Pass on the encoded messages of a call and count their bytes until it ends.
 
         Raises:
             InvalidRequestError: The call alone streamed more bytes than a caller may.
@@ -85,7 +84,7 @@ class Usage:
         mine, limit = 0, self._limits.stream_bytes
         try:
             async for message in messages:
-                size = message.ByteSize()
+                size = len(message)
                 mine += size
                 self._bytes[caller] += size
                 if limit is not None and mine > limit:

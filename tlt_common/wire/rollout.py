@@ -13,7 +13,7 @@ from tlt_common.domain.rollout import Sample
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
-from tlt_common.wire.weights import source_to_pb, tensor_to_pb, update_and_tensors
+from tlt_common.wire.weights import source_to_pb, update_and_tensors, write_tensor
 
 if TYPE_CHECKING:
     from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceAsyncStub as AsyncStub
@@ -115,7 +115,9 @@ def sample_from_pb(message: pb.GenerateBatchResponse) -> Sample:
 
 def update_to_pb(part: WeightsUpdate | TensorChunk) -> pb.UpdateWeightsRequest:
     if isinstance(part, TensorChunk):
-        return pb.UpdateWeightsRequest(tensor=tensor_to_pb(part))
+        message = pb.UpdateWeightsRequest()
+        write_tensor(part, message.tensor)
+        return message
     header = pb.UpdateWeightsHeader(policy_version=part.version, source=source_to_pb(part.uri), key=part.key)
     return pb.UpdateWeightsRequest(header=header)
 

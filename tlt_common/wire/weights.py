@@ -36,10 +36,11 @@ StagePart: TypeAlias = TensorChunk | WrittenPiece | ReleaseEnd
 """What follows an order to stage."""
 
 
-def tensor_to_pb(chunk: TensorChunk) -> pb.TensorChunk:
-    return pb.TensorChunk(
-        name=chunk.name, dtype=chunk.dtype, shape=chunk.shape, offset_bytes=chunk.offset_bytes, data=chunk.data
-    )
+def write_tensor(chunk: TensorChunk, message: pb.TensorChunk) -> None:
+    """Fill in a part of a message. Passing the part to the message's constructor would copy the data once more."""
+    message.name, message.dtype, message.offset_bytes = chunk.name, chunk.dtype, chunk.offset_bytes
+    message.shape.extend(chunk.shape)
+    message.data = chunk.data
 
 
 def tensor_from_pb(message: pb.TensorChunk) -> TensorChunk:

@@ -28,8 +28,8 @@ from tlt_common.wire.weights import (
     source_from_pb,
     source_to_pb,
     tensor_from_pb,
-    tensor_to_pb,
     tensors_of,
+    write_tensor,
     written_of,
 )
 
@@ -51,9 +51,8 @@ __all__ = [
     "demand_from_pb",
     "demand_to_pb",
     "demands_from_pb",
-    "end_to_pb",
     "fetched_from_pb",
-    "file_to_pb",
+    "fetched_to_pb",
     "info_from_pb",
     "info_to_pb",
     "order_and_parts",
@@ -69,17 +68,17 @@ __all__ = [
     "requests_from_pb",
     "stage_to_pb",
     "tensor_from_pb",
-    "tensor_to_pb",
     "tensors_of",
     "written_of",
-    "written_to_pb",
 ]
 
 
 def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> pb.StageWeightsRequest:
     match part:
         case TensorChunk():
-            return pb.StageWeightsRequest(tensor=tensor_to_pb(part))
+            message = pb.StageWeightsRequest()
+            write_tensor(part, message.tensor)
+            return message
         case WrittenPiece():
             return pb.StageWeightsRequest(piece=piece_to_pb(part))
         case ReleaseEnd():
@@ -88,10 +87,18 @@ def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> p
             return pb.StageWeightsRequest(header=_order_to_pb(part))
 
 
-def written_to_pb(part: WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
-    if isinstance(part, ReleaseEnd):
-        return pb.FetchWeightsResponse(end=end_to_pb(part))
-    return pb.FetchWeightsResponse(piece=piece_to_pb(part))
+def fetched_to_pb(part: TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
+    match part:
+        case TensorChunk():
+            message = pb.FetchWeightsResponse()
+            write_tensor(part, message.tensor)
+            return message
+        case SpoolFile():
+            return pb.FetchWeightsResponse(file=file_to_pb(part))
+        case WrittenPiece():
+            return pb.FetchWeightsResponse(piece=piece_to_pb(part))
+        case ReleaseEnd():
+            return pb.FetchWeightsResponse(end=end_to_pb(part))
 
 
 def fetched_from_pb(message: pb.FetchWeightsResponse) -> TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd:

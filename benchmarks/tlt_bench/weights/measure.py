@@ -1,9 +1,9 @@
 """Measures updates of several workers, and raw copies in between."""
 
 import asyncio
+import json
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
@@ -17,10 +17,12 @@ from tlt_bench.weights.services import gateway, raw, started, worker
 from tlt_bench.weights.setup import Setup
 from tlt_common.client import Client
 from tlt_common.client.tensors import stream
+from tlt_common.client.updates import messages
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
+from tlt_gateway.release_store import MANIFEST
 
 SETUPS = (
     Setup(workers=1),
@@ -54,7 +56,7 @@ def measure(*, megabytes: int, repeats: int) -> Result:
         repeats=repeats,
         notes={
             "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
-            "seconds of one gRPC stream of the same messages to one process that writes them to a file",
+            "seconds of one gRPC stream of the same messages to one process that writes them to a new file",
             "workers": "worker services in processes of their own that link the gateway's file",
             "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
             "all share this machine's cores and disk, which workers on nodes of their own do not",
@@ -99,6 +101,7 @@ async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, co
             began_s = time.monotonic()
             result = await client.publish_weights(version, weights)
             update_s = time.monotonic() - began_s
+            await _kept(scratch / "spool", version)
             log(f"{setup.name}: {update_s:.2f} s; raw copy: {copy_s:.2f} s")
             if result.workers != setup.workers:
                 raise RuntimeError(f"{result.workers} of {setup.workers} workers took part")
@@ -108,15 +111,21 @@ async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, co
     return seconds
 
 
-async def _copied(receiver: str, weights: State) -> float:
-    async def messages() -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
-        yield wire.update_to_pb(WeightsUpdate(version=PolicyVersion(1), uri=None))
-        tensors = stream(weights)
-        while (chunk := await asyncio.to_thread(next, tensors, None)) is not None:
-            yield wire.update_to_pb(chunk)
+async def _kept(spool: Path, version: int) -> None:
+    """Wait until the gateway has synchronized its file with the disk, which would disturb the next copy."""
+    async with asyncio.timeout(READY_S):
+        while not await asyncio.to_thread(_has_kept, spool, version):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.05)
 
+
+def _has_kept(spool: Path, version: int) -> bool:
+    return any(json.loads(file.read_bytes())["policy_version"] == version for file in spool.glob(f"*/{MANIFEST}"))
+
+
+async def _copied(receiver: str, weights: State) -> float:
+    header = WeightsUpdate(version=PolicyVersion(1), uri=None)
     async with connect(receiver) as channel:
         await channel.channel_ready()
         began_s = time.monotonic()
-        await wire.Stub(channel).UpdateWeights(messages())
+        await wire.Stub(channel).UpdateWeights(messages(header, stream(weights)))
         return time.monotonic() - began_s

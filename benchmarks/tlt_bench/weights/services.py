@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,6 +16,7 @@ import grpc
 
 from tlt_bench.campaign.fuzz.simulated_engine import SimulatedEngine
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.heap import keep_message_buffers
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig
@@ -23,6 +26,8 @@ from tlt_worker.engine.checkpoints.policy import read_headers, total_bytes
 from tlt_worker.main import live as worker_live
 
 START_S = 120.0
+FILES = 2
+"""Files a raw receiver keeps: the newest and the one before, as a gateway does."""
 
 
 class UnmeasuredEngine(SimulatedEngine):
@@ -38,14 +43,22 @@ class UnmeasuredEngine(SimulatedEngine):
 
 
 def raw_receiver(directory: Path) -> grpc.GenericRpcHandler:
-    """Return a handler of UpdateWeights that writes the tensors of a stream to a file, without checks."""
+    """
+    Return a handler of UpdateWeights that writes the tensors of a stream to a new file, without checks. It keeps the
+    previous file, as an update does: overwriting it would reuse its memory.
+    """
+    files = (directory / f"raw-{number}" for number in count())
+    kept: deque[Path] = deque()
 
     async def receive(
         messages: AsyncIterator[wire.pb.UpdateWeightsRequest], _context: Any
     ) -> wire.pb.UpdateWeightsResponse:
-        with (directory / "raw").open("wb", buffering=0) as file:
+        kept.append(next(files))
+        with kept[-1].open("xb", buffering=0) as file:
             async for message in messages:
                 file.write(message.tensor.data)
+        if len(kept) > FILES:
+            kept.popleft().unlink()
         return wire.pb.UpdateWeightsResponse()
 
     method = grpc.stream_unary_rpc_method_handler(
@@ -57,6 +70,7 @@ def raw_receiver(directory: Path) -> grpc.GenericRpcHandler:
 
 
 async def raw(directory: Path, announce: Callable[[str], None]) -> None:
+    keep_message_buffers()  # as the services do
     handler = raw_receiver(directory)
     service = Service(name=wire.SERVICE_NAME, add=lambda server: server.add_generic_rpc_handlers((handler,)))
     async with serving("127.0.0.1:0", service) as server:

@@ -6,13 +6,12 @@ import pytest
 
 from tlt_common.errors import InvalidRequestError, OverloadedError
 from tlt_common.rpc.limits import Limits, Usage
-from tlt_common.wire import rollout as wire
 
 
-async def stream(count: int, size: int = 100) -> AsyncIterator[wire.pb.AbortRequest]:
-    """Yield messages of about `size` bytes each."""
+async def stream(count: int, size: int = 100) -> AsyncIterator[bytes]:
+    """Yield messages of `size` bytes each."""
     for _ in range(count):
-        yield wire.pb.AbortRequest(request_ids=["x" * size])
+        yield bytes(size)
 
 
 async def test_calls_of_one_caller_share_the_limit_and_free_it() -> None:
