@@ -56,8 +56,8 @@ class GatewayConfig(ServiceConfig):
     spool_dir: Path | None = None
     """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that restarts
     with the same directory serves the last update again; delete its content to start over at version 0. An update does
-    not wait for the disk: after a power failure within seconds it may be missing. Workers on the same mount, with
-    their `run_dir`, link the files instead of copying them. Null uses a temporary directory, deleted when the gateway
+    not wait for the disk: after a power failure within seconds it may be missing. Workers whose run directory is on
+    the same mount link the files instead of copying them. Null uses a temporary directory, deleted when the gateway
     stops."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of streamed weights in bytes; larger ones are refused."""

@@ -72,8 +72,8 @@ class WorkerConfig(ServiceConfig):
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of weights in bytes that are received or copied."""
     run_dir: Path | None = None
-    """Directory for sockets and streamed weights. On the mount of other workers' `run_dir`, or of a gateway's
-    `spool_dir`, weights are linked instead of copied. Keep it short: the path of a Unix socket is limited to 107
+    """Directory for sockets and streamed weights. Processes whose directories are on one mount, gateways included,
+    link streamed weights instead of copying them. Keep it short: the path of a Unix socket is limited to 107
     characters. Null: a temporary directory."""
     drafter_dir: str | None = None
     """Path or fsspec URL (s3://, gs://, ...) to which the trainer publishes drafters; every worker must be able to read
