@@ -19,11 +19,16 @@ def killed_with_parent(arguments: list[str]) -> list[str]:
     return [sys.executable, "-S", "-E", __file__, str(os.getpid()), *arguments]
 
 
-def main(parent: int, arguments: list[str]) -> None:
-    """Replace this process with the program."""
+def die_with(parent: int) -> None:
+    """Let this process be killed when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before prctl took effect
         sys.exit(1)
+
+
+def main(parent: int, arguments: list[str]) -> None:
+    """Replace this process with the program."""
+    die_with(parent)
     os.execvp(arguments[0], arguments)  # noqa: S606 - no shell is needed
 
 

@@ -75,7 +75,7 @@ def _refuse_nul(value: object, key: str) -> None:
     """Refuse text that no path, address or name of the system may contain."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            _refuse_nul(inner, str(name))
+            _refuse_nul(inner, str(name) or key)
     elif isinstance(value, list | tuple):
         for inner in value:
             _refuse_nul(inner, key)

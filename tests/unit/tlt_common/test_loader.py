@@ -112,6 +112,13 @@ def test_what_is_wrong_is_named(setting: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+def test_a_nul_character_is_refused_by_a_name_even_under_an_empty_key() -> None:
+    for setting in ("name=a\x00b", "=\x00", "inner.=\x00"):
+        with pytest.raises(ConfigError, match="contains a NUL character") as refused:
+            loaded(setting)
+        assert refused.value.field
+
+
 def test_a_file_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         loaded(file=tmp_path / "none.yaml")

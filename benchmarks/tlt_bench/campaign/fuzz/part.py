@@ -3,17 +3,17 @@
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from tlt_bench.campaign.fuzz.all_targets import discovered
+from tlt_bench.campaign.fuzz.nurseries import Nursery, nurseries
 from tlt_bench.campaign.fuzz.target import Target
 from tlt_bench.campaign.part import Context, Outcome, Part, Size
 
 INPUTS = {Size.SHORT: 24_000, Size.MIDDLE: 24_000, Size.LONG: 220_000}
 """Above the aims, since a target that is skipped or runs out of time tries fewer."""
 MIN_S = 5.0
-"""Seconds that every target gets, also if no time is left: starting takes most of them."""
+"""Seconds that every target gets, also if no time is left: starting a service takes some of them."""
 HUNG_S = 300.0
 """Seconds after its deadline at which a process counts as hung; reducing a harmful input takes up to five minutes."""
 
@@ -46,9 +46,9 @@ async def _run(context: Context) -> Outcome:
             context.say(f"{target.name} skipped: {reason}")
     total = sum(target.weight for target in targets)
     lanes = len(os.sched_getaffinity(0))
-    free, time = asyncio.Semaphore(lanes), _Time(context, total, lanes)
+    time = _Time(context, total, lanes)
     counts = {target.name: max(1, round(INPUTS[context.size] * target.weight / total)) for target in targets}
-    async with asyncio.TaskGroup() as group:
+    async with nurseries(context.directory, lanes) as free, asyncio.TaskGroup() as group:
         running = [group.create_task(_searched(context, one, counts[one.name], free, time)) for one in targets]
     results = [task.result() for task in running]
     harm = tuple(one for _, found in results for one in found)
@@ -58,28 +58,25 @@ async def _run(context: Context) -> Outcome:
 
 
 async def _searched(
-    context: Context, target: Target, count: int, free: asyncio.Semaphore, time: _Time
+    context: Context, target: Target, count: int, free: asyncio.Queue[Nursery], time: _Time
 ) -> tuple[int, Sequence[str]]:
     """Search one target in a process; return the number of inputs, and what did harm."""
-    async with free:
+    nursery = await free.get()
+    try:
         share_s = time.share_s(target)
-        command = ("-m", "tlt_bench.campaign.fuzz.child", target.name, str(count), str(context.seed), f"{share_s:.1f}")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
+        arguments = (target.name, str(count), str(context.seed), f"{share_s:.1f}")
+        command = f"python -m tlt_bench.campaign.fuzz.child {' '.join(arguments)}"
         try:
             async with asyncio.timeout(share_s + HUNG_S):
-                output, errors = await process.communicate()
+                ended = await nursery.run(arguments)
         except TimeoutError:
-            return 0, [f"{target.name}: the process hung; command: python {' '.join(command)}"]
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    if process.returncode != 0:
-        said = errors.decode(errors="replace").strip().rpartition("\n")[2]
-        return 0, [f"{target.name}: the process ended with {process.returncode}: {said}; command: {' '.join(command)}"]
-    found = json.loads(output.splitlines()[-1])
+            return 0, [f"{target.name}: the process hung; command: {command}"]
+    finally:
+        free.put_nowait(nursery)
+    if ended.code != 0:
+        said = ended.errors.strip().rpartition("\n")[2]
+        return 0, [f"{target.name}: the process ended with {ended.code}: {said}; command: {command}"]
+    found = json.loads(ended.output.splitlines()[-1])
     context.say(f"{target.name}: {found['tried']} inputs, {len(found['harm'])} harmful")
     return found["tried"], found["harm"]
 

@@ -13,6 +13,7 @@ from tlt_bench.campaign.fuzz.all_targets import discovered, named
 from tlt_bench.campaign.fuzz.hostile import mutated
 from tlt_bench.campaign.fuzz.search import search
 from tlt_bench.campaign.fuzz.target import HarmError, Subject, Target
+from tlt_bench.campaign.fuzz.targets.chart import is_defect
 from tlt_common.errors import ConfigError
 
 INPUTS = 120
@@ -67,3 +68,10 @@ def test_mutations_of_nothing_are_bytes_and_unknown_targets_are_named() -> None:
     assert search(looks_for(bytes, mutated([])), 50, first_seed=0).harm == ()
     with pytest.raises(ConfigError, match=r"unknown target 'nothing'; accepted: .*frames.common"):
         named("nothing")
+
+
+def test_a_refusal_of_chart_values_is_told_from_a_defect_of_a_template() -> None:
+    refusal = "Error: values don't meet the specifications of the schema(s)"
+    assert not is_defect(f"{refusal}: - at '/worker/runtimeClassName': got boolean, want string")
+    assert is_defect("Error: template: x.yaml:1: runtime error: index out of range")
+    assert is_defect("panic: x")

@@ -22,7 +22,7 @@ DEFECTS = (
     "error calling",
     "YAML parse error",
     "panic",
-    "runtime",
+    "runtime error",
 )
 """Messages of a template that failed on its values, instead of refusing them."""
 
@@ -39,6 +39,11 @@ def _skipped() -> str:
     return "" if _helm().exists() else f"{_helm()} does not exist: run tests/cluster/kube/build.sh chart"
 
 
+def is_defect(said: str) -> bool:
+    """Whether Helm failed with a defect of a template, and not with a refusal of values."""
+    return "Error: " not in said or any(defect in said for defect in DEFECTS)
+
+
 @contextmanager
 def _open(directory: Path) -> Iterator[Subject]:
     values = directory / "values.yaml"
@@ -53,7 +58,7 @@ def _open(directory: Path) -> Iterator[Subject]:
         )
         if done.returncode == 0:
             list(yaml.safe_load_all(done.stdout))
-        elif "Error: " not in done.stderr or any(defect in done.stderr for defect in DEFECTS):
+        elif is_defect(done.stderr):
             raise HarmError(done.stderr.strip())
 
     yield Subject(inputs=st.one_of([json_texts.documents(one) for one in sets]), feed=feed, show=yaml.safe_dump)
