@@ -3,8 +3,7 @@ Keeps the garbage collector away from what a fleet's streams hold.
 
 Each stream holds hundreds of objects for as long as its worker lives. A full collection looks at all of them, while
 nothing else runs: with ten thousand workers that takes longer than everything a decision costs. Frozen objects are not
-looked at; those of streams that ended are freed by their reference counts, and cycles among them by a full collection
-after as many streams as there are have been opened a few times over.
+looked at; they are freed by their reference counts, and cycles among them by a full collection once in a while.
 """
 
 import asyncio
@@ -13,15 +12,17 @@ from collections.abc import Callable
 from typing import Never
 
 FREEZE_EVERY_S = 1.0
+COLLECT_EVERY_S = 3600.0
+"""Seconds between two full collections, at most."""
 COLLECT_AFTER = 4
-"""Full collections come after this many times as many streams were opened as are open."""
+"""A full collection also comes after this many times as many streams were opened as are open."""
 MIN_OPENED = 4096
 """And after no fewer than this."""
 
 
 class SettledHeap:
     """
-    Freezes the heap after streams were opened.
+    Freezes what outlived a second or so.
 
     Args:
         opened: Returns the number of streams opened so far.
@@ -31,7 +32,9 @@ class SettledHeap:
     def __init__(self, opened: Callable[[], int], connected: Callable[[], int]) -> None:
         self._opened = opened
         self._connected = connected
-        self._frozen_at = self._collected_at = opened()
+        self._opened_before = opened()
+        self._calls = 0
+        """Calls of `settle` since the last full collection."""
 
     async def run(self) -> Never:
         """Run until cancelled; then let the collector look at everything again."""
@@ -43,13 +46,16 @@ class SettledHeap:
             gc.unfreeze()
 
     def settle(self) -> None:
-        """Freeze what was added since the last call; collect all garbage if enough streams were opened."""
-        opened = self._opened()
-        if opened == self._frozen_at:
-            return
-        if opened - self._collected_at >= max(MIN_OPENED, COLLECT_AFTER * self._connected()):
-            self._collected_at = opened
+        """Free young garbage, or all of it if that is due, and freeze the rest. Call it every FREEZE_EVERY_S."""
+        opened = self._opened() - self._opened_before
+        self._calls += 1
+        if (
+            opened >= max(MIN_OPENED, COLLECT_AFTER * self._connected())
+            or self._calls * FREEZE_EVERY_S >= COLLECT_EVERY_S
+        ):
+            self._opened_before, self._calls = self._opened(), 0
             gc.unfreeze()
             gc.collect()
-        self._frozen_at = opened
+        else:
+            gc.collect(1)
         gc.freeze()
