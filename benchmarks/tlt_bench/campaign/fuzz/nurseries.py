@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tlt_bench.campaign.fuzz.nursery import Errand
+from tlt_common.processes import send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,5 +79,5 @@ async def nurseries(directory: Path, count: int) -> AsyncIterator[asyncio.Queue[
         yield free
     finally:
         for process in processes:
-            process.kill()
+            send(process, signal.SIGKILL)
             await process.wait()

@@ -61,7 +61,7 @@ def _live(errand: Errand, parent: int) -> Never:
         code = 0
     except BaseException:
         traceback.print_exc()
-        raise
+        raise  # the exit below comes first
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
