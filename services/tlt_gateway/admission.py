@@ -11,6 +11,7 @@ from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import AbortedError, InvalidRequestError, OverloadedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_gateway.fair_queue import FairQueue
+from tlt_gateway.room import Room
 
 Slot = TypeVar("Slot")
 
@@ -45,7 +46,9 @@ class Slots(Protocol[Slot]):
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiter(Generic[Slot]):
     prompt: Prompt
-    slot: asyncio.Future[Slot]
+    room: Room
+    slot: asyncio.Future[Slot | None]
+    """None if the request's turn came while its room was closed."""
 
 
 class Admission(Generic[Slot]):
@@ -107,12 +110,15 @@ class Admission(Generic[Slot]):
             )
 
     @asynccontextmanager
-    async def slot(self, prompt: Prompt, *, owner: str = "", first: bool = False) -> AsyncIterator[Slot]:
+    async def slot(self, prompt: Prompt, *, room: Room, owner: str, first: bool = False) -> AsyncIterator[Slot]:
         """
         Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
 
+        A request whose turn comes while its room is closed leaves the queue, and enters it again, first, when it opens.
+
         Args:
             prompt: The request.
+            room: Whether it may start.
             owner: Name of the caller's token; empty without one.
             first: An earlier attempt at the request has waited already.
 
@@ -122,7 +128,12 @@ class Admission(Generic[Slot]):
             UnavailableError: No worker was available for `worker_wait_s`.
         """
         arrived_s = asyncio.get_running_loop().time()
-        slot = (None if self._waiters else self._slots.acquire(prompt)) or await self._wait(prompt, owner, first=first)
+        while True:
+            await room.until_open()
+            slot = None if self._waiters else self._slots.acquire(prompt)
+            if slot := slot or await self._wait(prompt, room, owner, first=first):
+                break
+            first = True
         metrics.GATEWAY_QUEUE_SECONDS.observe(asyncio.get_running_loop().time() - arrived_s)
         try:
             yield slot
@@ -143,6 +154,9 @@ class Admission(Generic[Slot]):
         """Assign free slots to queued requests. Call this whenever a slot may have become free."""
         before = self.queued
         while self._waiters:
+            if not self._waiters.head().room.is_open:
+                self._waiters.pop().slot.set_result(None)
+                continue
             try:
                 slot = self._slots.acquire(self._waiters.head().prompt)
             except TltError as error:
@@ -154,8 +168,8 @@ class Admission(Generic[Slot]):
         if self.queued != before:
             self._on_change(self.queued)
 
-    async def _wait(self, prompt: Prompt, owner: str, *, first: bool) -> Slot:
-        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, slot=asyncio.get_running_loop().create_future())
+    async def _wait(self, prompt: Prompt, room: Room, owner: str, *, first: bool) -> Slot | None:
+        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=asyncio.get_running_loop().create_future())
         self._waiters.push(waiter, owner, first=first)
         self._by_id[prompt.request_id] = waiter
         self._on_change(self.queued)
@@ -189,8 +203,8 @@ class Admission(Generic[Slot]):
         """Clean up after a cancelled request, which may have been assigned a slot just before."""
         if waiter in self._waiters:
             self._remove(waiter)
-        elif waiter.slot.done() and waiter.slot.exception() is None:
-            self._slots.release(waiter.slot.result())
+        elif waiter.slot.done() and waiter.slot.exception() is None and (slot := waiter.slot.result()) is not None:
+            self._slots.release(slot)
             self.pump()
 
     def _remove(self, waiter: _Waiter[Slot]) -> None:

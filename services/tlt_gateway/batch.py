@@ -97,9 +97,9 @@ class Batches:
 
     async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox) -> None:
         try:
-            async with aclosing(self._dispatch.stream(prompt)) as chunks:
+            async with aclosing(self._dispatch.stream(prompt, outbox.room)) as chunks:
                 async for chunk in chunks:
-                    await outbox.put(place, chunk)
+                    outbox.put(place, chunk)
         except TltError as error:
             outbox.fail(error)
 

@@ -29,6 +29,7 @@ from tlt_gateway.admission import Admission
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.request_metrics import RequestMetrics
 from tlt_gateway.response_stream import ResponseStream
+from tlt_gateway.room import Room
 from tlt_gateway.worker_pool import WorkerPool
 
 log = get_logger(__name__)
@@ -42,6 +43,7 @@ class _Request:
     """A queued or running request."""
 
     transcript: Transcript
+    room: Room
     response: ResponseStream | None = None
     """Set while a worker streams the response."""
     aborted: bool = False
@@ -82,9 +84,9 @@ class Dispatch:
         prompt = prompt.for_model(vocab_size=model.vocab_size, context_length=model.context_length)
         return prompt if prompt.request_id else replace(prompt, request_id=new_request_id())
 
-    def stream(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    def stream(self, prompt: Prompt, room: Room | None = None) -> AsyncGenerator[TokenChunk, None]:
         """
-        Generate the response to a validated prompt. Closing the iterator aborts the request.
+        Generate the response to a validated prompt, once `room` is open. Closing the iterator aborts the request.
 
         After `abort` the stream ends with FinishReason.ABORT.
 
@@ -94,7 +96,7 @@ class Dispatch:
             UnavailableError: No worker is available, or too many were lost.
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
-        return self._counted(_Request(transcript=Transcript(prompt)))
+        return self._counted(_Request(transcript=Transcript(prompt), room=room or Room()))
 
     def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
         """
@@ -159,8 +161,9 @@ class Dispatch:
         transcript, refused = request.transcript, False
         while transcript.finish_reason is None:
             _require_wanted(request)
+            again = refused or transcript.prompt.attempt + transcript.moves > 0
             async with self._admission.slot(
-                transcript.rest(), first=refused or transcript.prompt.attempt + transcript.moves > 0
+                transcript.rest(), room=request.room, owner=request.owner, first=again
             ) as worker:
                 try:
                     async with aclosing(self._from_worker(request, worker)) as chunks:

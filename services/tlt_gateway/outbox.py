@@ -7,11 +7,13 @@ from typing import TypeAlias
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.rollout import TokenChunk
 from tlt_common.errors import TltError
+from tlt_gateway.room import Room
 
 FLUSH_S = 0.25
 """Seconds for which the tokens of unfinished samples are merged: less to send, and little to repeat after a break."""
 MAX_HELD_TOKENS = 4 * 2**20
-"""Tokens held for a caller that reads slowly, about 80 MiB; beyond that, streams from workers wait."""
+"""Tokens held for a caller that reads slowly, about 80 MiB; beyond that, samples that have not started wait. Those that
+run are not held up, since they would keep slots that others need."""
 
 Place: TypeAlias = tuple[int, int]
 """Prompt index, sample index."""
@@ -30,13 +32,11 @@ class Outbox:
         self._held_tokens = 0
         self._failure: TltError | None = None
         self._due = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self.room = Room()
+        """Closed while the caller is too far behind for another sample to start."""
 
-    async def put(self, place: Place, chunk: TokenChunk) -> None:
-        """Add the next chunk of a sample. Waits while the caller is too far behind."""
-        if self._stream_tokens:
-            await self._room.wait()
+    def put(self, place: Place, chunk: TokenChunk) -> None:
+        """Add the next chunk of a sample."""
         self._open.setdefault(place, MergedChunk()).add(chunk)
         self._hold(len(chunk.token_ids))
         if chunk.finish_reason is not None:
@@ -86,7 +86,4 @@ class Outbox:
 
     def _hold(self, tokens: int) -> None:
         self._held_tokens += tokens
-        if self._held_tokens > MAX_HELD_TOKENS:
-            self._room.clear()
-        else:
-            self._room.set()
+        self.room.set(is_open=self._held_tokens <= MAX_HELD_TOKENS)

@@ -15,18 +15,24 @@ Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 @asynccontextmanager
-async def served(config: GatewayConfig, *, workers: int) -> AsyncIterator[Client]:
-    """Run a gateway on a real socket; yield a client, which continues nothing, once `workers` accept requests."""
+async def gateway(config: GatewayConfig) -> AsyncIterator[str]:
+    """Run a gateway on a real socket; yield its address."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, on_serving=address.set_result))
         async with asyncio.timeout(10):
             await address
-        async with Client(address.result(), patience_s=0) as client:
-            if workers:
-                await client.wait_ready(10, workers=workers)
-            yield client
+        yield address.result()
         serving.cancel()
+
+
+@asynccontextmanager
+async def served(config: GatewayConfig, *, workers: int) -> AsyncIterator[Client]:
+    """Run a gateway; yield a client, which continues nothing, once `workers` accept requests."""
+    async with gateway(config) as address, Client(address, patience_s=0) as client:
+        if workers:
+            await client.wait_ready(10, workers=workers)
+        yield client
 
 
 async def queued(client: Client, count: int) -> None:

@@ -11,11 +11,12 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import AbortedError, InvalidRequestError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.admission import Admission
+from tlt_gateway.room import Room
 
 pytestmark = pytest.mark.looptime
 
 
-class Room:
+class Seats:
     """So many slots, all alike."""
 
     def __init__(self, count: int) -> None:
@@ -35,7 +36,7 @@ class Room:
         self.free += 1
 
 
-def queue(room: Room, *, max_queued: int = 100) -> Admission[str]:
+def queue(room: Seats, *, max_queued: int = 100) -> Admission[str]:
     return Admission(room, max_queued=max_queued, worker_wait_s=60.0, retry_after_s=2.0)
 
 
@@ -46,13 +47,13 @@ def prompt(name: str, version: int | None = None) -> Prompt:
 
 
 async def sit(admission: Admission[str], name: str, seconds: float, order: list[str], *, first: bool = False) -> None:
-    async with admission.slot(prompt(name), first=first):
+    async with admission.slot(prompt(name), room=Room(), owner="", first=first):
         order.append(name)
         await asyncio.sleep(seconds)
 
 
 async def test_requests_are_seated_in_the_order_they_came() -> None:
-    room, order = Room(2), list[str]()
+    room, order = Seats(2), list[str]()
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
         for name in "abcdef":
@@ -66,7 +67,7 @@ async def test_requests_are_seated_in_the_order_they_came() -> None:
 
 async def test_a_request_that_lost_its_worker_does_not_go_to_the_end_of_the_queue() -> None:
     order = list[str]()
-    admission = queue(Room(1))
+    admission = queue(Seats(1))
     async with asyncio.TaskGroup() as group:
         for name in "abc":
             group.create_task(sit(admission, name, 1.0, order))
@@ -76,7 +77,7 @@ async def test_a_request_that_lost_its_worker_does_not_go_to_the_end_of_the_queu
 
 
 async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
-    admission = queue(Room(1), max_queued=2)
+    admission = queue(Seats(1), max_queued=2)
     async with asyncio.TaskGroup() as group:
         for name in "abc":
             group.create_task(sit(admission, name, 10.0, []))
@@ -91,7 +92,7 @@ async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
 
 
 def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
-    admission = queue(Room(1), max_queued=2)
+    admission = queue(Seats(1), max_queued=2)
     admission.require_fit(2, field="prompts")
     with pytest.raises(InvalidRequestError, match="makes 3 requests; accepted: at most 2") as refused:
         admission.require_fit(3, field="prompts")
@@ -99,7 +100,7 @@ def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
 
 
 async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
-    room, order = Room(1), list[str]()
+    room, order = Seats(1), list[str]()
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
         for name in "ab":
@@ -114,7 +115,7 @@ async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 10), st.booleans()), max_size=12), st.integers(1, 3))
 def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float, float, bool]], slots: int) -> None:
-    room = Room(slots)
+    room = Seats(slots)
 
     async def run() -> None:
         admission = queue(room)
@@ -136,10 +137,10 @@ def test_no_seat_is_lost_whenever_requests_are_cancelled(plan: list[tuple[float,
 
 
 async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back() -> None:
-    room = Room(1)
+    room = Seats(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a")):
+        async with admission.slot(prompt("a"), room=Room(), owner=""):
             waiting = group.create_task(sit(admission, "b", 1.0, []))
             await asyncio.sleep(0)
         waiting.cancel()  # its future has the slot, its task has not run yet
@@ -147,7 +148,7 @@ async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back(
 
 
 async def test_a_withdrawn_request_ends_with_aborted() -> None:
-    admission = queue(Room(0))
+    admission = queue(Seats(0))
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(expect(admission, AbortedError))
         await asyncio.sleep(1)
@@ -158,12 +159,12 @@ async def test_a_withdrawn_request_ends_with_aborted() -> None:
 
 
 async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
-    room = Room(1)
+    room = Seats(1)
     admission = queue(room)
     with pytest.raises(NotFoundError):
-        async with admission.slot(prompt("v", 3)):
+        async with admission.slot(prompt("v", 3), room=Room(), owner=""):
             pass
-    async with asyncio.TaskGroup() as group, admission.slot(prompt("a")):
+    async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), room=Room(), owner=""):
         group.create_task(sit(admission, "b", 1.0, []))
         await asyncio.sleep(0)
         group.create_task(expect(admission, NotFoundError, version=3))
@@ -173,7 +174,7 @@ async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
 
 async def test_waiting_for_a_busy_worker_has_no_other_limit_than_the_callers() -> None:
     order = list[str]()
-    admission = queue(Room(1))
+    admission = queue(Seats(1))
     async with asyncio.TaskGroup() as group:
         group.create_task(sit(admission, "long", 86400.0, order))
         await asyncio.sleep(0)
@@ -182,10 +183,10 @@ async def test_waiting_for_a_busy_worker_has_no_other_limit_than_the_callers() -
 
 
 async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> None:
-    room = Room(1)
+    room = Seats(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a")):
+        async with admission.slot(prompt("a"), room=Room(), owner=""):
             waiting = group.create_task(expect(admission, UnavailableError))
             await asyncio.sleep(100)
             room.absent_since_s = asyncio.get_running_loop().time()
@@ -195,14 +196,14 @@ async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> N
 
 
 @asynccontextmanager
-async def absent(room: Room) -> AsyncIterator[None]:
+async def absent(room: Seats) -> AsyncIterator[None]:
     room.absent_since_s = asyncio.get_running_loop().time()
     yield
     room.absent_since_s = None
 
 
 async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() -> None:
-    room, order = Room(1), list[str]()
+    room, order = Seats(1), list[str]()
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
         async with absent(room):
@@ -215,7 +216,7 @@ async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() 
 
 async def expect(admission: Admission[str], error: type[Exception], version: int | None = None) -> None:
     with pytest.raises(error):
-        async with admission.slot(prompt("x", version)):
+        async with admission.slot(prompt("x", version), room=Room(), owner=""):
             pytest.fail("it got a slot")
 
 
@@ -224,7 +225,7 @@ async def test_waiting_is_measured_and_refusals_are_counted() -> None:
         return REGISTRY.get_sample_value(f"tlt_gateway_{name}") or 0.0
 
     before = value("queue_seconds_sum"), value("refused_requests_total")
-    admission = queue(Room(1), max_queued=1)
+    admission = queue(Seats(1), max_queued=1)
     async with asyncio.TaskGroup() as group:
         for name in "ab":
             group.create_task(sit(admission, name, 3.0, []))
@@ -233,3 +234,28 @@ async def test_waiting_is_measured_and_refusals_are_counted() -> None:
             admission.require_room(5)
     assert value("queue_seconds_sum") - before[0] == pytest.approx(3.0)
     assert value("refused_requests_total") - before[1] == 5
+
+
+async def test_a_request_whose_room_is_closed_lets_others_pass_and_is_first_when_it_opens() -> None:
+    seats, order, room = Seats(1), list[str](), Room()
+    admission = queue(seats)
+
+    async def slow(name: str) -> None:
+        async with admission.slot(prompt(name), room=room, owner="slow"):
+            order.append(name)
+            await asyncio.sleep(1)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(slow("a"))
+        for name in "bc":
+            group.create_task(slow(name))
+        for name in "xyz":
+            group.create_task(sit(admission, name, 1.0, order))
+        await asyncio.sleep(0.5)
+        room.set(is_open=False)
+        await asyncio.sleep(60)
+        assert order == ["a", "x", "y", "z"]
+        assert admission.queued == 0
+        assert seats.free == 1
+        room.set(is_open=True)
+    assert set(order[4:]) == {"b", "c"}

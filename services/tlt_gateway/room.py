@@ -1,0 +1,27 @@
+"""Whether a caller keeps up with what it receives, so that more of its requests may start."""
+
+import asyncio
+
+
+class Room:
+    """Initially open."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests may start."""
+        return self._open.is_set()
+
+    def set(self, *, is_open: bool) -> None:
+        """Open or close the room."""
+        if is_open:
+            self._open.set()
+        else:
+            self._open.clear()
+
+    async def until_open(self) -> None:
+        """Wait until requests may start."""
+        await self._open.wait()
