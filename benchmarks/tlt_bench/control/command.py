@@ -12,7 +12,7 @@ from tlt_common.errors import EngineError
 
 P99 = ("decision_ms", "roundtrip_ms", "loop_lag_ms")
 WAVE = ("recall_first_ms", "recall_all_ms", "lend_first_ms", "lend_all_ms")
-SINGLE = ("reports_per_s", "cpu_share", "rss_mib", "connected", "load")
+SINGLE = ("reports_per_s", "cpu_share", "waiting_share", "rss_mib", "connected", "load")
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> Result:
@@ -57,6 +57,7 @@ def result_of(measured: dict[int, Measured], alone_us: dict[int, float]) -> Resu
             f"order; median and maximum of {WAVES} waves",
             "workers": f"every worker has a gRPC stream; {STREAMS_PER_CONNECTION} share a connection",
             "cpu_share": f"CPU seconds of the coordinator's process per second over {MEASURED_S:g} s",
+            "waiting_share": "seconds per second in which the coordinator's event loop waited for a core",
             "load": f"load average of the machine, which has {os.cpu_count()} cores and runs the simulated workers too",
         },
     )

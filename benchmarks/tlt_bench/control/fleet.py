@@ -81,6 +81,8 @@ class Measured:
     reports_per_s: float
     cpu_share: float
     """CPU seconds of the coordinator's process per second, without the waves."""
+    waiting_share: float
+    """Seconds per second in which the event loop could run, but waited for a core that other processes had."""
     rss_mib: float
     connected: int
     """Workers that were connected at the end."""

@@ -50,9 +50,11 @@ async def measure(shape: FleetShape) -> Measured:
                 await _round_trips(probes)
                 servicer.decisions_ms.clear()
                 began_s, began_cpu_s, began_reports = time.perf_counter(), time.process_time(), servicer.reports
+                began_waited_s = _waited_s()
                 lags_ms = await _lags_ms(MEASURED_S)
                 took_s = time.perf_counter() - began_s
                 cpu_share = (time.process_time() - began_cpu_s) / took_s
+                waiting_share = (_waited_s() - began_waited_s) / took_s
                 reports_per_s = (servicer.reports - began_reports) / took_s
                 decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
                 waves = await _waves(coordinator, servicer, shape)
@@ -63,6 +65,7 @@ async def measure(shape: FleetShape) -> Measured:
                     **waves,
                     reports_per_s=reports_per_s,
                     cpu_share=cpu_share,
+                    waiting_share=waiting_share,
                     rss_mib=_rss_mib(),
                     connected=servicer.connected,
                     load=os.getloadavg()[0],
@@ -128,6 +131,11 @@ async def _waves(coordinator: Coordinator, servicer: TimedServicer, shape: Fleet
         await wave("recall", 1, servicer.recalled, lambda: servicer.lent == 0)
         await wave("lend", 0, servicer.changed, lambda: servicer.lent >= shape.crowd)
     return {name: spread_of(all_ms) for name, all_ms in times.items()}
+
+
+def _waited_s() -> float:
+    """Return for how long this process's main thread has been runnable without running (Linux)."""
+    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
 
 def _rss_mib() -> float:

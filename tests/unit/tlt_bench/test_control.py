@@ -41,6 +41,7 @@ def figures(p99_ms: float, cpu_share: float, rss_mib: float) -> Measured:
         lend_all_ms=times,
         reports_per_s=1.0,
         cpu_share=cpu_share,
+        waiting_share=0.0,
         rss_mib=rss_mib,
         connected=1,
         load=0.0,
