@@ -39,14 +39,30 @@ def rollout(
 @app.command()
 def gateway(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-    streams: Annotated[int, typer.Option(min=1, help="Responses read at a time when memory is measured.")] = 1000,
 ) -> None:
     """
-    Measure the gateway against a bare gRPC server that sends the same messages, in about a minute.
+    Measure the gateway against a bare gRPC server that sends the same responses, in about two minutes.
 
-    Reports requests per second and their ratio, the added latency of a response, and the gateway's memory.
+    Reports requests per second, the processor time of paced responses, and the added latency of a response.
     """
     from tlt_bench.gateway.measure import measure
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure().write(json)
+
+
+@app.command()
+def load(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    streams: Annotated[int, typer.Option(min=1, max=16000, help="Responses open at a time.")] = 10_000,
+) -> None:
+    """
+    Crowd a gateway: open streams, a full queue and a slow reader, in about two minutes.
+
+    Reports the gateway's memory, and the latency for a second caller in each situation.
+    """
+    from tlt_bench.gateway.load import measure
     from tlt_bench.result import check_target
 
     check_target(json)

@@ -1,16 +1,14 @@
 """Load on both servers in turn, in one run."""
 
 import asyncio
-import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
 from tlt_bench.gateway import servers
+from tlt_bench.gateway.processes import process
 from tlt_bench.result import Result
 from tlt_common.client import Client
 from tlt_common.domain.ids import RequestId
@@ -30,28 +28,14 @@ PACED_AT_ONCE = 64
 PACED_CHUNKS = 150
 
 
-@contextmanager
-def _process(target: Any, *arguments: str) -> Iterator[tuple[str, int]]:
-    """Run a server in a process of its own; yield its address and pid."""
-    context = multiprocessing.get_context("spawn")
-    mine, other = context.Pipe(duplex=False)
-    process = context.Process(target=target, args=(other, *arguments), daemon=True)
-    process.start()
-    try:
-        yield mine.recv(), process.pid or 0
-    finally:
-        process.terminate()
-        process.join()
-
-
-def measure(streams: int) -> Result:
-    """Compare the gateway with the bare server; then hold `streams` responses open at the gateway."""
+def measure() -> Result:
+    """Compare the gateway with the bare server."""
     with (
-        _process(servers.serve_bare) as (bare, bare_pid),
-        _process(servers.serve_worker) as (worker, _),
-        _process(servers.serve_gateway, worker) as (gateway, pid),
+        process(servers.serve_bare) as (bare, bare_pid),
+        process(servers.serve_worker) as (worker, _),
+        process(servers.serve_gateway, worker) as (gateway, pid),
     ):
-        return asyncio.run(_measured(Measured(bare, bare_pid), Measured(gateway, pid), streams))
+        return asyncio.run(_measured(Measured(bare, bare_pid), Measured(gateway, pid)))
 
 
 class Measured(NamedTuple):
@@ -66,7 +50,7 @@ class Measured(NamedTuple):
         return times.user + times.system
 
 
-async def _measured(bare_server: Measured, gateway_server: Measured, streams: int) -> Result:
+async def _measured(bare_server: Measured, gateway_server: Measured) -> Result:
     bare, gateway = bare_server.address, gateway_server.address
     async with Client(gateway) as client:
         await client.wait_ready(30)
@@ -77,14 +61,11 @@ async def _measured(bare_server: Measured, gateway_server: Measured, streams: in
         ratios.append(slow / fast)
         added.append(1000 * (await _latency_s(gateway) - await _latency_s(bare)))
         shares.append(await _paced_cpu_s(gateway_server) / await _paced_cpu_s(bare_server))
-    await _streams(gateway, streams)
     figures = {
         "requests_per_s": statistics.median(rates),
         "vs_bare_grpc": statistics.median(ratios),
         "added_ms_p50": statistics.median(added),
         "cpu_vs_bare_grpc": statistics.median(shares),
-        "streams": float(streams),
-        "rss_mib": psutil.Process(gateway_server.pid).memory_info().rss / 2**20,
     }
     spread = {
         "requests_per_s": (min(rates), max(rates)),
@@ -98,7 +79,6 @@ async def _measured(bare_server: Measured, gateway_server: Measured, streams: in
         "added_ms_p50": "one request at a time, of one round",
         "cpu_vs_bare_grpc": f"processor time of the gateway per response, {PACED_AT_ONCE} at a time, a round every "
         f"{1000 * servers.ROUND_S:g} ms, over that of the bare server",
-        "rss_mib": f"of the gateway's process, after {streams} streams at a time",
     }
     return Result(name="gateway", figures=figures, spread=spread, repeats=REPEATS, notes=notes)
 
@@ -138,18 +118,12 @@ async def _paced_cpu_s(server: Measured) -> float:
     async with plain(server.address) as channel:
         stub = wire.Stub(channel)
         before_s = server.cpu_s()
-        await asyncio.gather(*(_request(stub, PACED_CHUNKS, prompt=servers.PACED) for _ in range(PACED_AT_ONCE)))
+        await asyncio.gather(*(_request(stub, PACED_CHUNKS, seed=servers.PACED) for _ in range(PACED_AT_ONCE)))
         return server.cpu_s() - before_s
 
 
-async def _streams(address: str, count: int) -> None:
-    """Read many responses at a time."""
-    async with plain(address) as channel:
-        stub = wire.Stub(channel)
-        await asyncio.gather(*(_request(stub, CHUNKS) for _ in range(count)))
-
-
-async def _request(stub: wire.AsyncStub, tokens: int, *, prompt: int = 64) -> None:
-    asked = Prompt(request_id=RequestId(""), token_ids=(1,) * prompt, sampling=SamplingParams(max_new_tokens=tokens))
-    async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(asked))):
+async def _request(stub: wire.AsyncStub, tokens: int, *, seed: int | None = None) -> None:
+    sampling = SamplingParams(max_new_tokens=tokens, seed=seed)
+    prompt = Prompt(request_id=RequestId(""), token_ids=(1,) * 64, sampling=sampling)
+    async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))):
         pass

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ from typing import Any
 import grpc
 
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain
@@ -22,28 +23,38 @@ from tlt_worker.request_stream import RequestStream
 
 MAX_RUNNING = 16384
 HEARTBEAT_S = 1.0
+
+# Seeds by which a request asks for more than an answer at once.
+PACED = 1
+"""A round every `ROUND_S` seconds."""
+HELD = 2
+"""Nothing after the first token until a request asks for `RELEASE`."""
+RELEASE = 3
+WHOLE = 4
+"""All tokens in one round."""
+
 ROUND_S = 0.02
-"""Seconds per round of a paced response."""
-PACED = 65
-"""Prompt length by which a paced response is asked for."""
+
+_released = asyncio.Event()
 
 
 def chunks(prompt: Prompt) -> list[TokenChunk]:
-    """Return a response of one token per chunk."""
+    """Return a response of one token per chunk, or of one chunk."""
     length = prompt.sampling.max_new_tokens or 1
+    size = length if prompt.sampling.seed == WHOLE else 1
     stats = ResponseStats(
-        prompt_tokens=len(prompt.token_ids), completion_tokens=length, rounds=length, accepted_draft_tokens=0
+        prompt_tokens=len(prompt.token_ids), completion_tokens=length, rounds=length // size, accepted_draft_tokens=0
     )
     return [
         TokenChunk(
-            request_id=RequestId(prompt.request_id),
-            token_ids=(place % 1000,),
-            logprobs=(-1.0,),
-            policy_versions=(PolicyVersion(0),),
+            request_id=prompt.request_id,
+            token_ids=(place % 1000,) * size,
+            logprobs=(-1.0,) * size,
+            policy_versions=(PolicyVersion(0),) * size,
             finish_reason=FinishReason.LENGTH if place == length else None,
             stats=stats if place == length else None,
         )
-        for place in range(1, length + 1)
+        for place in range(size, length + 1, size)
     ]
 
 
@@ -63,33 +74,37 @@ async def _work(
 
 
 async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
-    """Yield a chunk per round, at once or, for a prompt of `PACED` tokens, at the pace of an engine."""
-    for chunk in chunks(prompt):
-        if len(prompt.token_ids) == PACED:
+    mode = prompt.sampling.seed
+    if mode == RELEASE:
+        _released.set()
+    for place, chunk in enumerate(chunks(prompt)):
+        if mode == PACED:
             await asyncio.sleep(ROUND_S)
+        elif mode == HELD and place == 1:
+            await _released.wait()
         yield chunk
 
 
 async def _watch(
-    request_iterator: AsyncIterator[worker.pb.WatchRequest], _context: Any
+    slots: int, request_iterator: AsyncIterator[worker.pb.WatchRequest], _context: Any
 ) -> AsyncIterator[worker.pb.WatchResponse]:
     """Report a worker that has room for everything."""
     serial = 0
     requests = aiter(request_iterator)
-    reading = asyncio.ensure_future(anext(requests))
+    reading = asyncio.ensure_future(anext(requests, None))
     while True:
-        yield worker.report_to_pb(WatchReport(info=_info(), slots=MAX_RUNNING, serial=serial))
+        yield worker.report_to_pb(WatchReport(info=_info(slots), slots=slots, serial=serial))
         await asyncio.wait({reading}, timeout=HEARTBEAT_S)
         if reading.done():
-            if reading.exception() is not None:  # the gateway has gone
+            if (request := reading.result()) is None:  # the gateway has gone
                 return
-            serial = reading.result().serial
-            reading = asyncio.ensure_future(anext(requests))
+            serial = request.serial
+            reading = asyncio.ensure_future(anext(requests, None))
 
 
-def _info() -> WorkerInfo:
+def _info(slots: int) -> WorkerInfo:
     return WorkerInfo(
-        worker_id=WorkerId("scripted"), model="scripted", vocab_size=1000, context_length=4096, max_running=MAX_RUNNING,
+        worker_id=WorkerId("scripted"), model="scripted", vocab_size=1000, context_length=8192, max_running=slots,
         policy_version=PolicyVersion(0), drafter_version=DrafterVersion(0), running=0, device="none",
     )  # fmt: skip
 
@@ -102,21 +117,26 @@ def serve_bare(ready: Connection) -> None:
     asyncio.run(_serve(ready, rollout.SERVICE_NAME, {"Generate": generate}))
 
 
-def serve_worker(ready: Connection) -> None:
+def serve_worker(ready: Connection, slots: str = str(MAX_RUNNING)) -> None:
     """Run the scripted worker; send its address to `ready`."""
     generate = grpc.stream_stream_rpc_method_handler(
         _work, worker.pb.GenerateManyRequest.FromString, worker.pb.GenerateManyResponse.SerializeToString
     )
     watch = grpc.stream_stream_rpc_method_handler(
-        _watch, worker.pb.WatchRequest.FromString, worker.pb.WatchResponse.SerializeToString
+        partial(_watch, int(slots)), worker.pb.WatchRequest.FromString, worker.pb.WatchResponse.SerializeToString
     )
     asyncio.run(_serve(ready, worker.SERVICE_NAME, {"GenerateMany": generate, "Watch": watch}))
 
 
-def serve_gateway(ready: Connection, worker_address: str) -> None:
-    """Run a gateway in front of the worker; send its address to `ready`."""
+def serve_gateway(ready: Connection, worker_address: str, tokens: str = "") -> None:
+    """Run a gateway in front of the worker, with the token file if one is given; send its address to `ready`."""
     with TemporaryDirectory() as scratch:
-        config = GatewayConfig(workers=(worker_address,), spool_dir=Path(scratch), listen="127.0.0.1:0")
+        config = GatewayConfig(
+            workers=(worker_address,),
+            spool_dir=Path(scratch),
+            listen="127.0.0.1:0",
+            tokens=Path(tokens) if tokens else None,
+        )
         asyncio.run(live(config, on_serving=ready.send))
 
 
