@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ import numpy as np
 from tlt_bench.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.weights.services import gateway, raw, started, worker
-from tlt_bench.weights.setup import Setup
+from tlt_bench.weights.setup import Round, Setup
 from tlt_common.client import Client
 from tlt_common.client.tensors import stream
 from tlt_common.client.updates import messages
@@ -41,22 +42,25 @@ State = dict[str, Any]
 def measure(*, megabytes: int, repeats: int) -> Result:
     """Run the benchmark and return its figures. Progress goes to stderr."""
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        seconds = asyncio.run(_measure(_weights(megabytes), repeats, Path(scratch)))
-    copy_s = median(seconds["copy"])
-    updates = {setup.name: median(seconds[setup.name]) for setup in SETUPS}
+        rounds = asyncio.run(_measure(_weights(megabytes), repeats, Path(scratch)))
+    samples = {
+        **{
+            f"weights_vs_copy_{name}": [each.update_s / each.copy_s for each in found] for name, found in rounds.items()
+        },
+        **{f"seconds_{name}": [each.update_s for each in found] for name, found in rounds.items()},
+        "copy_seconds": [each.copy_s for found in rounds.values() for each in found],
+    }
     return Result(
         name="weights",
         figures={
-            **{f"weights_vs_copy_{name}": update_s / copy_s for name, update_s in updates.items()},
-            **{f"seconds_{name}": update_s for name, update_s in updates.items()},
-            "copy_seconds": copy_s,
+            **{name: median(found) for name, found in samples.items()},
             "gigabytes": megabytes * 2**20 / 1e9,
         },
-        spread={f"seconds_{name}": (min(found), max(found)) for name, found in seconds.items()},
+        spread={name: (min(found), max(found)) for name, found in samples.items()},
         repeats=repeats,
         notes={
             "weights_vs_copy": "seconds of Client.publish_weights from the first byte to the last switch, divided by "
-            "seconds of one gRPC stream of the same messages to one process that writes them to a new file",
+            "seconds of one gRPC stream of the same messages, just before, to a process that writes them to a new file",
             "workers": "worker services in processes of their own that link the gateway's file",
             "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
             "all share this machine's cores and disk, which workers on nodes of their own do not",
@@ -72,16 +76,13 @@ def _weights(megabytes: int) -> State:
     return {f"layer.{index}": random.random(TENSOR_BYTES // 4, dtype=np.float32) for index in range(count)}
 
 
-async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"copy": []}
-    for setup in SETUPS:
-        found[setup.name] = await _updates(weights, setup, repeats, scratch / setup.name, found["copy"])
-    return found
+async def _measure(weights: State, repeats: int, scratch: Path) -> dict[str, list[Round]]:
+    return {setup.name: await _rounds(weights, setup, repeats, scratch / setup.name) for setup in SETUPS}
 
 
-async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, copies: list[float]) -> list[float]:
-    """Return the seconds of each update; append those of raw copies made in between."""
+async def _rounds(weights: State, setup: Setup, repeats: int, scratch: Path) -> list[Round]:
     async with AsyncExitStack() as parts:
+        parts.callback(shutil.rmtree, scratch)  # the next setup finds the same free memory
         directories = [scratch / f"worker-{number}" for number in range(setup.workers)]
         for directory in (scratch / "raw", scratch / "spool", *directories):
             directory.mkdir(parents=True)
@@ -95,7 +96,7 @@ async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, co
         endpoint = await parts.enter_async_context(started(gateway, scratch / "spool", tuple(addresses)))
         client = await parts.enter_async_context(Client(endpoint))
         await client.wait_ready(READY_S, workers=setup.workers)
-        seconds = []
+        rounds = []
         for version in range(1, repeats + 2):
             copy_s = await _copied(receiver, weights)
             began_s = time.monotonic()
@@ -106,9 +107,8 @@ async def _updates(weights: State, setup: Setup, repeats: int, scratch: Path, co
             if result.workers != setup.workers:
                 raise RuntimeError(f"{result.workers} of {setup.workers} workers took part")
             if version > 1:  # the first round opens connections and fills caches
-                seconds.append(update_s)
-                copies.append(copy_s)
-    return seconds
+                rounds.append(Round(update_s=update_s, copy_s=copy_s))
+    return rounds
 
 
 async def _kept(spool: Path, version: int) -> None:

@@ -14,3 +14,11 @@ class Setup:
     def name(self) -> str:
         """Suffix of its figures."""
         return f"{self.workers}_apart" if self.apart else str(self.workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A raw copy and the update after it."""
+
+    update_s: float
+    copy_s: float
