@@ -70,8 +70,8 @@ image-engine:  ## build the image of workers (10 GB)
 	deploy/image/build engine
 
 .PHONY: campaign
-campaign: install  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long), and compare all responses
-	$(BIN)/tlt bench campaign --size $(or $(SIZE),middle) --json -
+campaign: install  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long, PARTS="kills network"), and compare all responses
+	$(BIN)/tlt bench campaign --size $(or $(SIZE),middle) $(addprefix --part ,$(PARTS)) --json -
 
 .PHONY: dashboards dashboards-check
 dashboards: install  ## generate the chart's Grafana dashboards from deploy/grafana
