@@ -17,6 +17,7 @@ from tlt_local import guard
 
 log = get_logger(__name__)
 
+WEIGHTS = "weights"
 CLEAR_S = 2 * (guard.GRACE_S + guard.SWEEP_S)
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -48,6 +49,11 @@ class Home:
     @property
     def logs(self) -> Path:
         return self.data / "logs"
+
+    @property
+    def weights(self) -> Path:
+        """Directory of streamed weights, which gateways write and workers read."""
+        return self.directory / WEIGHTS
 
     def addresses(self, name: str) -> Path:
         """Return the file that a process writes its addresses to once it serves."""

@@ -134,7 +134,7 @@ class Stack:
                 defaults |= {"listen": f"{HOST}:{coordinator}", "http_listen": f"{HOST}:{status}"}
                 defaults["state_dir"] = str(home.data / "coordinator")
             case "gateway":
-                defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.directory), "spool_shared": "true"}
+                defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.weights), "spool_shared": "true"}
             case "cache":
                 defaults["redis_socket"] = str(_redis_socket(home))
         defaults |= spelled({**self._tls(name), **self._config.settings.get(name, {})})

@@ -1,1 +1,1 @@
-"""The part `storage`: Redis full, slow, flushed and restarted, and full disks under drafters and checkpoints."""
+"""The part `storage`: Redis full, slow, flushed and restarted; full disks under drafters, checkpoints and weights."""

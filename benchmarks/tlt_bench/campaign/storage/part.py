@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tlt_bench.campaign.part import Context, Outcome, Part, Size
 from tlt_bench.campaign.storage.disk import SmallDisk, mounted, why_not
@@ -12,9 +13,10 @@ from tlt_bench.campaign.storage.redis import RedisControl
 from tlt_bench.campaign.suite.health import serves
 from tlt_bench.campaign.suite.ordeal import Ordeal, undergo
 from tlt_bench.campaign.suite.suite import Suite, running
+from tlt_local.home import WEIGHTS
 
 DISKS = ("drafters", "checkpoints")
-"""Directories of a run that get a small disk."""
+"""Directories of a run that get a small disk; so does the directory of its streamed weights."""
 DISK_BYTES = 64 * 2**20
 BACK_S = 300.0
 """Time limit in seconds for all services to answer again."""
@@ -53,11 +55,16 @@ class Storage:
         async with AsyncExitStack() as parts:
             if reason := why_not():
                 self.context.say(reason)
-            else:
-                for name in DISKS:
-                    disk = mounted(directory / name, size_bytes=DISK_BYTES)
-                    self._disks.append(await parts.enter_async_context(disk))
-            yield await parts.enter_async_context(running(directory, seed=self.context.seed))
+                yield await parts.enter_async_context(running(directory, seed=self.context.seed))
+                return
+            for name in DISKS:
+                await self._mount(parts, directory / name)
+            suite = await parts.enter_async_context(running(directory, seed=self.context.seed))
+            await self._mount(parts, suite.directory / WEIGHTS)  # empty until the first update
+            yield suite
+
+    async def _mount(self, parts: AsyncExitStack, path: Path) -> None:
+        self._disks.append(await parts.enter_async_context(mounted(path, size_bytes=DISK_BYTES)))
 
     async def make(self, ordeal: Ordeal) -> None:
         """Make faults until the deadline; return when all services answer."""
@@ -90,7 +97,7 @@ async def _all_serve(suite: Suite) -> bool:
 
 PART = Part(
     name="storage",
-    summary="fill, pause, flush and restart Redis, and fill the disks of drafters and checkpoints, under load",
+    summary="fill, pause, flush and restart Redis, and fill the disks of drafters, checkpoints and weights, under load",
     weight=2.0,
     run=run,
 )

@@ -105,7 +105,7 @@ async def _second_gateway(stack: Stack) -> AsyncIterator[str]:
         "metrics_port": "0",
         "coordinator": stack.coordinator,
         "gateway_id": SECOND_GATEWAY,
-        "spool_dir": str(stack.home),
+        "spool_dir": str(home.weights),
         "spool_shared": "true",
         "port_file": str(home.addresses(SECOND_GATEWAY)),
         **spelled(SETTINGS["gateway"]),
