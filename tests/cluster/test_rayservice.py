@@ -21,7 +21,9 @@ def pod_template(name: str, limits: dict[str, Any]) -> Object:
     main = {key: value for key, value in pod["containers"][0].items() if key != "command"}
     env = [{"name": "PYTHONPATH", "value": str(ROOT)}, {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"}]
     mounts = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - a path in the pod
-    main.update(name=name, env=env, volumeMounts=mounts, resources={"limits": limits})
+    # Ray counts the limits; the node, which may have only two cores, the requests.
+    resources = {"limits": limits, "requests": {"cpu": "100m", "memory": "256Mi"}}
+    main.update(name=name, env=env, volumeMounts=mounts, resources=resources)
     spec = {key: value for key, value in pod.items() if key != "restartPolicy"}
     return {"spec": {**spec, "containers": [main], "volumes": [{"name": "tmp", "emptyDir": {}}]}}
 
