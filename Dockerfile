@@ -88,20 +88,29 @@ ENV LD_LIBRARY_PATH=/usr/local/nvidia/lib64 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     CUDA_HOME=/usr/local/cuda
 
-FROM builder AS engine-environment
+# Installed where it stays, with what is borrowed from other stages: copying an environment of 11 GB between stages
+# would hold it, and write it, twice. Removed: archives that only a C++ build would link, and uv's lock file.
+FROM toolchain AS engine-environment
+# The working directory is mounted for this step only.
+# hadolint ignore=DL3003
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
-    uv venv --python "$(command -v python3)" /opt/tlt \
+    --mount=type=bind,from=builder,target=/builder \
+    cd /builder/build && export PATH=/builder/opt/uv/bin:/builder/usr/local/bin:$PATH \
+ && export UV_LINK_MODE=copy UV_CACHE_DIR=/var/cache/uv PYC_INVALIDATION_MODE=UNCHECKED_HASH \
+ && uv venv --python "$(command -v python3)" /opt/tlt \
  && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces \
-    --extra worker --extra trainer --extra stores
-COPY --from=wheel /dist /dist
-RUN uv pip install --python /opt/tlt/bin/python --compile-bytecode --no-deps --no-index /dist/*.whl \
+    --extra worker --extra trainer --extra stores \
+ && find /opt/tlt -path '*/triton/*' -name '*.a' -delete \
  && rm /opt/tlt/.lock
+RUN --mount=type=bind,source=deploy/image/cuda-home,target=/usr/local/bin/cuda-home cuda-home /opt/tlt
 
-FROM toolchain AS engine
-COPY --from=engine-environment /opt/tlt /opt/tlt
-COPY deploy/image/cuda-home /usr/local/bin/
-RUN cuda-home /opt/tlt
+# A layer of its own: a release of the suite with the same dependencies is pulled in a second.
+FROM engine-environment AS engine
+RUN --mount=type=bind,from=builder,target=/builder --mount=type=bind,from=wheel,source=/dist,target=/dist \
+    PYC_INVALIDATION_MODE=UNCHECKED_HASH /builder/opt/uv/bin/uv pip install --python /opt/tlt/bin/python \
+    --no-cache --compile-bytecode --no-deps --no-index /dist/*.whl \
+ && rm -f /opt/tlt/.lock
 ARG VERSION=0.0.0
 ARG REVISION=unknown
 ARG SOURCE=unknown

@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
+ENGINES := -n 2 --dist loadscope -p no:randomly
 
 .PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
@@ -30,8 +31,17 @@ unit: install
 integration: install
 	$(BIN)/pytest tests/integration -m "not stack"
 
-engine: install  ## run the tests with the real SGLang engine
-	$(BIN)/pytest tests/engine
+LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
+SLOW := tests/engine/test_failed_ranks.py
+engine: install  ## run the tests with the real SGLang engine, two engines at a time
+	$(BIN)/pytest tests/engine --ignore $(SLOW) --loop plain $(ENGINES)
+	$(BIN)/pytest $(LOOPED) --loop overlapped $(ENGINES)
+
+.PHONY: loops
+loops: install  ## run the engine tests in the other scheduler loop than `make test` does, and the slow ones
+	$(BIN)/pytest tests/engine $(LOOPED:%=--ignore=%) --ignore $(SLOW) --loop overlapped $(ENGINES)
+	$(BIN)/pytest tests/lossless --loop plain
+	$(BIN)/pytest $(SLOW) --loop plain
 
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
@@ -39,7 +49,7 @@ package: install  ## build wheel and sdist, install them into empty environments
 
 .PHONY: lossless test-lossless
 lossless: install  ## test that speculation is lossless, short version
-	$(BIN)/pytest tests/lossless
+	$(BIN)/pytest tests/lossless --loop overlapped
 
 test-lossless: install  ## the same at full size (or SIZE=middle), with a table of all cases
 	$(BIN)/pytest tests/lossless --size $(or $(SIZE),long)
@@ -64,10 +74,11 @@ cluster-kuberay: install cluster-build  ## the same with a real KubeRay operator
 
 image: install  ## build and test the image of all services except workers (needs root, buildah, mmdebstrap, runc)
 	deploy/image/build slim
-	$(BIN)/pytest tests/image -m image
+	$(BIN)/pytest tests/image -m image -k "not engine"
 
-image-engine:  ## build the image of workers (10 GB)
+image-engine: install  ## the same for the image of workers (11 GB; 40 GB of disk while it is built)
 	deploy/image/build engine
+	$(BIN)/pytest tests/image -m image -k engine
 
 .PHONY: campaign
 campaign: install  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long, PARTS="kills network"), and compare all responses
@@ -137,6 +148,10 @@ schema: install  ## generate values.yaml, values.schema.json and the README's ta
 
 bench: install
 	$(BIN)/tlt bench rollout --json -
+
+.PHONY: gpu
+gpu: install  ## run everything there is to run on a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)
+	$(BIN)/tlt bench gpu --json - $(addprefix --part ,$(PARTS))
 
 clean:
 	rm -rf $(VENV) dist reports .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

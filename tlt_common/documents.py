@@ -4,6 +4,7 @@ RecursionError and, for scalars, several others.
 """
 
 import json
+import math
 from typing import Any
 
 MAX_YAML_BYTES = 2**20
@@ -14,15 +15,21 @@ MAX_YAML_NODES = 100_000
 
 def json_of(text: str | bytes) -> Any:
     """
-    Parse JSON.
+    Parse JSON. Numbers are finite: Python's parser also accepts Infinity, NaN and 1e400, which no integer equals.
 
     Raises:
-        ValueError: It is not JSON, not UTF-8, or nested too deeply.
+        ValueError: It is not JSON, not UTF-8, nested too deeply, or a number is not finite.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(found := float(number)):
+        raise ValueError(f"{number} is not finite")
+    return found
 
 
 def yaml_of(text: bytes) -> Any:

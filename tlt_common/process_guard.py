@@ -3,12 +3,14 @@ Kills an engine's processes when their owner dies, in whatever way.
 
 SGLang leaves its scheduler and detokenizer running when the process that started it is killed. A guard is a small
 process that holds the read end of a pipe; the owner holds the write end, which the kernel closes when the owner ends,
-also by SIGKILL. The guard then kills, by process id, every process with the owner's token in its environment. As a
-script it imports only the standard library, so that it starts in a few hundredths of a second.
+also by SIGKILL. The guard then kills, by process id, every process with the owner's token in its environment, and
+removes the engine's directory. As a script it imports only the standard library, so that it starts in a few hundredths
+of a second.
 """
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,8 +108,12 @@ class Guard:
     A running guard. Children started with `variables` in their environment are killed when this process ends.
 
     Any process may create one for its own children.
+
+    Args:
+        directory: Removed with them; None: nothing is.
     """
 
+    directory: Path | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     _process: subprocess.Popen[bytes] = field(init=False)
     _lifeline: int = field(init=False)
@@ -116,7 +122,7 @@ class Guard:
         read_end, self._lifeline = os.pipe()  # exec inherits neither, except for pass_fds
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", __file__, str(read_end), self.token],
+                [sys.executable, "-S", "-E", __file__, str(read_end), self.token, str(self.directory or "")],
                 pass_fds=[read_end],
                 stdin=subprocess.DEVNULL,
                 # In its own session, so that a signal to the owner's process group does not end the guard first.
@@ -139,14 +145,16 @@ class Guard:
         self._process.wait(timeout=2 * SETTLE_S)
 
 
-def main(read_end: int, token: str) -> None:
-    """Wait for the owner's end, then kill its remaining processes."""
+def main(read_end: int, token: str, directory: str) -> None:
+    """Wait for the owner's end, then kill its remaining processes and remove its directory, unless that is empty."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     while os.read(read_end, 1):
         pass
     kill_marked(token)
+    if directory:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), *sys.argv[2:])

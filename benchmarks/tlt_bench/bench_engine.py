@@ -9,10 +9,23 @@ from typing import TypeVar
 
 import typer
 
-from tlt_bench.commands import Counters, Done, Failed, ForceArms, Generate, GetCounters, ReloadDrafter, Start, Timing
+from tlt_bench.commands import (
+    CaptureCheck,
+    CheckCapture,
+    Counters,
+    Done,
+    Failed,
+    ForceArms,
+    Generate,
+    GetCounters,
+    ReloadDrafter,
+    Start,
+    Timing,
+)
 from tlt_common.config.base import Frozen
 from tlt_common.errors import EngineError
 from tlt_common.processes import end
+from tlt_worker.engine.device import detect
 
 LINE_BYTES = 64 * 2**20
 STOP_S = 20.0
@@ -33,12 +46,19 @@ def rotated(all_: Sequence[Each], by: int) -> list[Each]:
 
 @asynccontextmanager
 async def started(*engines: "BenchEngine") -> AsyncIterator[None]:
-    """Run engines concurrently. Loading takes most of a minute, so all load at once."""
+    """
+    Run engines concurrently, which are started in this order.
+
+    On a CPU loading takes most of a minute, so all load at once. On a GPU each has to see the memory that the ones
+    before it left: the suite's engine, which plans for a whole GPU, comes first.
+    """
     log("starting " + ", ".join(engine.name for engine in engines))
+    at_once = len(engines) if detect().kind == "cpu" else 1
     try:
-        async with asyncio.TaskGroup() as loading:
-            for engine in engines:
-                loading.create_task(engine.start(), name=engine.name)
+        for first in range(0, len(engines), at_once):
+            async with asyncio.TaskGroup() as loading:
+                for engine in engines[first : first + at_once]:
+                    loading.create_task(engine.start(), name=engine.name)
         yield
     finally:
         await asyncio.gather(*(engine.close() for engine in engines))
@@ -102,6 +122,10 @@ class BenchEngine:
     async def counters(self) -> Counters:
         """Return the scheduler's counts since the last call. Takes a second."""
         return await self._call(GetCounters(), Counters)
+
+    async def check_capture(self, command: CheckCapture) -> CaptureCheck:
+        """Compare captured hidden states with transformers'."""
+        return await self._call(command, CaptureCheck)
 
     async def _call(self, command: Frozen, expected: type[Reply]) -> Reply:
         assert self._process is not None  # noqa: S101 - inside the context

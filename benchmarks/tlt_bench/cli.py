@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.options import Device, DrafterOf, Model
+
 app = typer.Typer(
     help="Measure the project's performance claims, each against its baseline in the same run.", no_args_is_help=True
 )
@@ -21,6 +23,7 @@ def rollout(
     quick: Annotated[
         bool, typer.Option("--quick", help="Run fewer steps, from the shipped drafter: under 4 minutes on 2 cores.")
     ] = False,
+    warm: Annotated[bool, typer.Option("--warm", help="Start from the shipped drafter.")] = False,
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """
@@ -33,7 +36,7 @@ def rollout(
     from tlt_bench.rollout import measure
 
     check_target(json)
-    measure(quick=quick, keep=keep).write(json)
+    measure(quick=quick, warm=warm, keep=keep).write(json)
 
 
 @app.command()
@@ -115,17 +118,6 @@ def curves(
     measure(quick=quick, seeds=seeds, observer=ProgressLog()).write(json)
 
 
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is implemented but untested.")]
-Model = Annotated[
-    Path | None,
-    typer.Option(
-        help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers; with --device cuda, random "
-        "weights of 7B shape with simulated acceptance."
-    ),
-]
-DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]
-
-
 @app.command()
 def engine(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
@@ -153,6 +145,30 @@ def engine(
 
 
 @app.command()
+def gpu(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    keep: Annotated[
+        Path, typer.Option(help="Directory of outcomes, logs and the table README.md. Parts that passed are kept.")
+    ] = Path("reports/gpu"),
+    part: Annotated[list[str] | None, typer.Option(help="Run only these parts; repeatable. Default: all.")] = None,
+) -> None:
+    """
+    Run everything there is to run on a GPU, in parts of at most 8 minutes each. Run it from a checkout.
+
+    Truth, failures, losslessness, speed, switches and the demo. Interrupt it at any time: the next call continues.
+    Without a GPU, parts that need one are skipped by name, and the others run on the CPU. Exits with 1 if one failed.
+    """
+    from tlt_bench.gpu.command import measure
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    result, is_whole = measure(keep, part or ())
+    result.write(json)
+    if not is_whole:
+        raise typer.Exit(1)
+
+
+@app.command()
 def switch(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Run fewer repeats: under 3 minutes on 2 idle cores.")] = False,
@@ -170,6 +186,22 @@ def switch(
 
 
 @app.command()
+def rounds(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+) -> None:
+    """
+    Run the scheduler loop of GPUs on a CPU, and count where its rounds would wait for the device: 2 minutes.
+
+    Also compares captured hidden states with transformers', row by row.
+    """
+    from tlt_bench.result import check_target
+    from tlt_bench.rounds import measure
+
+    check_target(json)
+    measure().write(json)
+
+
+@app.command()
 def weights(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
@@ -184,6 +216,22 @@ def weights(
 
     check_target(json)
     measure(megabytes=megabytes, repeats=repeats).write(json)
+
+
+@app.command()
+def train(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+) -> None:
+    """
+    Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
+
+    Both sides of packing learn from the same windows; reports samples per second and what the drafters then predict.
+    """
+    from tlt_bench.result import check_target
+    from tlt_bench.train.command import measure
+
+    check_target(json)
+    measure().write(json)
 
 
 @app.command()

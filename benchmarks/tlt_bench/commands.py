@@ -62,6 +62,25 @@ class GetCounters(Frozen):
     op: Literal["get_counters"] = "get_counters"
 
 
+class CheckCapture(Frozen):
+    """Compare captured hidden states with transformers'."""
+
+    op: Literal["check_capture"] = "check_capture"
+    prompts: tuple[tuple[int, ...], ...]
+    max_new_tokens: int
+
+
+class CaptureCheck(Frozen):
+    """Outcome of `CheckCapture`."""
+
+    rows: int
+    """Captured states."""
+    wrong: int
+    """Those that are not the target's states of their tokens."""
+    missing: int
+    """States that were not captured: prompts' tokens found in the prefix cache."""
+
+
 class Counters(Frozen):
     """Sums over the engine's reports."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from tlt_bench.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
-from tlt_common.domain.arm import Arm
+from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.engine_config import EngineConfig
 
 CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
@@ -54,7 +53,7 @@ def measure(target: BenchTarget, *, quick: bool, parts: tuple[str, ...] = PARTS)
 
 
 async def _measure(plan: EnginePlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
-    sides = _Sides(await prepared(target, scratch), EngineConfig().arms_on(target.kind))
+    sides = _Sides(await prepared(target, scratch), target.accelerator)
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
@@ -73,10 +72,12 @@ async def _measure(plan: EnginePlan, target: BenchTarget, scratch: Path, parts: 
 class _Sides:
     """Engines of the benchmark, not yet started."""
 
-    def __init__(self, ready: Prepared, defaults: Sequence[Arm]) -> None:
-        self.defaults = tuple(arm.name for arm in defaults)
+    def __init__(self, ready: Prepared, accelerator: Accelerator) -> None:
+        self.defaults = tuple(arm.name for arm in profile_of(EngineConfig(), accelerator).arms)
         """Arms of the bandit if a worker's configuration sets none."""
-        self.arms = ("off", *CHAINS, *TREES, *LOOKED_UP)
+        # Named trees would change the attention backend of every round, off included.
+        trees = TREES if accelerator.stock.verifies_trees else ()
+        self.arms = ("off", *CHAINS, *trees, *LOOKED_UP)
         context = LONGEST_TOKENS + PROMPT_TOKENS
         start = ready.start(self.arms, context_length=context)
         stock = Start(model=start.model, stock=True, engine=start.engine.model_copy(update={"drafter": None}))

@@ -14,7 +14,19 @@ from typing import TextIO
 
 from pydantic import TypeAdapter
 
-from tlt_bench.commands import Counters, Done, Failed, ForceArms, Generate, GetCounters, ReloadDrafter, Start, Timing
+from tlt_bench import capture_check
+from tlt_bench.commands import (
+    CheckCapture,
+    Counters,
+    Done,
+    Failed,
+    ForceArms,
+    Generate,
+    GetCounters,
+    ReloadDrafter,
+    Start,
+    Timing,
+)
 from tlt_bench.response_log import ResponseLog
 from tlt_bench.stock import StockEngine
 from tlt_common.config.base import Frozen
@@ -24,7 +36,7 @@ from tlt_common.errors import TltError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.scheduler.arms.switching import REPORT_S
 
-Command = Start | ForceArms | ReloadDrafter | Generate | GetCounters
+Command = Start | ForceArms | ReloadDrafter | Generate | GetCounters | CheckCapture
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 
 
@@ -57,6 +69,8 @@ class Host:
                 return await self._generate(command)
             case GetCounters():
                 return await self._counters()
+            case CheckCapture():
+                return await capture_check.check(self._require_engine(), command)
 
     async def add_up(self) -> None:
         """Add up the engine's reports until cancelled."""

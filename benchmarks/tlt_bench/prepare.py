@@ -10,7 +10,8 @@ from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.commands import Start
 from tlt_common.errors import ConfigError, TltError
-from tlt_worker.engine.device import detect
+from tlt_worker.capacity.profile import Accelerator
+from tlt_worker.engine.device import CPU, detect
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 
@@ -55,7 +56,12 @@ class BenchTarget:
     @property
     def kind(self) -> str:
         """Device kind on which engines run: cpu or cuda."""
-        return "cpu" if self.device == "cpu" else detect().kind
+        return self.accelerator.kind
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What the device profile of these engines depends on."""
+        return CPU.accelerator if self.device == "cpu" else detect().accelerator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,8 @@ class Prepared:
     drafter: Path
     variables: dict[str, str]
     """Environment variables of engines."""
+    on_gpu: bool = False
+    """Limits the KV cache, which would take the whole GPU: several engines share it."""
     experiment: Experiment = NONE
 
     def start(
@@ -77,6 +85,7 @@ class Prepared:
             arms=arms,
             max_running=MAX_RUNNING,
             context_length=context_length,
+            max_total_tokens=2 * MAX_RUNNING * context_length if self.on_gpu else None,
             trace=trace,
         )
         return Start(model=self.model, engine=engine, experiment=self.experiment)
@@ -91,10 +100,10 @@ async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
     """
     variables = {"CUDA_VISIBLE_DEVICES": ""} if target.device == "cpu" else {}
     if target.model is not None and target.drafter is not None:
-        return Prepared(model=target.model, drafter=target.drafter, variables=variables)
+        return Prepared(model=target.model, drafter=target.drafter, variables=variables, on_gpu=target.kind == "cuda")
     if target.device != "cuda":
         await deepened(scratch / "model")
-        return Prepared(model=scratch / "model", drafter=DRAFTER, variables=variables)
+        return Prepared(model=scratch / "model", drafter=DRAFTER, variables=variables, on_gpu=target.kind == "cuda")
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "tlt_bench.random_model", str(scratch))
     if await process.wait():
         raise TltError(f"random weights cannot be written to {scratch}")
@@ -102,6 +111,7 @@ async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
         model=scratch / "model",
         drafter=scratch / "drafter",
         variables=variables,
+        on_gpu=True,
         experiment=Experiment(simulated_accept_length=SIMULATED_ACCEPT_LENGTH),
     )
 

@@ -8,13 +8,13 @@ from countdown.figures import figures
 from countdown.main import recorded
 from countdown.record import Run
 from countdown.screen import Screen
-from countdown.settings import QUICK, DemoSettings
+from countdown.settings import chosen
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_common.errors import TltError
 
 
-def measure(*, quick: bool, keep: Path | None) -> Result:
+def measure(*, quick: bool, warm: bool, keep: Path | None) -> Result:
     """
     Run the demo and return its figures. Progress goes to stderr.
 
@@ -23,7 +23,7 @@ def measure(*, quick: bool, keep: Path | None) -> Result:
     """
     from countdown.report import write_report
 
-    settings = QUICK if quick else DemoSettings()
+    settings = chosen(quick=quick, warm=warm)
     with scratch() as temporary:
         directory = keep or temporary
         with Screen(Console(stderr=True, highlight=False, soft_wrap=True), settings) as screen:

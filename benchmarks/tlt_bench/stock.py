@@ -1,17 +1,19 @@
 """
 Unmodified SGLang without speculation behind the `Engine` protocol: the baseline for the suite's engine.
 
-It receives the same arguments except the speculative ones, and is driven by the same code. Of the suite's hooks it has
-only those it needs to run here with the same kernels: the attention backend on a CPU, and one socket for tokens and
-replies, because the detokenizer process is omitted.
+It receives the same arguments except those of speculation, and on a GPU leaves to SGLang what a device profile decides
+for arms, above all the attention backend, as a user of plain SGLang does. It is driven by the same code. Of the suite's
+hooks it has only those it needs to run here with the same kernels: the attention backend on a CPU, and one socket for
+tokens and replies, because the detokenizer process is omitted.
 """
 
 import os
+from typing import Any
 
 from tlt_common.process_guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine.control import Control
-from tlt_worker.engine.launch import environment, rank_variables, server_arguments, thread_variables
+from tlt_worker.engine.launch import environment, plain_arguments, rank_variables, thread_variables
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.link.messages import StartReport
 from tlt_worker.link.settings import LinkSettings
@@ -26,7 +28,6 @@ class StockEngine(SglangEngine):
     """An engine without arms, drafters, capture or reports."""
 
     def _launch(self, plan: EnginePlan) -> StartReport:
-        del plan
         config, device = self.config, self._device
         self._guard = Guard()
         self._link = WorkerEnd(LinkSettings(directory=str(self._directory)))
@@ -38,24 +39,22 @@ class StockEngine(SglangEngine):
             **self._guard.variables,
             STOCK_VARIABLE: "1",
         }
-        arguments = server_arguments(
-            self.model,
-            config,
-            device,
-            context_length=config.context_for(self._model_config),
-            drafter=self._directory,
-            experiment=self._experiment,
-        )
-        ours = ("speculative_", "disable_decode_cuda_graph")
-        plain = {name: value for name, value in arguments.items() if not name.startswith(ours)}
         with environment(variables):
-            self._control = Control.launch(plain)
+            self._control = Control.launch(self.arguments(plan))
         return StartReport(
             failure="",
             hidden_size=int(self._model_config["hidden_size"]),
             max_running=config.max_running,
             max_total_tokens=config.max_total_tokens or 0,
         )
+
+    def arguments(self, plan: EnginePlan) -> dict[str, Any]:
+        """Return SGLang's arguments: those a user of plain SGLang would pass for this model on this device."""
+        config, profile = plan.resolved(self.config), plan.profile
+        # As long as the suite's context, which has room for a round's drafts.
+        context_length = config.context_for(self._model_config) + profile.width
+        plain = plain_arguments(self.model, config, profile, context_length=context_length, experiment=self._experiment)
+        return plain | profile.stock_arguments()
 
 
 def install() -> None:

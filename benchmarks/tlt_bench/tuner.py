@@ -81,10 +81,10 @@ def decision_times_us(config: BanditConfig) -> list[float]:
     for decision in range(WARM_DECISIONS + DECISIONS):
         batch = BATCHES[decision // ROUNDS_PER_BATCH % len(BATCHES)]
         began_ns = time.perf_counter_ns()
-        arm = switch.launch(batch, blocked=False)
+        choice = switch.launch(batch, blocked=False)
         times_us.append((time.perf_counter_ns() - began_ns) / 1000)
-        clock.now_s += 0.01 * (1 + 0.05 * arm.draft_tokens + 0.02 * chance.random())
-        switch.complete([chance.randint(0, arm.steps) for _ in range(batch)])
+        clock.now_s += 0.01 * (1 + 0.05 * choice.arm.draft_tokens + 0.02 * chance.random())
+        switch.complete(choice, [chance.randint(0, choice.arm.steps) for _ in range(batch)])
     return times_us[WARM_DECISIONS:]
 
 

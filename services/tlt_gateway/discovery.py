@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.config.base import TlsSettings
+from tlt_common.documents import json_of
 from tlt_common.rpc.addresses import resolved
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.follow import follow
@@ -46,7 +47,7 @@ class KnownWorkers:
         if self._file is None or not self._file.exists():
             return
         try:
-            addresses = frozenset(str(address) for address in json.loads(self._file.read_text()))
+            addresses = frozenset(str(address) for address in json_of(self._file.read_bytes()))
         except (OSError, ValueError, TypeError) as error:
             log.warning("known_workers_unreadable", file=str(self._file), error=str(error))
             return

@@ -219,7 +219,9 @@ class Dispatch:
             raise UnavailableError(
                 f"worker {worker.name} was lost ({error.message}) after the request had moved {transcript.moves} times"
             ) from error
-        transcript.move(died=not isinstance(error, HungUpError))
+        # A worker that was leaving is ended by whoever asked it to leave, however early.
+        left = worker.info is not None and worker.info.draining
+        transcript.move(died=not (left or isinstance(error, HungUpError)))
         if transcript.is_suspect:
             raise RequestFailedError(
                 f"two engines died while they ran the request, the last one on worker {worker.name} ({error.message}); "

@@ -1,6 +1,7 @@
 """What a batch has yet to send: the tokens of each sample, merged until the caller reads them."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ class Outbox:
 
     def __init__(self, *, stream_tokens: bool) -> None:
         self._stream_tokens = stream_tokens
-        self._open: dict[Place, MergedChunk] = {}
+        self._open: defaultdict[Place, MergedChunk] = defaultdict(MergedChunk)
         self._finished: dict[Place, MergedChunk] = {}
         self._held_tokens = 0
         self._failure: TltError | None = None
@@ -37,7 +38,7 @@ class Outbox:
 
     def put(self, place: Place, chunk: TokenChunk) -> None:
         """Add the next chunk of a sample."""
-        self._open.setdefault(place, MergedChunk()).add(chunk)
+        self._open[place].add(chunk)
         self._hold(len(chunk.token_ids))
         if chunk.finish_reason is not None:
             self._finished[place] = self._open.pop(place)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tlt_common.checkpoint import pieces_in
+from tlt_common.documents import json_of
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId
 from tlt_common.piece_log import PieceLog
@@ -70,7 +71,7 @@ class ReleaseStore:
         if not file.is_file():
             return None  # its update was not completed
         try:
-            manifest = json.loads(file.read_text())
+            manifest = json_of(file.read_bytes())
             release = Release(
                 id=ReleaseId(
                     version=PolicyVersion(int(manifest["policy_version"])),

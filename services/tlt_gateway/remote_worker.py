@@ -33,11 +33,11 @@ class RemoteWorker:
 
     def __init__(self, channel: grpc.aio.Channel, *, stage_s: float) -> None:
         self.received = 0
-        self._stub: wire.AsyncStub = wire.Stub(channel)
+        self._stub = wire.Stub(channel)
         self._stage_s = stage_s
         self._updates = Blocks()
         self._given_up = ""
-        self._responses = Responses(self._stub, self._heard)
+        self._responses = Responses(channel, self._heard)
 
     async def watch(self, demands: AsyncGenerator[WatchDemand, None]) -> AsyncGenerator[WatchReport, None]:
         """

@@ -29,10 +29,9 @@ class ResponseStream:
     def add(self, chunk: TokenChunk) -> None:
         """Add the next chunk."""
         if self._merged is None:
-            self._merged = MergedChunk(chunk)
+            self._merged = MergedChunk()
             self._changed.set()
-        else:
-            self._merged.add(chunk)
+        self._merged.add(chunk)
         self.is_complete = chunk.finish_reason is not None
 
     def fail(self, error: TltError) -> None:

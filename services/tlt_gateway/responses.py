@@ -19,8 +19,6 @@ from tlt_gateway.response_stream import ResponseStream
 Call: TypeAlias = grpc.aio.StreamStreamCall[wire.pb.GenerateManyRequest, wire.pb.GenerateManyResponse]
 Requests: TypeAlias = "asyncio.Queue[Start | HangUp]"
 
-SPAN = "/tlt.worker.v1.WorkerService/GenerateMany"
-
 
 class Responses:
     """
@@ -28,8 +26,8 @@ class Responses:
         heard: Called at every message.
     """
 
-    def __init__(self, stub: wire.AsyncStub, heard: Callable[[], None]) -> None:
-        self._stub = stub
+    def __init__(self, channel: grpc.aio.Channel, heard: Callable[[], None]) -> None:
+        self._stub = wire.Stub(channel)
         self._heard = heard
         self._running: dict[RequestId, ResponseStream] = {}
         self._requests: Requests = asyncio.Queue()
@@ -58,7 +56,7 @@ class Responses:
             finally:
                 # Requests that were not sent are lost with the others: their responses have been ended.
                 self._requests = asyncio.Queue()
-                self._lose_all(error or UnavailableError("this gateway stopped following the worker"))
+                self._lose_all(error or HungUpError("this gateway stopped following the worker"))
 
     async def _exchange(self, first: Start | HangUp, requests: Requests) -> UnavailableError:
         """Open a call and pass on what it brings; return why it ended."""
@@ -98,7 +96,7 @@ class Responses:
 
     @contextmanager
     def _running_as(self, prompt: Prompt, stream: ResponseStream) -> Iterator[None]:
-        with call_span(SPAN) as traceparent:
+        with call_span(wire.GENERATE_MANY) as traceparent:
             requests = self._requests
             requests.put_nowait(Start(prompt=prompt, traceparent=traceparent))
             self._running[prompt.request_id] = stream

@@ -26,6 +26,7 @@ Examples:
   tlt up --model ./Qwen3-8B --workers 2 --gpus-per-worker 1
   tlt up --model ./Qwen3-8B --set worker.engine.max_running=64
   tlt up --model ./Qwen3-8B --set worker.engine.arms=off,chain-3
+  tlt up --model ./Qwen3-8B --set worker.drafter_dir=s3://runs/drafters --set worker.checkpoint_dir=s3://runs/checkpoints
   tlt up --config up.yaml --set gateway.max_queued=4096
 
 \b
@@ -58,7 +59,12 @@ def up(
             help="Set a key of gateway, worker, cache, trainer, tuner or coordinator; nested keys by dots. Repeatable.",
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Workers to start, one engine each. Default: 2.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Workers to start, one engine each. Default: as many as there are GPUs for; without GPUs, 2."
+        ),
+    ] = None,
     gpus_per_worker: Annotated[
         int | None,
         typer.Option(
@@ -95,7 +101,10 @@ def up(
     ] = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep logs, checkpoints and drafters here. Default: they are deleted."),
+        typer.Option(
+            metavar="DIR",
+            help="Keep logs, checkpoints and drafters here, as far as they have no URL. Default: they are deleted.",
+        ),
     ] = None,
 ) -> None:
     import asyncio

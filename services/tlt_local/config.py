@@ -2,6 +2,7 @@
 
 import os
 import socket
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import require_free
 from tlt_local.addresses import HOST, MAX_PORT
 from tlt_local.certificates import check_certificates
-from tlt_local.gpus import gpus_each, visible_gpus
+from tlt_local.gpus import Available, Placement, available_gpus, placed
 
 REDIS_S = 3.0
 
@@ -23,8 +24,8 @@ REDIS_S = 3.0
 class StackOptions(Frozen):
     """What applies to the run as a whole."""
 
-    workers: int = 2
-    """Workers to start, each with one engine."""
+    workers: int | None = None
+    """Workers to start, each with one engine. Null: as many as there are GPUs for; 2 on a machine without GPUs."""
     drafter: Path | str | None = None
     """Directory or URL (s3://, gs://, ...) of the drafter to start with, published as the first version and trained
     further; null: no learned drafts until one is trained."""
@@ -65,6 +66,18 @@ class StackConfig(StackOptions):
         """Ports of the rollout endpoint, the coordinator and its status page."""
         return (self.port, self.port + 1, self.port + 2) if self.port else (0, 0, 0)
 
+    @cached_property
+    def placement(self) -> Placement:
+        """
+        How many workers there are on this machine, and how many GPUs each has.
+
+        Raises:
+            ConfigError: There are too few GPUs, or the CUDA driver does not work.
+        """
+        # A driver that does not work is no obstacle for engines on the CPU.
+        available = Available() if self.gpus_per_worker == 0 else available_gpus()
+        return placed(self.workers, self.gpus_per_worker, self.settings.get("worker", {}), available=available)
+
 
 def check(config: StackConfig) -> None:
     """
@@ -73,14 +86,12 @@ def check(config: StackConfig) -> None:
     Raises:
         ConfigError: An option is invalid; the message names it and what is accepted.
     """
-    if config.workers < 1:
-        raise ConfigError(f"--workers is {config.workers}; accepted: 1 or more", field="workers")
     cores = len(os.sched_getaffinity(0))
     if config.cores_per_worker is not None and not 1 <= config.cores_per_worker <= cores:
         raise ConfigError(
             f"--cores-per-worker is {config.cores_per_worker}; accepted: 1 to {cores}", field="cores_per_worker"
         )
-    gpus_each(config.workers, config.gpus_per_worker, config.settings.get("worker", {}), available=visible_gpus())
+    _ = config.placement
     _check_model(config.model)
     check_certificates(config.tls)
     _check_drafter(config.drafter_uri)

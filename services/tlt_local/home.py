@@ -23,6 +23,8 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Ray's default is 15: engines would have the lowest priority, hardly above that of their spot trainers.
     "RAY_worker_niceness": "0",
+    # Trainers set this variable so that Ray assigns no GPUs; all our engines would then use the first one.
+    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "0",
     # gRPC's fork hooks warn about every child process; ours call exec at once.
     "GRPC_ENABLE_FORK_SUPPORT": "0",
 }

@@ -1,11 +1,10 @@
 """Waits until a run is ready: the coordinator knows all workers, and they have loaded the initial drafter."""
 
 import asyncio
-from collections.abc import Callable
 
 import grpc
 
-from tlt_common.domain.fleet import Member
+from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, StaleVersionError, UnavailableError
 from tlt_common.rpc.errors import translated
@@ -16,6 +15,7 @@ JOIN_S = 30.0
 """Time limit, in seconds, for serving workers to join the coordinator."""
 LOAD_S = 120.0
 """Time limit, in seconds, for every worker to load the drafter; a remote one is copied first."""
+LOOK_S = 0.3
 PUBLISHER = "tlt-up"
 """Worker id recorded for a drafter that no trainer of the run made."""
 
@@ -48,8 +48,15 @@ async def until_joined(channel: grpc.aio.Channel, workers: int, *, within_s: flo
     Raises:
         UnavailableError: Not within `within_s` seconds.
     """
-    if not await _met(channel, lambda members: len(members) >= workers, within_s=within_s):
-        raise UnavailableError(f"not all workers joined the coordinator within {within_s:g} s")
+    try:
+        async with asyncio.timeout(within_s):
+            with translated():
+                async for message in wire.Stub(channel).WatchFleet(wire.pb.WatchFleetRequest()):
+                    if len(message.members) >= workers:
+                        return
+    except TimeoutError:
+        pass  # as if the stream had ended, which it does only with its coordinator
+    raise UnavailableError(f"not all workers joined the coordinator within {within_s:g} s")
 
 
 async def until_loaded(channel: grpc.aio.Channel, version: DrafterVersion, *, within_s: float = LOAD_S) -> None:
@@ -59,24 +66,22 @@ async def until_loaded(channel: grpc.aio.Channel, version: DrafterVersion, *, wi
     Raises:
         UnavailableError: Not within `within_s` seconds.
     """
-
-    def loaded(members: list[Member]) -> bool:
-        return all(member.status.drafter_version >= version for member in members)
-
-    if not await _met(channel, loaded, within_s=within_s):
-        raise UnavailableError(
-            f"--drafter: not all workers loaded it within {within_s:g} s; see event drafter_refused in their logs"
-        )
-
-
-async def _met(channel: grpc.aio.Channel, holds: Callable[[list[Member]], bool], *, within_s: float) -> bool:
-    """Return whether the fleet met the condition in time. The stream ends only with its coordinator."""
     try:
         async with asyncio.timeout(within_s):
-            with translated():
-                async for message in wire.Stub(channel).WatchFleet(wire.pb.WatchFleetRequest()):
-                    if holds([wire.member_from_pb(member) for member in message.members]):
-                        return True
+            while True:
+                if await _is_loaded(channel, version):
+                    return
+                await asyncio.sleep(LOOK_S)
     except TimeoutError:
-        pass
-    return False
+        raise UnavailableError(
+            f"--drafter: not all workers loaded it within {within_s:g} s; see event drafter_refused in their logs"
+        ) from None
+
+
+async def _is_loaded(channel: grpc.aio.Channel, version: DrafterVersion) -> bool:
+    # Asked for, not watched: the coordinator's stream tells who joins and leaves, not what they have loaded.
+    with translated():
+        response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=0), timeout=CALL_S)
+    known = [account.status for account in wire.fleet_from_pb(response).workers]
+    running = [status for status in known if status.state is not WorkerState.DOWN]
+    return bool(running) and all(status.drafter_version >= version for status in running)

@@ -12,13 +12,12 @@ from tlt_common.rpc.channel import connect
 from tlt_local.addresses import HOST
 from tlt_local.certificates import certificate_of
 from tlt_local.config import StackConfig, check
-from tlt_local.gpus import gpus_each, visible_gpus, with_ranks
+from tlt_local.fleet import fleet_of
 from tlt_local.home import Home, guarded
 from tlt_local.processes import START_S, Command, Supervised, serve
 from tlt_local.readiness import publish_drafter, until_joined, until_loaded
 from tlt_local.settings import spelled
 from tlt_local.vigil import Vigil
-from tlt_worker.placement.local import FleetSpec
 
 ENGINES_S = 900.0
 """Time limit, in seconds, for all engines to start. One takes 20 s on an idle machine, five minutes on a busy one."""
@@ -118,9 +117,10 @@ class Stack:
         async with connect(self.coordinator, to="coordinator", tls=own) as channel:
             # Before the engines start: each receives it when it joins.
             first = await publish_drafter(channel, self._config.drafter_uri) if self._config.drafter else None
-            self._say(f"starting {self._config.workers} engines; loading and checking the model takes a while")
+            count = self._config.placement.workers
+            self._say(f"starting {count} engines; loading and checking the model takes a while")
             await workers.addresses()
-            await until_joined(channel, self._config.workers)
+            await until_joined(channel, count)
             if first is not None:
                 self._say("loading the drafter")
                 await until_loaded(channel, first)
@@ -157,31 +157,8 @@ class Stack:
         return {"tls": files.model_dump(mode="json")} if files else {}
 
     def _fleet(self, home: Home) -> Command:
-        config = self._config
-        wanted = config.settings.get("worker", {})
-        gpus = gpus_each(config.workers, config.gpus_per_worker, wanted, available=visible_gpus())
-        worker = {
-            "model": str(config.model.resolve()),
-            "coordinator": self.coordinator,
-            "cache": self.cache,
-            "tuner": self.tuner,
-            "metrics_port": 0,
-            "liveness_s": self._config.liveness_s,
-            "drafter_dir": str(home.data / "drafters"),
-            "checkpoint_dir": str(home.data / "checkpoints"),
-            **self._tls("worker"),
-            **with_ranks(wanted, gpus),
-        }
-        spec = FleetSpec(
-            worker=worker,
-            trainer=spelled(config.settings.get("trainer", {})),
-            replicas=config.workers,
-            cores_per_worker=config.cores_per_worker,
-            gpus_per_worker=gpus,
-            directory=home.directory,
-            logs=home.logs,
-            port_file=home.addresses("workers"),
-        )
+        services = {"coordinator": self.coordinator, "cache": self.cache, "tuner": self.tuner}
+        spec = fleet_of(self._config, home, services)
         path = home.directory / "fleet.json"
         path.write_text(spec.model_dump_json())
         return lambda _: [sys.executable, "-m", "tlt_worker.placement.serve", str(path)]

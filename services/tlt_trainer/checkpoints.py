@@ -4,13 +4,14 @@ import asyncio
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Never
+from dataclasses import asdict, fields
+from typing import Any, Never
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from tlt_common.documents import json_of
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, WeightsError
@@ -132,19 +133,25 @@ def from_files(files: Mapping[str, bytes]) -> Snapshot:
         for key, tensor in load(files[STATE_FILE]).items():
             part, _, name = key.partition(":")
             parts[part][name] = tensor
-        meta: dict[str, int] = json.loads(files[COUNTERS_FILE])
-        counters = Counters(
-            steps=int(meta["steps"]),
-            tokens=int(meta["tokens"]),
-            base_version=DrafterVersion(int(meta["base_version"])),
-            base_steps=int(meta["base_steps"]),
-            base_tokens=int(meta["base_tokens"]),
-        )
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        counters = _counters(json_of(files[COUNTERS_FILE]))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise WeightsError(f"the checkpoint cannot be read: {type(error).__name__}: {error}") from error
     snapshot = Snapshot(counters=counters, **parts)
     _check_consistent(snapshot)
     return snapshot
+
+
+def _counters(found: Any) -> Counters:
+    """
+    Raises:
+        KeyError: A counter is missing.
+        TypeError: The document is no object.
+        ValueError: A counter is not an integer.
+    """
+    counts = {name: found[name] for name in (field.name for field in fields(Counters))}
+    if wrong := [name for name, count in counts.items() if type(count) is not int]:
+        raise ValueError(f"{wrong[0]} is {counts[wrong[0]]!r}; accepted: an integer")
+    return Counters(**{**counts, "base_version": DrafterVersion(counts["base_version"])})
 
 
 def check_finite(snapshot: Snapshot) -> None:

@@ -36,7 +36,7 @@ class DataSettings(Frozen):
     held_out_tokens: int = Field(4096, ge=64)
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
-    """States per batch, padding included; fewer if a step would take longer than `step_s`."""
+    """States per micro-step, packed without padding; fewer if a step would take longer than `step_s`."""
 
 
 class TrainerConfig(ServiceConfig):
@@ -65,6 +65,10 @@ class TrainerConfig(ServiceConfig):
     nice: int = Field(10, ge=0, le=19)
     """CPU niceness of the training thread relative to the process, so that an engine that receives a request takes
     precedence."""
+    memory_share: float | None = Field(None, gt=0, le=1)
+    """Maximum fraction of the GPU's memory that this process allocates; a worker passes what its plan leaves. At the
+    limit training ends for the rest of the lease, with half the `data.batch_tokens` from the next one on. Null: no
+    limit."""
     step_s: float = Field(0.5, gt=0)
     """Target duration of a micro-step, in seconds; preemption waits for at most one micro-step."""
     score_every_s: float = Field(4.0, gt=0)

@@ -23,6 +23,18 @@ def torch_device(name: str) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else torch.device(name)
 
 
+def limit_memory(device: torch.device, share: float | None) -> None:
+    """Let this process allocate at most a fraction of the GPU's memory, so that it fails first if memory is short."""
+    if device.type == "cuda" and share is not None:
+        torch.cuda.set_per_process_memory_fraction(share, device)
+
+
+def release_memory(device: torch.device) -> None:
+    """Return memory that the process holds without using it."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 class Device(Protocol):
     """Runs computations one at a time."""
 

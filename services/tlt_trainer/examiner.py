@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_trainer.batch import collate, plan
 from tlt_trainer.device import Device
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner
+from tlt_trainer.pack import collate, plan
 from tlt_trainer.score import Score, ScoreTally, score_of
 
 
@@ -61,8 +61,8 @@ class Examiner:
             for group in groups:
                 if not self._allowed():
                     return None
-                batch = collate(group, self._learner.device)
-                tallies.append(await self._device.run(self._learner.tally, batch, drafter))
+                pack = collate(group, self._learner.device)
+                tallies.append(await self._device.run(self._learner.tally, pack, drafter))
             score = score_of(tallies, newest)
             if score is None:
                 return None

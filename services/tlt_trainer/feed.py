@@ -3,12 +3,12 @@
 import random
 from collections import deque
 
-from tlt_trainer.batch import plan
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.frame_pool import FramePool
+from tlt_trainer.pack import plan
 
 DRAWN_BATCHES = 8
-"""Batches for which frames are drawn at once: with more frames, windows of similar length are easier to find."""
+"""Batches for which frames are drawn at once: with more frames, packs are fuller."""
 MIN_TOKENS = 64
 
 
@@ -24,7 +24,7 @@ class Feed:
     Groups of frames, one per micro-step.
 
     Args:
-        limit_tokens: Maximum states of a group, including padding.
+        limit_tokens: Maximum states of a group.
         step_s: Maximum duration of a micro-step, in seconds.
         seed: Makes workers that share a cache see its data in different order.
     """
@@ -41,6 +41,13 @@ class Feed:
         if not self._planned:
             self._planned.extend(plan(self._pool.draw(DRAWN_BATCHES * self._tokens), self._tokens, self._rng))
         return self._planned.popleft() if self._planned else None
+
+    def shrink(self) -> int:
+        """Halve the largest size of a group, since memory is short; return it."""
+        self._limit_tokens = max(MIN_TOKENS, self._limit_tokens // 2)
+        self._tokens = min(self._tokens, self._limit_tokens)
+        self._planned.clear()
+        return self._limit_tokens
 
     def pace(self, elapsed_s: float) -> None:
         """Adjust the group size to the duration of the last group."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from tlt_common.domain.hidden import FrameHeader
 from tlt_common.drafter.format import DrafterFormat
-from tlt_trainer.batch import scored_count
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.held_out import HeldOutPrompts
+from tlt_trainer.pack import scored_count
 
 _Key = tuple[str, int, int]
 

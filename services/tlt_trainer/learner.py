@@ -14,7 +14,7 @@ from torch import Tensor
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import WeightsError
-from tlt_trainer.drafter.loss import Batch, unrolled_loss
+from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import merged, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
@@ -85,32 +85,39 @@ class Learner:
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
 
-    def share(self, shared: SharedWeights) -> None:
-        """Use this embedding and head from now on. Must be called before the methods below."""
+    def share(self, shared: SharedWeights | None) -> None:
+        """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
         self._shared = shared
 
-    def micro_step(self, batch: Batch) -> float:
+    def micro_step(self, pack: Pack) -> float:
         """
-        Learn from one batch and return its loss; the optimizer steps once STEP_TOKENS have accumulated.
+        Learn from one pack and return its loss per scored entry; the optimizer steps once STEP_TOKENS have accumulated.
+
+        The gradient of a step is the sum over its samples, however they are packed.
 
         Raises:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
         """
         with self._autocast():
-            scores = unrolled_loss(self._drafter, *self._frozen(), batch)
-        loss = float(scores.loss.detach())
+            scores = unrolled_loss(self._drafter, *self._frozen(), pack)
+        loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
-        (scores.loss * (batch.tokens / STEP_TOKENS)).backward()  # type: ignore[no-untyped-call]
-        self._pending_tokens += batch.tokens
+        (scores.loss / STEP_TOKENS).backward()  # type: ignore[no-untyped-call]
+        self._pending_tokens += pack.tokens
         if self._pending_tokens >= STEP_TOKENS:
             self._step()
         return loss
 
-    def tally(self, batch: Batch, candidate: Drafter | None = None) -> ScoreTally:
-        """Count the correct predictions of the averaged weights, or of a candidate, on a held-out batch."""
+    def discard(self) -> None:
+        """Forget the gradients of an optimizer step that was not completed."""
+        self._optimizer.discard()
+        self._pending_tokens = 0
+
+    def tally(self, pack: Pack, candidate: Drafter | None = None) -> ScoreTally:
+        """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
         with torch.no_grad(), self._autocast():
-            scores = unrolled_loss(candidate or self._average, *self._frozen(), batch)
+            scores = unrolled_loss(candidate or self._average, *self._frozen(), pack)
         return ScoreTally(hits=tuple(scores.hits.tolist()), counts=tuple(scores.counts.tolist()))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> Drafter:

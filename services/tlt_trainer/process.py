@@ -17,7 +17,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.device import DeviceThread, torch_device
+from tlt_trainer.device import DeviceThread, limit_memory, torch_device
 from tlt_trainer.drafter_registry import CoordinatorClient
 from tlt_trainer.drafter_sharing import DrafterSharing
 from tlt_trainer.drafter_sync import DrafterSync
@@ -61,6 +61,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         ConfigError: The model or the checkpoint cannot be used.
     """
     device = DeviceThread(torch_device(config.device), threads=config.threads, nice=config.nice)
+    limit_memory(device.torch, config.memory_share)
     checkpoints = Checkpoints(config.checkpoint_dir)
     async with AsyncExitStack() as stack:
         learner = await stack.enter_async_context(_learning(config, device, checkpoints))

@@ -9,20 +9,22 @@ import asyncio
 from pathlib import Path
 from typing import Never
 
+import torch
+
 from tlt_common.domain.fleet import TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.batch import collate
 from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.device import Device
+from tlt_trainer.device import Device, release_memory
 from tlt_trainer.drafter_sharing import DrafterSharing, is_worth_sharing
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.learner import Learner
+from tlt_trainer.pack import collate
 from tlt_trainer.score import Score
 from tlt_trainer.shared_weights import read_shared
 from tlt_trainer.training_lease import TrainingLease
@@ -69,6 +71,7 @@ class TrainingLoop:
         self._counted_s = 0.0  # seconds of training in the metric
         self._loss = 0.0
         self._broken = 0
+        self._is_short = False  # an allocation failed under this lease
         self._score: Score | None = None
         self._base_score: Score | None = None  # of the fleet's drafter, on the same frames
         self._gained = False  # the scored weights are worth publishing
@@ -146,7 +149,8 @@ class TrainingLoop:
             await self._lease.granted.wait()
             log.info("lease_begun", epoch=self._lease.epoch)
             await self._share()
-            while self._lease.holds():
+            self._is_short = False
+            while self._lease.holds() and not self._is_short:
                 group = self._feed.next()
                 if group is None:
                     await self._wait_for_data()
@@ -156,6 +160,8 @@ class TrainingLoop:
             self._training = False
             self._lease.settle()
             await self._end_lease()
+            if self._is_short:
+                await self._sit_out()
 
     async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
         """Run one micro-step."""
@@ -170,8 +176,13 @@ class TrainingLoop:
             if self._broken >= BROKEN_BATCHES:
                 raise
             return
+        except torch.OutOfMemoryError:
+            self._is_short = True
         finally:
             self._count_seconds()
+        if self._is_short:  # after the exception, whose traceback holds the step's tensors
+            await self._give_up_memory()
+            return
         self._broken = 0
         # What a Preempt waits for is the whole call, with what the host did in it.
         self._feed.pace(clock.time() - began_s)
@@ -179,6 +190,19 @@ class TrainingLoop:
         metrics.TRAINING_TOKENS.inc(sum(frame.header.token_count for frame in group))
         metrics.TRAINING_STEPS.inc(self._learner.counters.steps - steps)
         metrics.TRAINING_LOSS.set(self._loss)
+
+    async def _give_up_memory(self) -> None:
+        """Return memory after an allocation failed. The engine must not be the one that runs short."""
+        limit = self._feed.shrink()
+        await self._device.run(self._release)
+        metrics.TRAINER_OUT_OF_MEMORY.inc()
+        log.warning("trainer_out_of_memory", epoch=self._lease.epoch, batch_tokens=limit)
+
+    async def _sit_out(self) -> None:
+        """Wait for the end of a lease whose work has ended."""
+        epoch = self._lease.epoch
+        while self._lease.holds() and self._lease.epoch == epoch:  # noqa: ASYNC110 - expiry is no event
+            await asyncio.sleep(POLL_S)
 
     async def _periodic_work(self) -> None:
         """Score, publish and save when due; called between micro-steps."""
@@ -191,8 +215,13 @@ class TrainingLoop:
 
     async def _examine(self) -> None:
         self._scored_at_s = self._device.trained_s
-        published = self._learner.base()
-        scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
+        published, scores = self._learner.base(), None
+        try:
+            scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
+        except torch.OutOfMemoryError:
+            self._is_short = True
+        if self._is_short:
+            await self._give_up_memory()
         if scores is None:
             return
         self._score, self._base_score = scores[0], scores[1] if published is not None else None
@@ -240,9 +269,17 @@ class TrainingLoop:
         self._counted_s = self._device.trained_s
 
     def _micro_step(self, group: tuple[TrainingFrame, ...]) -> float:
-        batch = collate(group, self._learner.device)
+        pack = collate(group, self._learner.device)
         with self._device.training():
-            return self._learner.micro_step(batch)
+            return self._learner.micro_step(pack)
+
+    def _release(self) -> None:
+        self._learner.discard()
+        release_memory(self._learner.device)
 
     def _read_policy(self, policy: Path) -> None:
-        self._learner.share(read_shared(policy, self._learner.form, self._learner.device))
+        self._learner.share(None)  # first: a large vocabulary would need its memory twice
+        try:
+            self._learner.share(read_shared(policy, self._learner.form, self._learner.device))
+        except torch.OutOfMemoryError as error:
+            raise WeightsError(f"{policy}: no memory for embedding and head: {error}", field="policy_uri") from error

@@ -81,6 +81,11 @@ class WorkerConfig(ServiceConfig):
     checkpoint_dir: str | None = None
     """Path or fsspec URL for the trainer's checkpoints. Null: a directory in `run_dir`."""
 
+    @property
+    def trains(self) -> bool:
+        """Whether a spot trainer shares the device: it needs a coordinator to grant leases."""
+        return self.trainer.enabled and bool(self.coordinator)
+
     @model_validator(mode="after")
     def _has_one_source_of_drafters(self) -> "WorkerConfig":
         if self.engine.drafter and self.coordinator:

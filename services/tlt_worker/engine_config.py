@@ -46,12 +46,12 @@ class EngineConfig(Frozen):
     not count. 0 or null never kills one, as for a debugger."""
     tensor_parallel: int = Field(1, ge=1)
     """Tensor-parallel size: number of GPUs, all on one node, that the model is sharded over."""
-    gpu_memory: float = Field(0.8, gt=0, lt=1)
-    """Fraction of each GPU's memory for weights and KV cache. CUDA graphs, activations and the spot trainer use the
-    rest."""
+    gpu_memory: float | None = Field(None, gt=0, lt=1)
+    """Fraction of each GPU's memory for weights and KV cache. Null: what CUDA graphs, attention, rounds, prompts and
+    the spot trainer leave, as `tlt engine plan` prints."""
     graph_bytes: int | None = Field(None, ge=0)
     """Memory budget for CUDA graphs per GPU, in bytes. Graphs that save the least time per byte are dropped first.
-    Null: two fifths of the memory outside `gpu_memory`."""
+    Null: as much as the plan has room for."""
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None

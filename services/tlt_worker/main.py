@@ -59,7 +59,9 @@ def engine_of(config: WorkerConfig) -> Engine:
     """
     from tlt_worker.engine.sglang import SglangEngine
 
-    return SglangEngine(config.model, config.engine, capture_queue_bytes=config.capture_queue_bytes)
+    return SglangEngine(
+        config.model, config.engine, capture_queue_bytes=config.capture_queue_bytes, trains=config.trains
+    )
 
 
 @contextmanager

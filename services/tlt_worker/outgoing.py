@@ -2,11 +2,11 @@
 
 import asyncio
 import math
+from collections import defaultdict
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.requests import Failure, Part
-from tlt_common.domain.rollout import TokenChunk
 
 PACE_S = 0.05
 """Least seconds between two messages, unless a response ends: rounds in between are merged. A gateway of many workers
@@ -25,7 +25,7 @@ class Outgoing:
 
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
-        self._chunks: dict[RequestId, MergedChunk] = {}
+        self._chunks: defaultdict[RequestId, MergedChunk] = defaultdict(MergedChunk)
         self._failures: list[Failure] = []
         self._filled = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -40,9 +40,10 @@ class Outgoing:
         """Add what comes next for a request."""
         if isinstance(part, Failure):
             self._failures.append(part)
-            self._urgent.set()
         else:
-            self._add(part)
+            self._chunks[part.request_id].add(part)
+        if isinstance(part, Failure) or part.finish_reason is not None:
+            self._urgent.set()
         self._filled.set()
 
     def forget(self, request_id: RequestId) -> None:
@@ -82,11 +83,3 @@ class Outgoing:
             self._filled.clear()
             self._urgent.clear()
         return parts
-
-    def _add(self, chunk: TokenChunk) -> None:
-        if (merged := self._chunks.get(chunk.request_id)) is not None:
-            merged.add(chunk)
-        else:
-            self._chunks[chunk.request_id] = MergedChunk(chunk)
-        if chunk.finish_reason is not None:
-            self._urgent.set()

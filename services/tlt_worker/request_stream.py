@@ -12,11 +12,10 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.drain import Drain
 from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.tracing import call_span, record_response
+from tlt_common.wire.worker import GENERATE_MANY
 from tlt_worker.outgoing import PACE_S, Outgoing
 
 log = get_logger(__name__)
-
-SPAN = "/tlt.worker.v1.WorkerService/GenerateMany"
 
 
 class RequestStream:
@@ -51,9 +50,9 @@ class RequestStream:
         """
         # No task group: the iterator may be closed by another task than the one that reads it.
         listening = asyncio.ensure_future(self._listen(requests))
-        listening.add_done_callback(lambda _task: self._outgoing.wake())
+        listening.add_done_callback(lambda _task: self.close())
         try:
-            while self._running or not (self._outgoing.is_empty and (listening.done() or self._closed)):
+            while self._running or not (self._closed and self._outgoing.is_empty):
                 if parts := await self._outgoing.take():
                     yield parts
                 if listening.done():
@@ -88,12 +87,12 @@ class RequestStream:
 
     def _ended(self, name: RequestId) -> None:
         del self._running[name]
-        if not self._running:
+        if self._closed and not self._running:
             self._outgoing.wake()
 
     async def _respond(self, prompt: Prompt, traceparent: str) -> None:
         try:
-            with self._drain.work("Generate"), call_span(SPAN, parent=traceparent):
+            with self._drain.work("Generate"), call_span(GENERATE_MANY, parent=traceparent):
                 async with aclosing(record_response(self._generate(prompt), request_of(prompt.request_id))) as chunks:
                     async for chunk in chunks:
                         self._outgoing.put(chunk)

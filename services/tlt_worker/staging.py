@@ -15,6 +15,7 @@ from tlt_common.wire.weights import StagePart, tensors_of, written_of
 from tlt_worker.arrival import Arrival
 from tlt_worker.held_release import HeldRelease
 from tlt_worker.peers import Peers
+from tlt_worker.read_ahead import read_ahead
 from tlt_worker.weights_source import Sources, is_remote
 
 log = get_logger(__name__)
@@ -99,7 +100,10 @@ class Staging:
 
     async def _directory(self, held: HeldRelease, uri: str) -> Path:
         if not is_remote(uri):
-            return await asyncio.to_thread(self._sources.directory_of, uri)
+            directory = await asyncio.to_thread(self._sources.directory_of, uri)
+            # What is copied or received here is in memory, since it was just written.
+            await asyncio.to_thread(read_ahead, directory)
+            return directory
         lease = await asyncio.to_thread(SpoolLease.create, self._spool_dir)
         held.copied(lease)
         return await asyncio.to_thread(self._sources.fetch, uri, lease.directory / "copy")

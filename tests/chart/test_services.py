@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.chart.rendering import APIS, CHART, VALUE_SETS, Object, render
+from tlt_common.rpc.server import GRACE_S
 
 STANDALONE = [name for name in VALUE_SETS if "mode: external" not in (CHART / "ci" / f"{name}.yaml").read_text()]
 
@@ -58,8 +59,16 @@ def test_drained_nodes_take_one_at_a_time(component: str) -> None:
 
 def test_gateways_have_time_to_drain() -> None:
     values = {"gateway": {"drainSeconds": 600}}
-    assert render(values).pods["gateway"].spec["terminationGracePeriodSeconds"] > 600
+    spec = render(values).pods["gateway"].spec
+    program, serves_s = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert program == "sleep"
+    assert spec["terminationGracePeriodSeconds"] > int(serves_s) + 600 + GRACE_S
     assert render(values).config("gateway")["drain_s"] == 600
+
+
+def test_an_upgrade_never_leaves_fewer_gateways() -> None:
+    strategy = render().one("Deployment", "gateway")["spec"]["strategy"]
+    assert strategy == {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
 
 
 def test_gateways_scale_by_cpu_and_by_metrics_of_ones_own() -> None:

@@ -95,6 +95,13 @@ def test_a_trainer_can_be_configured_in_both_places() -> None:
     assert config.trainer.settings == {"publish.every_s": 20}
 
 
+@pytest.mark.parametrize("component", ["head", "worker"])
+def test_engines_are_not_nice(component: str) -> None:
+    """With Ray's default of 15 the trainer, ten further, could be at most four further."""
+    (container,) = render("one-node-8-gpus").pods[component].spec["containers"]
+    assert {"name": "RAY_worker_niceness", "value": "0"} in container["env"]
+
+
 def test_one_replica_fits_a_pod_and_none_the_head() -> None:
     cluster = service()["spec"]["rayClusterConfig"]
     parameters = group()["rayStartParams"]

@@ -115,9 +115,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long the clusters took: measured, and never asserted."""
+    """Say how long the clusters took, and what tests recorded: measured, and never asserted."""
     for cluster, stages in seconds.items():
         told = ", ".join(f"{stage} {taken:.1f} s" for stage, taken in stages.items())
         terminalreporter.write_line(f"{cluster}: {told}")
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        if report.when == "call" and report.user_properties:
+            told = ", ".join(f"{name} {value}" for name, value in report.user_properties)
+            terminalreporter.write_line(f"{report.location[2]}: {told}, {report.duration:.0f} s")
     for logs in kept:
         terminalreporter.write_line(f"logs of the cluster's processes are kept in {logs}")

@@ -9,9 +9,10 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -37,13 +38,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def play(scene: Scene[T], work: Path) -> T:
-    """Run a scene in the folder `work` and return its result."""
+def play(scene: Scene[T], work: Path, variables: Mapping[str, str] = MappingProxyType({})) -> T:
+    """Run a scene in the folder `work`, with environment variables, and return its result."""
     path = work / "result.pickle"
     done = subprocess.run(
         command(scene, path, work),
         cwd=ROOT,
-        env=environment(),
+        env={**environment(), **variables},
         timeout=SCENE_S,
         capture_output=True,
         text=True,

@@ -31,3 +31,9 @@ def test_an_arm_without_planned_graphs_captures_nothing(result: GraphsResult) ->
 
 def test_sglangs_configuration_is_restored(result: GraphsResult) -> None:
     assert result.is_restored
+
+
+def test_off_decodes_plainly_above_the_largest_captured_batch(result: GraphsResult) -> None:
+    """Verifying one node per request without a graph would be more work for the same token."""
+    assert result.decodes == {1: False, 4: False, 5: True}
+    assert result.decodes_without_graphs

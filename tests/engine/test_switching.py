@@ -77,3 +77,7 @@ def test_new_requests_reuse_nothing_of_old_weights(result: SwitchingResult) -> N
 def test_a_dead_engine_reports_its_end_and_fails_its_requests(result: SwitchingResult) -> None:
     assert "exited" in result.death.reason
     assert "exited" in result.death.failure
+
+
+def test_a_dead_engine_refuses_what_comes_later_as_not_begun(result: SwitchingResult) -> None:
+    assert "exited" in result.death.refusal

@@ -6,14 +6,13 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from tlt_common.wire import worker as wire
 from tlt_gateway.responses import Responses
 
 
 @asynccontextmanager
 async def responses(channel: grpc.aio.Channel) -> AsyncIterator[Responses]:
     """Exchange messages with a worker within the block."""
-    of_worker = Responses(wire.Stub(channel), lambda: None)
+    of_worker = Responses(channel, lambda: None)
     exchanging = asyncio.ensure_future(of_worker.run())
     try:
         yield of_worker

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,6 +18,12 @@ WHITEOUT = ".wh."
 """Prefix of a file that says: what this name was in the layers below is gone."""
 MOUNTS = [
     {"destination": "/proc", "type": "proc", "source": "proc"},
+    {
+        "destination": "/sys",
+        "type": "bind",
+        "source": "/sys",
+        "options": ["rbind", "ro"],
+    },  # as in a pod: lscpu reads it
     {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
     {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev", "mode=1777"]},  # noqa: S108 - the container's
     {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777"]},  # noqa: S108 - the container's
@@ -39,6 +45,10 @@ class Image:
         """Every file and folder, links not followed."""
         for folder, folders, names in os.walk(self.root):
             yield from (Path(folder, name) for name in (*folders, *names))
+
+    def relative(self, paths: Sequence[Path]) -> list[str]:
+        """The paths as a container sees them, without the first slash."""
+        return [str(path.relative_to(self.root)) for path in paths]
 
 
 def unpack(archive: Path, root: Path) -> Image:
@@ -81,12 +91,20 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def container(image: Image, bundle: Path, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def container(
+    image: Image, bundle: Path, command: Sequence[str], *, shows: Mapping[str, Path] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """
     A process in a container, on the network of the host: as number 65532, without capabilities, on a read-only root.
 
+    `shows` are folders of the host by their paths in the container, which may only read them.
+
     Leaving ends it. The process is the runtime's, which passes signals on and ends as the first process ends.
     """
+    shown = [
+        {"destination": path, "type": "bind", "source": str(folder), "options": ["rbind", "ro"]}
+        for path, folder in (shows or {}).items()
+    ]
     spec = {
         "ociVersion": "1.0.0",
         "process": {
@@ -98,7 +116,7 @@ def container(image: Image, bundle: Path, command: Sequence[str]) -> Iterator[su
             "noNewPrivileges": True,
         },
         "root": {"path": str(image.root), "readonly": True},
-        "mounts": MOUNTS,
+        "mounts": [*MOUNTS, *shown],
         "linux": {"namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]},
     }
     bundle.mkdir()

@@ -5,11 +5,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.loops import Loop
 from tests.lossless import judge, report
 from tests.lossless.cases import SIZES, Size
 from tests.lossless.scenes import SuiteResult
@@ -34,7 +36,7 @@ def size(size_name: str) -> Size:
 
 
 @pytest.fixture(scope="session")
-def play(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
+def host(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
     """Run a scene of `scenes.py` in its own process and return its result."""
 
     def run(scene: str, **variables: str) -> Any:
@@ -56,15 +58,22 @@ def play(size_name: str, tmp_path_factory: pytest.TempPathFactory) -> Play:
 
 
 @pytest.fixture(scope="session")
+def play(host: Play, loop: Loop) -> Play:
+    """Run a scene in a loop."""
+    return partial(host, **loop.variables)
+
+
+@pytest.fixture(scope="session")
 def suite(play: Play) -> SuiteResult:
     result: SuiteResult = play("whole")
     return result
 
 
 @pytest.fixture(scope="session")
-def verdicts(suite: SuiteResult, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
+def verdicts(suite: SuiteResult, loop: Loop, size_name: str, request: pytest.FixtureRequest) -> list[judge.Verdict]:
     found = judge.verdicts(suite.target, suite.phases)
-    request.config.stash[_LINES] = report.table(found, whole=size_name != "short")
+    lines = report.table(found, loop, whole=size_name != "short")
+    request.config.stash[_LINES] = [*request.config.stash.get(_LINES, []), *lines]
     return found
 
 

@@ -8,7 +8,7 @@ from tests.lossless.judge import ALL, LEVEL, LONG, OFF_WINDOW, Verdict
 _EXACT = tuple(f"{window} exact" for window in WINDOWS)
 
 
-def table(verdicts: list[Verdict], *, whole: bool) -> list[str]:
+def table(verdicts: list[Verdict], loop: str, *, whole: bool) -> list[str]:
     """Return one line per phase and setting, or per phase only."""
     cases: dict[tuple[str, str], dict[str, Verdict]] = defaultdict(dict)
     for each in verdicts:
@@ -19,8 +19,8 @@ def table(verdicts: list[Verdict], *, whole: bool) -> list[str]:
     lines = [
         "",
         (
-            f"lossless: {answers:,} short answers; p values of {len(verdicts)} comparisons, accepted above "
-            f"{LEVEL / len(verdicts):.1e}; total variation of tokens 1 to 4 (and its mean for equal distributions)"
+            f"lossless, {loop} loop: {answers:,} short answers; p values of {len(verdicts)} comparisons, accepted "
+            f"above {LEVEL / len(verdicts):.1e}; total variation of tokens 1 to 4 (and its mean if they are equal)"
         ),
         f"{'arms':24} {'setting':22} {'n':>6} {'accept':>6} {head} {'TV exact':>15} {'TV off':>15}",
     ]

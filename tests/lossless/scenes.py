@@ -6,8 +6,10 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
+from tlt_worker.link.settings import LinkSettings
 
 AT_ONCE = 256
 GREEDY_AT_ONCE = 24
@@ -67,8 +70,8 @@ class SuiteResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrongResult:
-    """Responses of an engine with wrong acceptance."""
+class DrawnResult:
+    """Short responses of an engine of its own."""
 
     target: Path
     drawn: dict[str, Drawn]
@@ -139,18 +142,33 @@ def write_target(work: Path) -> Path:
     return models.write_target(work / "target", vocabulary=cases.VOCABULARY, weight=0.1, head=0.6)
 
 
-async def broken(work: Path, size: Size) -> WrongResult:
+async def forgotten(work: Path, size: Size) -> DrawnResult:
+    """
+    Draw with a drafter that mostly has nothing to continue from: it keeps the state of one skipped position only.
+
+    Off and a sampled chain run in turn, so after each round off all requests but one draft without a state.
+    """
+    target = write_target(work)
+    short_memory = patch("tlt_worker.engine.sglang.LinkSettings", partial(LinkSettings, backlog_bytes=1))
+    with short_memory:
+        async with engine(target) as made:
+            await Drafters(work, target).load(made, cases.GOOD)
+            made.force_arms("off", "chain-3")
+            return DrawnResult(target=target, drawn=await draw(made, ["T 1.0", "T 0.6 top-p 0.9"], size.draws))
+
+
+async def broken(work: Path, size: Size) -> DrawnResult:
     """Sample short responses with chains of 3 from an engine with the plug-in `broken.install`."""
     target = write_target(work)
     async with engine(target) as made:
-        return WrongResult(target=target, drawn=await _draw_chains(made, work, target, size))
+        return DrawnResult(target=target, drawn=await _draw_chains(made, work, target, size))
 
 
-async def unpatched(work: Path, size: Size) -> WrongResult:
+async def unpatched(work: Path, size: Size) -> DrawnResult:
     """Same, with SGLang's own verification."""
     target = write_target(work)
     async with engine(target, lossless=False) as made:
-        return WrongResult(target=target, drawn=await _draw_chains(made, work, target, size))
+        return DrawnResult(target=target, drawn=await _draw_chains(made, work, target, size))
 
 
 async def _draw_chains(made: SglangEngine, work: Path, target: Path, size: Size) -> dict[str, Drawn]:

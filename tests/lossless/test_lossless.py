@@ -1,11 +1,14 @@
 """Speculation is lossless: sampled and greedy tokens, and log-probabilities."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.engine import models
-from tests.lossless import judge
+from tests.lossless import exact, judge
 from tests.lossless.cases import PHASES, Phase
-from tests.lossless.scenes import SuiteResult
+from tests.lossless.scenes import DrawnResult, SuiteResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
 
@@ -40,3 +43,11 @@ def test_greedy_answers_are_transformers(suite: SuiteResult, way: str) -> None:
 def test_logprobs_are_those_of_a_full_recomputation(suite: SuiteResult, phase: Phase) -> None:
     assert len(suite.phases[phase.name].long) >= 50
     assert judge.logprob_error(models.load(suite.target), suite.phases[phase.name].long) <= MAX_LOGPROB_ERROR
+
+
+def test_drafts_without_a_state_to_continue_from_change_nothing(play: Callable[..., Any]) -> None:
+    result: DrawnResult = play("forgotten")
+    masses = judge.expected(models.load(result.target), result.drawn)
+    for window in exact.WINDOWS:
+        for setting, fit in judge.fits(result.drawn, window, masses).items():
+            assert fit.p_value > judge.LEVEL / 20, (window, setting, fit)

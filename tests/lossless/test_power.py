@@ -10,7 +10,7 @@ import torch
 from tests.engine import models
 from tests.lossless import broken, exact, goodness, judge
 from tests.lossless.cases import VOCABULARY, Size
-from tests.lossless.scenes import WrongResult
+from tests.lossless.scenes import DrawnResult
 from tlt_common.domain.rollout import SamplingParams
 
 STEPS = 3
@@ -102,12 +102,12 @@ def test_a_sibling_that_counts_again_is_flagged(size: Size, siblings: tuple[int,
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("scene", ["broken", "unpatched"])
 def test_an_engine_with_wrong_acceptance_is_flagged(
-    play: Callable[..., Any], size: Size, broken_plugin: str, scene: str
+    host: Callable[..., Any], size: Size, broken_plugin: str, scene: str
 ) -> None:
     """`broken` accepts drafts of p > 0.3; `unpatched` verifies as SGLang does on a CPU."""
     if scene not in size.wrong_engines:
         pytest.skip("this engine runs at another size only")
-    result: WrongResult = play(scene, **({"PYTHONPATH": broken_plugin} if scene == "broken" else {}))
+    result: DrawnResult = host(scene, **({"PYTHONPATH": broken_plugin} if scene == "broken" else {}))
     masses = judge.expected(models.load(result.target), result.drawn)
     for setting, fit in judge.fits(result.drawn, "2-4", masses).items():
         assert fit.p_value < LEVEL, setting

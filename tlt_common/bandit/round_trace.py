@@ -12,7 +12,6 @@ The header may contain further fields. `accepted` is a list with one number per 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Final
 
 from tlt_common.documents import json_of
@@ -21,6 +20,7 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError
 
 FORMAT: Final = "tlt-rounds/1"
+_END_OF_TIME_S = 1e12
 FIELDS: Final = ("at_s", "arm", "batch", "accepted", "drafted", "elapsed_s", "drafter", "policy")
 
 
@@ -136,10 +136,10 @@ def _integer(
 
 def _seconds(where: str, fields: Mapping[str, Any], name: str, *, above: bool = False) -> float:
     value = fields.get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    seconds = float(value) if is_number and value is not None else -1.0
-    if seconds > 0 or (seconds == 0 and not above):
-        return seconds
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # Bounded, since an integer can be too large for a float.
+    if is_number and value is not None and 0 <= value < _END_OF_TIME_S and (value > 0 or not above):
+        return float(value)
     raise _refused(where, name, value, f"seconds, {'above' if above else 'at least'} 0")
 
 

@@ -10,9 +10,9 @@ from tlt_common.domain.rollout import TokenChunk
 class MergedChunk:
     """Successive chunks of one response as one chunk. As cheap as the chunk itself while there is only one."""
 
-    def __init__(self, first: TokenChunk | None = None) -> None:
-        self._only = first
-        self._last = first
+    def __init__(self) -> None:
+        self._only: TokenChunk | None = None
+        self._last: TokenChunk | None = None
         self._token_ids = array("i")
         self._logprobs = array("d")
         self._policy_versions = array("q")

@@ -29,8 +29,18 @@ def configure(level: str) -> None:
     )
 
 
-class LossyLogger(structlog.PrintLogger):
-    """Drops the lines that cannot be written: a full disk under the log file must not end a service."""
+def configure_child(level: str = "info") -> None:
+    """Configure logging in a process that a library started: structlog's defaults print local variables, so prompts."""
+    if not structlog.is_configured():
+        configure(level)
+
+
+class LossyLogger(structlog.WriteLogger):
+    """
+    Writes a line at once, since processes share log files; with an unbuffered stderr too.
+
+    Drops the lines that cannot be written: a full disk under the log file must not end a service.
+    """
 
     def msg(self, message: str) -> None:
         with suppress(OSError):

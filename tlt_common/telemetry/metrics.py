@@ -93,6 +93,9 @@ TRAINING_LOSS = Gauge("tlt_trainer_loss", "Loss of the last step.")
 TRAINING_STEPS = Counter("tlt_trainer_steps", "Optimizer steps.")
 TRAINING_TOKENS = Counter("tlt_trainer_tokens", "Tokens trained on.")
 TRAINING_SECONDS = Counter("tlt_trainer_step_seconds", "Time the device computed for training.")
+TRAINER_OUT_OF_MEMORY = Counter(
+    "tlt_trainer_out_of_memory", "Leases whose training ended early because device memory was short."
+)
 TRAINER_BASE_VERSION = Gauge("tlt_trainer_base_version", "Drafter version that training continues from; 0 if none.")
 HELD_OUT_LENGTH = Gauge(
     "tlt_trainer_held_out_accept_length", "Expected tokens per round on held-out data.", ["drafter"]

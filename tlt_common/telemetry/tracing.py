@@ -164,8 +164,7 @@ class _Response:
         self._versions.update(chunk.policy_versions)
         if chunk.stats is not None:
             self._worker_id = chunk.stats.worker_id
-        if chunk.finish_reason is not None:
-            self.record()  # the call may end before this generator is exhausted
+        self.record()  # with each chunk: the call's span may end before this generator is closed
 
     def record(self) -> None:
         if self._span.is_recording():

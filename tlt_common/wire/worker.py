@@ -1,7 +1,6 @@
 """tlt.worker.v1: calls from gateways to one worker."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
@@ -33,18 +32,15 @@ from tlt_common.wire.weights import (
     written_of,
 )
 
-if TYPE_CHECKING:
-    from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceAsyncStub as AsyncStub
-else:
-    AsyncStub = Stub  # the type of a stub on an asyncio channel exists for type checkers only
-
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["WorkerService"].full_name
+GENERATE_MANY: str = f"/{SERVICE_NAME}/GenerateMany"
+"""The method, as gRPC names it in spans."""
 METHODS: tuple[str, ...] = tuple(pb.DESCRIPTOR.services_by_name["WorkerService"].methods_by_name)
 
 __all__ = [
+    "GENERATE_MANY",
     "METHODS",
     "SERVICE_NAME",
-    "AsyncStub",
     "Servicer",
     "Stub",
     "add_servicer",

@@ -15,6 +15,9 @@ def demo(
         bool,
         typer.Option("--quick", help="Smoke test in under 4 minutes: start from the shipped drafter, run fewer steps."),
     ] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Start from the shipped drafter, as a run that continues an earlier one's.")
+    ] = False,
     sampled: Annotated[
         bool,
         typer.Option(
@@ -33,7 +36,7 @@ def demo(
     if context.invoked_subcommand is None:
         from countdown.main import main
 
-        main(quick=quick, sampled=sampled, out=out)
+        main(quick=quick, warm=warm, sampled=sampled, out=out)
 
 
 @app.command()

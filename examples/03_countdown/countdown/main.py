@@ -10,18 +10,18 @@ from rich.console import Console
 
 from countdown.record import Run
 from countdown.run import Observer, run
-from countdown.settings import QUICK, DemoSettings
+from countdown.settings import DemoSettings, chosen
 from tlt_common.errors import ConfigError, TltError
 from tlt_local.interrupt import run as run_until_signalled
 
 
-def main(*, quick: bool, sampled: bool, out: Path) -> None:
+def main(*, quick: bool, warm: bool, sampled: bool, out: Path) -> None:
     """Run the demo in a terminal and write the report. Ctrl-C stops it and leaves no process running."""
     from countdown.report import write_report
     from countdown.report.terminal import last_screen
     from countdown.screen import Screen
 
-    settings = replace(QUICK if quick else DemoSettings(), paired=not sampled)
+    settings = replace(chosen(quick=quick, warm=warm), paired=not sampled)
     console = Console(highlight=False, soft_wrap=True)
     with Screen(console, settings) as screen:
         record = recorded(settings, out, screen)

@@ -18,14 +18,15 @@ from transformers import LlamaForCausalLM
 from countdown.sampling import Response, sample
 from countdown.task import draw_problems
 from countdown.vocabulary import prompt_ids
-from tlt_common.domain.hidden import FrameHeader, prompt_hash
-from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.drafter.meta import DrafterMeta
-from tlt_trainer.batch import collate, plan
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.held_out import HELD_OUT_BELOW
 from tlt_trainer.learner import Learner
+from tlt_trainer.offline.rollouts import Rollout
+from tlt_trainer.offline.states import FRAME_TOKENS, frames_of
+from tlt_trainer.offline.training import BATCH_TOKENS
+from tlt_trainer.pack import collate, plan
 from tlt_trainer.score import Score, score_of
 from tlt_trainer.shared_weights import read_format, read_shared
 
@@ -34,8 +35,6 @@ TOKEN_BUDGET: Final = 700_000
 690 k."""
 PROBLEMS_AT_ONCE: Final = 64
 CAP_TOKENS: Final = 1024
-FRAME_TOKENS: Final = 256
-BATCH_TOKENS: Final = 512
 HELD_OUT_BATCHES: Final = 40
 EVALUATION_SEEDS: Final = 1_000_000
 """Benchmarks draw problems with seeds below this value, drafter training with seeds above."""
@@ -85,7 +84,7 @@ def make_drafter(
     learner = Learner(form, CPU)
     learner.share(read_shared(checkpoint, form, CPU))
     rng, began_s, held_out = random.Random(seed), time.monotonic(), list[TrainingFrame]()
-    for group in _groups(model, seed, problems):
+    for group in frames_of_responses(model, seed, problems):
         held_out += [frame for frame in group if frame.header.prompt_hash < HELD_OUT_BELOW]
         for frames in plan([frame for frame in group if frame.header.prompt_hash >= HELD_OUT_BELOW], BATCH_TOKENS, rng):
             learner.micro_step(collate(frames, CPU))
@@ -109,48 +108,24 @@ def make_drafter(
     return progress
 
 
-def _groups(model: LlamaForCausalLM, seed: int, count: int) -> Iterator[list[TrainingFrame]]:
-    """Yield the frames of new responses indefinitely."""
+def frames_of_responses(
+    model: LlamaForCausalLM, seed: int, count: int, *, frame_tokens: int = FRAME_TOKENS
+) -> Iterator[list[TrainingFrame]]:
+    """Yield the frames of new responses, `count` of them at a time, indefinitely."""
     number = EVALUATION_SEEDS + seed * EVALUATION_SEEDS
     while True:
         problems = draw_problems(count, seed=number)
         responses = sample(model, problems, cap_tokens=CAP_TOKENS, seed=number)
-        yield [frame for place, one in enumerate(responses) for frame in _frames(model, one, f"{number}-{place}/0")]
+        yield [
+            frame
+            for place, one in enumerate(responses)
+            for frame in frames_of(model.model, _rollout(one), f"{number}-{place}/0", frame_tokens=frame_tokens)
+        ]
         number += 1
 
 
-@torch.inference_mode()
-def _frames(model: LlamaForCausalLM, response: Response, name: str) -> list[TrainingFrame]:
-    """Return the policy's hidden states over a response, as an engine captures them."""
-    prompt = prompt_ids(response.problem.prompt)
-    ids = [*prompt, *response.ids]
-    states_TH = model.model(torch.tensor([ids])).last_hidden_state[0].bfloat16()
-    found = []
-    for start in range(0, len(ids) - 1, FRAME_TOKENS):
-        end = min(start + FRAME_TOKENS, len(ids) - 1)
-        found.append(
-            TrainingFrame(
-                header=FrameHeader(
-                    request_id=RequestId(name),
-                    policy_version=PolicyVersion(0),
-                    prompt_hash=prompt_hash(prompt),
-                    start=start,
-                    token_count=end - start,
-                    hidden_size=states_TH.shape[1],
-                    dtype="BF16",
-                    prompt_tokens=len(prompt),
-                    response_tokens=len(response.ids),
-                    finished=end == len(ids) - 1,
-                ),
-                token_ids=torch.tensor(ids[start : end + 1], dtype=torch.int32),
-                hidden=states_TH[start:end],
-            )
-        )
-    return [frame for frame in found if frame.header.token_count > 1 and _end(frame.header) > len(prompt)]
-
-
-def _end(header: FrameHeader) -> int:
-    return header.start + header.token_count
+def _rollout(response: Response) -> Rollout:
+    return Rollout(prompt=tuple(prompt_ids(response.problem.prompt)), response=response.ids)
 
 
 def _score(learner: Learner, held_out: list[TrainingFrame]) -> Score | None:

@@ -30,7 +30,7 @@ def first_screen(settings: DemoSettings) -> str:
     )
     return (
         "TLT demo: an RL run whose idle workers train the drafter that speeds up its long tail\n"
-        f"  1. start the suite: gateway, coordinator, cache (embedded Redis), tuner, {settings.workers} SGLang workers"
+        f"  1. start the suite: gateway, coordinator, cache (embedded Redis), tuner, SGLang workers"
         " with their spot trainers\n"
         "  2. run an external TRL GRPO trainer against it; once a drafter exists, every step's prompts are rolled out"
         f" twice\n     {compared}: with TLT on, and with speculation and lending off\n"

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from countdown.record import Side
+from tlt_common.errors import ConfigError
 
 DRAFTER = Path(__file__).with_name("drafter")
 """Drafter for the shipped policy; `tlt demo make-drafter` trains an equivalent one."""
@@ -49,7 +50,8 @@ class DemoSettings:
     bfloat16."""
     compare_cold: bool = False
     """Also roll out the other sides in steps that begin without a drafter. Delays the first drafter."""
-    workers: int = 2
+    workers: int | None = None
+    """None: as `tlt up` decides."""
     drafter: str = ""
     """Directory of the initial drafter; empty means none."""
     trainer: dict[str, str] = field(default_factory=lambda: dict(EAGER))
@@ -74,3 +76,18 @@ QUICK = DemoSettings(
     trainer={**EAGER, "publish.gain": "0"},
 )
 """A smoke run of the same job: starts with a trained drafter and publishes the next one unless it is worse."""
+
+WARM = DemoSettings(drafter=str(DRAFTER))
+"""The whole run, from its first step with the shipped drafter: as a run that continues an earlier one's."""
+
+
+def chosen(*, quick: bool = False, warm: bool = False) -> DemoSettings:
+    """
+    Return the settings of a run.
+
+    Raises:
+        ConfigError: Both are chosen; the quick one is warm already.
+    """
+    if quick and warm:
+        raise ConfigError("--quick and --warm exclude each other; accepted: one of them", field="warm")
+    return QUICK if quick else WARM if warm else DemoSettings()

@@ -1,11 +1,10 @@
 """
 The loss of the draft layer: soft cross-entropy plus smooth L1, unrolled (EAGLE-3's training-time test).
 
-Entry t receives the token of position t + 1 and the policy's state of position t, and predicts the state of t + 1. Pass
-0 reads the policy's states; pass u reads the outputs of pass u - 1, as drafting does for its u-th token. So a query of
-pass u at t attends to the keys of pass 0 up to t - u, and of each later pass j to the one at t - (u - j).
+Entry t of a sample receives the token of position t + 1 and the policy's state of position t, and predicts the state of
+t + 1. Pass 0 reads the policy's states; pass u reads the outputs of pass u - 1, as drafting does for its u-th token.
 
-Shapes: B windows, T states, H hidden size, V vocabulary, N heads, K key-value heads, D head size.
+Shapes: P states of a pack, S scored entries, H hidden size, V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tlt_trainer.drafter.attention import Layout, PackedAttention, later_by, widened
 from tlt_trainer.drafter.model import Drafter
 
 PASSES = 3
@@ -25,19 +25,28 @@ REGRESSION_WEIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Windows of equal length, padded at the end."""
+class Pack:
+    """Samples of any lengths, one after the other, each a window of a response."""
 
-    token_ids: Tensor
-    """(B, T + 1)."""
+    next_ids: Tensor
+    """(P,): the token at the next position, int64."""
     hidden: Tensor
-    """(B, T, H), the policy's states."""
+    """(P, H), the policy's states."""
+    offsets: Tensor
+    """(P,), indices of the states in their samples."""
     positions: Tensor
-    """(B, T), positions of the states in their sequences."""
-    weights: Tensor
-    """(B, T): 1 for scored entries: the next state exists and the token to predict was generated."""
-    tokens: int
-    """Number of states without padding."""
+    """(P,), positions of the states in their sequences."""
+    scored: Tensor
+    """(S,), indices of the scored entries: the next state exists and the token to predict was generated."""
+    lengths: tuple[int, ...]
+    """States of each sample, in ascending order; P in total."""
+    layout: Layout
+    """Places of the samples during attention."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of states."""
+        return sum(self.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,67 +54,35 @@ class PassScores:
     """Results of the passes, as tensors on the device, summed over scored entries."""
 
     loss: Tensor
-    """Training loss, a scalar: decayed over passes, mean over entries."""
+    """Training loss, a scalar: decayed over passes. The loss of a pack is the sum of those of its samples."""
     hits: Tensor
     """(PASSES,): entries whose most likely token matches the policy's."""
     counts: Tensor
     """(PASSES,): scored entries."""
 
 
-class _Unrolled:
-    """Attention of the current pass over its own keys and those of the earlier passes."""
+def unrolled_loss(drafter: Drafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack) -> PassScores:
+    """
+    Run all passes. Only the drafter receives gradients.
 
-    def __init__(self) -> None:
-        self._keys: list[Tensor] = []
-        self._values: list[Tensor] = []
-
-    def __call__(self, q_BNTD: Tensor, k_BKTD: Tensor, v_BKTD: Tensor) -> Tensor:
-        groups = q_BNTD.shape[1] // k_BKTD.shape[1]
-        self._keys.append(k_BKTD.repeat_interleave(groups, dim=1) if groups > 1 else k_BKTD)
-        self._values.append(v_BKTD.repeat_interleave(groups, dim=1) if groups > 1 else v_BKTD)
-        if len(self._keys) == 1:
-            return functional.scaled_dot_product_attention(q_BNTD, self._keys[0], self._values[0], is_causal=True)
-        return self._later(q_BNTD)
-
-    def _later(self, q_BNTD: Tensor) -> Tensor:
-        u, T = len(self._keys) - 1, q_BNTD.shape[2]
-        q_BNTD = q_BNTD * q_BNTD.shape[-1] ** -0.5
-        at = torch.arange(T, device=q_BNTD.device)
-        scores = (q_BNTD @ self._keys[0].transpose(-1, -2)).masked_fill(at[None] > at[:, None] - u, float("-inf"))
-        own = [(q_BNTD * _later_by(self._keys[j], u - j)).sum(-1, keepdim=True) for j in range(1, u + 1)]
-        shares = torch.cat((scores, *own), dim=-1).softmax(-1, dtype=torch.float32).to(q_BNTD.dtype)
-        y_BNTD = shares[..., :T] @ self._values[0]
-        for j in range(1, u + 1):
-            y_BNTD = y_BNTD + shares[..., T + j - 1, None] * _later_by(self._values[j], u - j)
-        return y_BNTD
-
-
-def _later_by(x: Tensor, n: int) -> Tensor:
-    """Shift along T: entry t receives entry t - n; the first n entries become zero."""
-    return functional.pad(x, (0, 0, n, 0))[..., : x.shape[-2], :] if n else x
-
-
-def unrolled_loss(drafter: Drafter, embedding_VH: Tensor, head_VH: Tensor, batch: Batch) -> PassScores:
-    """Run all passes. Only the drafter receives gradients."""
-    embedded = functional.embedding(batch.token_ids[:, 1:], embedding_VH)
+    The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
+    """
+    embedded = functional.embedding(pack.next_ids, embedding_VH)
+    target_SH, offsets_S = pack.hidden[pack.scored + 1], pack.offsets[pack.scored]
     with torch.no_grad():
-        targets_BTV = functional.linear(batch.hidden, head_VH).float().softmax(-1)[:, 1:]
-        best_BT = targets_BTV.argmax(-1)
-    turn, attend = drafter.angles(batch.positions), _Unrolled()
-    states, loss = batch.hidden, batch.hidden.new_zeros((), dtype=torch.float32)
-    hits, counts = [], []
+        target_SV = widened(functional.linear(target_SH, head_VH)).softmax(-1)
+        best_S = target_SV.argmax(-1)
+    turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
+    states, losses, hits, counts = pack.hidden, [], [], []
     for u in range(PASSES):
         guess = drafter(embedded, states, turn, attend)
-        weights = batch.weights[:, :-1].clone()
-        weights[:, :u] = 0  # pass u has no input before entry u
-        logits = functional.linear(guess[:, :-1], head_VH).float()
-        entries = -(targets_BTV * logits.log_softmax(-1)).sum(-1)
-        distance = functional.smooth_l1_loss(guess[:, :-1].float(), batch.hidden[:, 1:].float(), reduction="none").mean(
-            -1
-        )
-        count = weights.sum()
-        loss = loss + PASS_DECAY**u * ((entries + REGRESSION_WEIGHT * distance) * weights).sum() / count.clamp(min=1)
-        hits.append(((logits.argmax(-1) == best_BT) * weights).sum().detach())
-        counts.append(count)
-        states = _later_by(guess, 1)
-    return PassScores(loss=loss, hits=torch.stack(hits), counts=torch.stack(counts))
+        counted_S = offsets_S >= u  # pass u has no input before entry u
+        guess_SH = guess.index_select(0, pack.scored)
+        logits_SV = widened(functional.linear(guess_SH, head_VH))
+        entries_S = -(target_SV * logits_SV.log_softmax(-1)).sum(-1)
+        distances_S = functional.smooth_l1_loss(widened(guess_SH), widened(target_SH), reduction="none").mean(-1)
+        losses.append(PASS_DECAY**u * ((entries_S + REGRESSION_WEIGHT * distances_S) * counted_S).sum())
+        hits.append(((logits_SV.argmax(-1) == best_S) & counted_S).sum().detach())
+        counts.append(counted_S.sum())
+        states = later_by(guess, 1).masked_fill(begins_P1, 0)
+    return PassScores(loss=torch.stack(losses).sum(), hits=torch.stack(hits), counts=torch.stack(counts))

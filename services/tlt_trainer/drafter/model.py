@@ -5,7 +5,7 @@ One Llama decoder layer without its first norm, on fc([embedding of the next tok
 approximates the next hidden state and goes to the policy's own head, without a final norm. Parameter names are those of
 SGLang's checkpoint. Embedding and head belong to the policy and are not part of this module.
 
-Shapes: B windows, T states, H hidden size, F MLP size, N heads, K key-value heads, D head size.
+Shapes: P states of a pack, H hidden size, F MLP size, N heads, K key-value heads, D head size.
 """
 
 import math
@@ -19,7 +19,7 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter import rope
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(queries BNTD, keys BKTD, values BKTD) -> BNTD. The caller decides which keys a query attends to."""
+"""(queries NPD, keys KPD, values KPD) -> NPD. The caller decides which keys a query attends to."""
 
 INIT_GAIN = 0.5
 """Gain of fc and the input projections. The two output projections start at zero, so that the layer starts as fc alone:
@@ -35,7 +35,7 @@ class Norm(nn.Module):
         self._eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x.float(), x.shape[-1:], self.weight, self._eps).to(x.dtype)
+        return functional.rms_norm(x.to(self.weight.dtype), x.shape[-1:], self.weight, self._eps).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -49,14 +49,14 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(form.hidden_size, form.kv_heads * form.head_dim, bias=False)
         self.o_proj = nn.Linear(form.heads * form.head_dim, form.hidden_size, bias=False)
 
-    def forward(self, x_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
-        q, k, v = (self._split(project(x_BTH)) for project in (self.q_proj, self.k_proj, self.v_proj))
-        y_BNTD = attend(rope.rotate(q, *turn), rope.rotate(k, *turn), v)
-        out: Tensor = self.o_proj(y_BNTD.transpose(1, 2).flatten(2))
+    def forward(self, x_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        q, k, v = (self._split(project(x_PH)) for project in (self.q_proj, self.k_proj, self.v_proj))
+        y_NPD = attend(rope.rotate(q, *turn), rope.rotate(k, *turn), v)
+        out: Tensor = self.o_proj(y_NPD.transpose(0, 1).flatten(1))
         return out
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], -1, self._head_dim).transpose(1, 2)
+        return x.view(len(x), -1, self._head_dim).transpose(0, 1)
 
 
 class Mlp(nn.Module):
@@ -82,9 +82,9 @@ class Layer(nn.Module):
         self.mlp = Mlp(form)
         self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
 
-    def forward(self, x_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
-        x_BTH = x_BTH + self.self_attn(x_BTH, turn, attend)
-        out: Tensor = x_BTH + self.mlp(self.post_attention_layernorm(x_BTH))
+    def forward(self, x_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        x_PH = x_PH + self.self_attn(x_PH, turn, attend)
+        out: Tensor = x_PH + self.mlp(self.post_attention_layernorm(x_PH))
         return out
 
 
@@ -113,13 +113,13 @@ class Drafter(nn.Module):
             elif parameter.dim() == 2:
                 nn.init.normal_(parameter, std=INIT_GAIN / math.sqrt(parameter.shape[1]), generator=generator)
 
-    def forward(self, embedded_BTH: Tensor, hidden_BTH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+    def forward(self, embedded_PH: Tensor, hidden_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """Return the predicted hidden states of the next positions; `turn` is the result of `angles`."""
-        x_BTH: Tensor = self.fc(torch.cat((embedded_BTH, hidden_BTH.to(embedded_BTH.dtype)), dim=-1))
+        x_PH: Tensor = self.fc(torch.cat((embedded_PH, hidden_PH.to(embedded_PH.dtype)), dim=-1))
         for layer in self.layers:
-            x_BTH = layer(x_BTH, turn, attend)
-        return x_BTH
+            x_PH = layer(x_PH, turn, attend)
+        return x_PH
 
-    def angles(self, positions_BT: Tensor) -> tuple[Tensor, Tensor]:
+    def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rotary cosines and sines for these positions."""
-        return rope.angles(self.frequencies, positions_BT)
+        return rope.angles(self.frequencies, positions_P)

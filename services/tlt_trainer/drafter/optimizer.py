@@ -61,6 +61,11 @@ class DrafterOptimizer:
             optimizer.step()
             optimizer.zero_grad()
 
+    def discard(self) -> None:
+        """Clear the gradients."""
+        for optimizer, _ in self._parts:
+            optimizer.zero_grad()
+
     def state(self) -> dict[str, Tensor]:
         """Return the state as `<parameter>/<quantity>`; the tensors are not copied."""
         return {

@@ -77,15 +77,16 @@ def _stretched(inverse: Tensor, rope: Rope) -> Tensor:
     return inverse * (share + (1 - share) / rope.factor)
 
 
-def angles(frequencies_D2: Tensor, positions_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines of shape (B, 1, T, D), in float32: bfloat16 cannot distinguish late positions."""
-    phase_BT = positions_BT.float()[..., None] * frequencies_D2
-    phase_B1TD = torch.cat((phase_BT, phase_BT), dim=-1)[:, None]
-    return phase_B1TD.cos(), phase_B1TD.sin()
+def angles(frequencies_D2: Tensor, positions_P: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines of shape (P, D), in float32: bfloat16 cannot distinguish late positions."""
+    phase_PD2 = positions_P.to(frequencies_D2.dtype)[:, None] * frequencies_D2
+    phase_PD = torch.cat((phase_PD2, phase_PD2), dim=-1)
+    return phase_PD.cos(), phase_PD.sin()
 
 
-def rotate(x_BNTD: Tensor, cos_B1TD: Tensor, sin_B1TD: Tensor) -> Tensor:
+def rotate(x_NPD: Tensor, cos_PD: Tensor, sin_PD: Tensor) -> Tensor:
     """Rotate queries or keys by their positions; keeps the dtype."""
-    low, high = x_BNTD.float().chunk(2, dim=-1)
+    wide = x_NPD.to(cos_PD.dtype)
+    low, high = wide.chunk(2, dim=-1)
     turned = torch.cat((-high, low), dim=-1)
-    return (x_BNTD.float() * cos_B1TD + turned * sin_B1TD).to(x_BNTD.dtype)
+    return (wide * cos_PD + turned * sin_PD).to(x_NPD.dtype)

@@ -26,10 +26,15 @@ def plan(
     memory: Annotated[
         float | None, typer.Option(help="Memory per GPU, or of the machine, in GiB. Default: this machine's.")
     ] = None,
-    attention: Annotated[
-        float,
-        typer.Option(min=0, help="Workspace per attention backend in GiB: 0.5 for FlashInfer, 0 for FlashAttention 3."),
-    ] = 0.0,
+    card: Annotated[
+        str, typer.Option(help="Plan for a GPU that is not here: l4, 4090, a100-40, a100-80, h100, h200 or b200.")
+    ] = "",
+    model_shape: Annotated[
+        str, typer.Option(help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b or llama3-70b.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Print every card with every model shape, as a Markdown table.")
+    ] = False,
     preset: Annotated[str, typer.Option(help="Plan a predefined case instead; table5: Table 5 of the TLT paper.")] = "",
     budget: Annotated[
         float | None, typer.Option(min=0, help="Memory budget for the graphs of --preset, in GiB.")
@@ -39,11 +44,14 @@ def plan(
         typer.Option("--json", metavar="PATH|-", help="Write one JSON object instead of text; - for standard output."),
     ] = "",
 ) -> None:
-    """Print the CUDA graphs an engine captures for its arms, their size, and those dropped to meet the budget."""
+    """Print how an engine divides its device's memory, its arms, and the CUDA graphs it captures for them."""
     # Imported late, so that `tlt --help` loads no configuration models.
     from tlt_worker.capacity import command
 
     if preset:
         command.show_preset(preset, budget, json_to)
+    elif every:
+        command.show_all(settings or [], json_to)
     else:
-        command.show_plan(config, settings or [], device=device, memory=memory, attention=attention, json_to=json_to)
+        wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
+        command.show_plan(config, settings or [], wanted, json_to=json_to)

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_worker.capacity import table5
-from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine
-from tlt_worker.capacity.memory import GIB, Memory, cpu_memory_of, gpu_memory_of, machine_memory
+from tlt_worker.capacity.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
+from tlt_worker.capacity.gpu_plan import Gpus
+from tlt_worker.capacity.memory import GIB, cpu_memory_of, machine_memory
+from tlt_worker.capacity.overview import markdown, memory_of, overview, table_lines
 from tlt_worker.capacity.plan import plan_graphs
+from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.report import as_dict, lines
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.config import WorkerConfig
@@ -28,33 +33,94 @@ EAGLE3_STATES = 3
 """Hidden states of the target that an EAGLE-3 drafter reads per token."""
 
 
-def show_plan(
-    config: Path | None,
-    settings: Sequence[str],
-    *,
-    device: str,
-    memory: float | None,
-    attention: float,
-    json_to: str,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The device and the model to plan for, as chosen by options."""
+
+    device: str = "auto"
+    memory: float | None = None
+    card: str = ""
+    shape: str = ""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """
+        What the device profile depends on.
+
+        Raises:
+            ConfigError: An option names no device or card.
+        """
+        if self.card:
+            if self.card not in CARDS:
+                raise ConfigError(f"--card is {self.card!r}; accepted: {', '.join(CARDS)}", field="card")
+            return card(self.card)[1]
+        if self.device == "auto":
+            return detect().accelerator
+        if self.device not in DEVICES:
+            raise ConfigError(f"--device is {self.device!r}; accepted: auto, {', '.join(DEVICES)}", field="device")
+        seen = detect().accelerator
+        return seen if seen.kind == self.device else Accelerator(kind=self.device)
+
+    def gpu_bytes(self) -> int:
+        """
+        Return the memory of one GPU.
+
+        Raises:
+            ConfigError: It is not known, or not positive.
+        """
+        if self.memory is not None:
+            return int(self.memory * GIB)
+        if self.card:
+            return card(self.card)[0]
+        if not (seen := gpu_memory()):
+            raise ConfigError(
+                "--memory is required, since this machine has no GPU; accepted: GiB per GPU, or --card", field="memory"
+            )
+        return min(seen)
+
+
+def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
     """
     Print the plan for a worker's configuration.
 
     Raises:
         ConfigError: A key or an option is not accepted, or an arm cannot run.
     """
+    if wanted.shape:
+        if wanted.shape not in SHAPES:
+            raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
+        settings = (f"model={wanted.shape}", *settings)
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
-    kind, model = _device(device), read_config(worker.model)
-    states = _states(worker.engine, model)
-    planned = plan_engine(
-        worker.engine,
-        device=kind,
-        shape=ModelShape.from_config(model, dtype=worker.engine.dtype, states=states),
-        memory=_memory(kind, memory, worker.engine),
-        context_length=worker.engine.context_for(model),
-        attention_workspace=int(attention * GIB),
-    )
+    engine, profile = worker.engine, profile_of(worker.engine, wanted.accelerator)
+    if wanted.memory is not None and wanted.memory <= 0:
+        raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
+    if wanted.shape:
+        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
+    else:
+        model = read_config(worker.model)
+        shape = ModelShape.from_config(model, dtype=engine.dtype, states=_states(engine, model))
+        context = engine.context_for(model)
+    if profile.accelerator.kind == "cpu":
+        machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
+        memory = cpu_memory_of(machine, ranks=engine.tensor_parallel)
+        planned = plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
+    else:
+        gpus = Gpus(bytes=wanted.gpu_bytes(), shape=shape, context_length=context, trains=worker.trainer.enabled)
+        planned = plan_on_gpus(engine, profile=profile, gpus=gpus)
+    kind = profile.accelerator.kind
     _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
+
+
+def show_all(settings: Sequence[str], json_to: str) -> None:
+    """
+    Print the plans of all cards and model shapes.
+
+    Raises:
+        ConfigError: A key is not accepted.
+    """
+    worker = load(WorkerConfig, "worker", file=None, environment={}, settings=("model=any", *settings))
+    entries = list(overview(worker.engine))
+    _write({"plans": entries}, [*markdown(iter(entries))], json_to)
 
 
 def show_preset(preset: str, budget: float | None, json_to: str) -> None:
@@ -72,14 +138,6 @@ def show_preset(preset: str, budget: float | None, json_to: str) -> None:
     _write({**as_dict(planned), "paper_gb": paper}, [*lines(planned), paper_line], json_to)
 
 
-def _device(name: str) -> str:
-    if name == "auto":
-        return detect().kind
-    if name not in DEVICES:
-        raise ConfigError(f"--device is {name!r}; accepted: auto, {', '.join(DEVICES)}", field="device")
-    return name
-
-
 def _states(engine: EngineConfig, model: Mapping[str, Any]) -> int:
     if engine.drafter is None:
         return EAGLE3_STATES if engine.drafter_architecture == DrafterArchitecture.EAGLE3 else 1
@@ -89,29 +147,24 @@ def _states(engine: EngineConfig, model: Mapping[str, Any]) -> int:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
 
 
-def _memory(device: str, given: float | None, engine: EngineConfig) -> Memory:
-    if given is not None and given <= 0:
-        raise ConfigError(f"--memory is {given:g} GiB; accepted: above 0", field="memory")
-    if device == "cpu":
-        machine = machine_memory() if given is None else int(given * GIB)
-        return cpu_memory_of(machine, ranks=engine.tensor_parallel)
-    seen = gpu_memory() if given is None else [int(given * GIB)]
-    if not seen:
-        raise ConfigError("--memory is required, since this machine has no GPU; accepted: GiB per GPU", field="memory")
-    return gpu_memory_of(seen, share=engine.gpu_memory, graphs=engine.graph_bytes)
-
-
 def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
     entries = as_dict(planned.plan)
     for arm, entry in zip(planned.plan.arms, entries["arms"], strict=True):
         entry["fits_upto"] = planned.max_batch[arm]
-    return {"device": device, **entries, "attention_bytes": planned.backends, "work_bytes": planned.memory.work}
+    return {"device": device, **entries, "work_bytes": planned.memory.work, **memory_of(planned)}
 
 
 def _engine_lines(planned: EnginePlan, device: str) -> list[str]:
     entries = [*lines(planned.plan)] if device == "cuda" else ["no graphs on a CPU"]
     fits = ", ".join(f"{arm.name} {batch}" for arm, batch in planned.max_batch.items())
-    return [*entries, f"largest batch that fits into {planned.memory.work / GIB:.2f} GiB of workspace: {fits}"]
+    divided = [*table_lines(planned.division.table), ""] if planned.division is not None else []
+    told = [f"warning: {warning}" for warning in planned.warnings]
+    return [
+        *divided,
+        *entries,
+        f"largest batch that fits into {planned.memory.work / GIB:.2f} GiB of workspace: {fits}",
+        *told,
+    ]
 
 
 def _write(entries: dict[str, Any], shown: list[str], json_to: str) -> None:

@@ -10,6 +10,7 @@ estimates: none has been measured on a GPU yet.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tlt_worker.capacity.attention import AttentionCosts, OneTable
 from tlt_worker.capacity.runner import Runner, Stage
 from tlt_worker.capacity.shape import ModelShape
 
@@ -17,7 +18,7 @@ GRAPH_LAYER_BYTES = 700_000
 """Memory of CUDA and NCCL per captured layer: a dozen kernels and two all-reduces. Fitted: with the set-up of `table5`,
 650,000 to 750,000 match the three figures of the TLT paper's Table 5 within a tenth."""
 
-FLOAT, INDEX = 4, 4
+FLOAT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Costs:
     model: ModelShape
     context_length: int
     tensor_parallel: int = 1
+    attention: AttentionCosts | None = None
+    """None: one table of KV indices per captured pass."""
     shared_logits: bool = True
     """Whether all runners share one logits buffer, as in SGLang 0.5.23; before, every runner had its own."""
 
@@ -52,22 +55,24 @@ class Costs:
 
     def static(self, runner: Runner, batch: int) -> int:
         """Return the bytes of a runner's inputs, outputs and attention tables, sized by its largest batch."""
-        model, size = self.model, 0
-        table = batch * self.context_length * INDEX * (2 if runner.is_tree else 1)
-        if runner.stage is Stage.VERIFY:
-            size += table
-        elif runner.stage is Stage.DRAFT:
-            size += table * (runner.steps - 1)
+        model, size = self.model, self._attention.tables(runner, batch)
+        if runner.stage is Stage.DRAFT:
             size += batch * model.vocab * FLOAT if runner.sampled else 0
-        else:
-            rows = batch * runner.draft_tokens
-            size += table + rows * model.state_bytes
+        elif runner.stage is Stage.EXTEND:
+            size += batch * runner.draft_tokens * model.state_bytes
         if not self.shared_logits:
             size += self.logit_rows(runner, batch) * model.vocab * FLOAT
         return size
 
     def graph(self, runner: Runner, batch: int) -> int:
-        """Return the bytes of one more graph of a runner: CUDA's own, and outputs that stay allocated."""
+        """Return the bytes of one more graph of a runner: CUDA's own, attention's, and outputs that stay allocated."""
+        return self._captured(runner, batch) + self._attention.graph(runner)
+
+    @property
+    def _attention(self) -> AttentionCosts:
+        return self.attention or OneTable(context_length=self.context_length)
+
+    def _captured(self, runner: Runner, batch: int) -> int:
         model = self.model
         state = model.hidden * model.element_bytes
         if runner.stage is Stage.VERIFY:

@@ -1,13 +1,10 @@
-"""Divides the device memory that weights and KV cache do not use."""
+"""Memory for graphs and rounds; that of GPUs is divided by `gpu_plan`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 GIB = 2**30
 
-GRAPHS_SHARE, WORK_SHARE = 0.4, 0.2
-"""Fractions of a GPU's memory outside `gpu_memory`; prefill and the trainer use the rest."""
 CPU_WORK_SHARE = 0.2
 """Fraction of a machine's memory, which also holds weights, KV cache and trainers."""
 
@@ -30,12 +27,6 @@ class Memory:
 def backlog_of(*, slots: int, state_bytes: int) -> int:
     """Return the bytes an engine with a drafter may keep between rounds, on each rank."""
     return min(BACKLOG_BYTES, slots * state_bytes) + slots * SLOT_BYTES
-
-
-def gpu_memory_of(gpu_bytes: Sequence[int], *, share: float, graphs: int | None) -> Memory:
-    """Divide the memory of the smallest of these GPUs; the fraction `share` is for weights and KV cache."""
-    rest = int(min(gpu_bytes) * (1 - share))
-    return Memory(graphs=int(rest * GRAPHS_SHARE) if graphs is None else graphs, work=int(rest * WORK_SHARE))
 
 
 def cpu_memory_of(machine_bytes: int, *, ranks: int) -> Memory:

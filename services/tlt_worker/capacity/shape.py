@@ -6,6 +6,7 @@ from typing import Any
 
 from tlt_common.errors import ConfigError
 
+_WIDE = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
@@ -24,6 +25,38 @@ class ModelShape:
     """Bytes per element of weights and activations. Logits and probabilities are always float32."""
     states: int = 1
     """Hidden states of the target that the drafter reads per token: 1 for EAGLE, 3 for EAGLE-3."""
+
+    is_qwen: bool = False
+    """Whether SGLang gives its attention the larger workspace of Qwen models."""
+    is_tied: bool = False
+    """Whether embedding and head are one tensor."""
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of one decoder layer."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    @property
+    def vocabulary_parameters(self) -> int:
+        """Parameters of embedding and head."""
+        return self.vocab * self.hidden * (1 if self.is_tied else 2)
+
+    def weight_bytes(self, tensor_parallel: int) -> int:
+        """Return the bytes of the model's weights per rank."""
+        whole = self.layers * self.layer_parameters + self.vocabulary_parameters
+        return whole * self.element_bytes // tensor_parallel
+
+    @property
+    def drafter_parameters(self) -> int:
+        """Parameters of a drafter: one layer, and the projection of what it reads; embedding and head are shared."""
+        read = 2 if self.states == 1 else self.states
+        return self.layer_parameters + read * self.hidden * self.hidden
+
+    def kv_bytes(self, tensor_parallel: int) -> int:
+        """Return the bytes of one token in the KV caches of target and drafter, per rank."""
+        heads = max(1, self.kv_heads // tensor_parallel)
+        return 2 * heads * self.head_dim * self.element_bytes * (self.layers + 1)
 
     @property
     def state_bytes(self) -> int:
@@ -48,6 +81,8 @@ class ModelShape:
             intermediate=_size(config, "intermediate_size"),
             vocab=_size(config, "vocab_size"),
             element_bytes=ELEMENT_BYTES[dtype],
+            is_qwen=bool(_WIDE & set(config.get("architectures") or ())),
+            is_tied=bool(config.get("tie_word_embeddings", False)),
             states=states,
         )
 

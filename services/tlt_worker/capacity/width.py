@@ -15,6 +15,15 @@ def launch_width(arms: Sequence[Arm]) -> int:
     return max((max(arm.draft_tokens, arm.steps * arm.topk) for arm in drafting), default=2)
 
 
+def drafter_steps(arm: Arm | None) -> int:
+    """
+    Return the consecutive draft steps for which a state needs attention backends: none if the drafter does not draft.
+
+    None is the launch shape, which never drafts: as wide as the widest tree, it would have up to 127 of them.
+    """
+    return arm.steps if arm is not None and arm.needs_drafter else 0
+
+
 def samples_drafts(arms: Sequence[Arm]) -> bool:
     """Return whether any arm samples its drafts from the drafter's distribution."""
     return any(arm.sampled for arm in arms)

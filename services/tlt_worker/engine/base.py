@@ -1,7 +1,7 @@
 """The engine interface a worker requires. SGLang and the scripted fake of the tests implement it."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,8 @@ class EngineInfo:
     max_running: int
     device: str
     """Device and kernels, as text."""
+    memory_over_plan: Mapping[str, float] = field(default_factory=dict)
+    """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 
 
 class Engine(Protocol):
@@ -50,7 +52,8 @@ class Engine(Protocol):
             InvalidRequestError: The engine refused the request, for example because its KV cache is too small for it.
             OverloadedError: The engine has no room for the request now.
             RequestFailedError: The engine failed on this request; others continue.
-            EngineError: The engine died.
+            EngineError: The engine died while it ran the request.
+            DrainingError: The engine had ended before.
         """
         ...
 

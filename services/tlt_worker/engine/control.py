@@ -14,7 +14,14 @@ from typing import Any
 
 from torch import Tensor
 
-from tlt_common.errors import EngineError, InvalidRequestError, RequestFailedError, TltError, WeightsError
+from tlt_common.errors import (
+    DrainingError,
+    EngineError,
+    InvalidRequestError,
+    RequestFailedError,
+    TltError,
+    WeightsError,
+)
 from tlt_worker.engine.policy_load import Policy, replace_policy
 
 Deliver = Callable[[dict[str, Any] | TltError], object]
@@ -99,7 +106,8 @@ class Control:
 
         def begin() -> None:
             if self._death.done():
-                deliver(EngineError(self._death.result()))
+                # Not the error of requests that ran when it died: gateways count how many engines a request has ended.
+                deliver(DrainingError(f"the engine has ended: {self._death.result()}"))
                 return
             task = self._loop.create_task(self._stream(rid, token_ids, params, deliver), name=rid)
             self._tasks.add(task)
@@ -221,9 +229,11 @@ class Control:
         # In place, not retract: nothing the target computed changes, and without a pause the update would wait for
         # every running request to finish. No weight_version: it would overwrite the policy's.
         async with self._update, _Paused(manager, "in_place", self._pauses):
-            await manager.begin_weight_update(BeginWeightUpdateReqInput(selector="draft"))
-            done, message = await manager.update_weights_from_tensor(request)
-            await manager.end_weight_update(EndWeightUpdateReqInput())
+            done, message = await manager.begin_weight_update(BeginWeightUpdateReqInput(selector="draft"))
+            if done:
+                done, message = await manager.update_weights_from_tensor(request)
+                is_ended, why = await manager.end_weight_update(EndWeightUpdateReqInput())
+                done, message = done and is_ended, message if not done else why
         if not done:
             raise WeightsError(f"the drafter was not loaded: {message}")
 

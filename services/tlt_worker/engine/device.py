@@ -4,11 +4,13 @@ Selects the engine's kernels: compiled ones on a CUDA device, the torch stand-in
 Imports neither torch nor SGLang, since it decides what those find when they are imported.
 """
 
-import ctypes
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from tlt_worker.capacity.profile import Accelerator
+from tlt_worker.engine.cuda import gpus
 
 STANDIN_PATH = Path(__file__).parents[1] / "standin"
 """Contains the package `sgl_kernel`, which replaces the compiled one when it comes first on the path."""
@@ -21,6 +23,13 @@ class Device:
     kind: str
     """SGLang's name for it: `cuda` or `cpu`."""
     kernels: str
+    generation: int = 0
+    """Major compute capability of the oldest visible GPU."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What the device profile depends on."""
+        return Accelerator(kind=self.kind, generation=self.generation)
 
     def describe(self) -> str:
         """Return device and kernels as text, for the log and `EngineInfo`."""
@@ -49,38 +58,16 @@ CPU = Device(kind="cpu", kernels="torch stand-in for sgl_kernel")
 
 
 def detect() -> Device:
-    """Return CUDA if its driver is installed and finds a device, else CPU."""
-    return CUDA if gpu_memory() else CPU
+    """
+    Return CUDA if its driver is installed and finds a device, else CPU.
+
+    Raises:
+        ConfigError: See `cuda.gpus`.
+    """
+    found = gpus()
+    return replace(CUDA, generation=min(gpu.generation for gpu in found)) if found else CPU
 
 
 def gpu_memory() -> list[int]:
     """Return the bytes of each CUDA device visible to this process; empty without a driver."""
-    return [memory for memory, _ in _gpus()]
-
-
-def gpu_generations() -> list[int]:
-    """Return the major compute capability of each CUDA device visible to this process: 8 for an A100, 9 for an H100."""
-    return [generation for _, generation in _gpus()]
-
-
-_CAPABILITY_MAJOR = 75
-"""CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR"""
-
-
-def _gpus() -> list[tuple[int, int]]:
-    # Query the driver directly: importing torch takes seconds, and it may be a build without CUDA.
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return []
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return []
-    found = []
-    for index in range(count.value):
-        device, size, major = ctypes.c_int(0), ctypes.c_size_t(0), ctypes.c_int(0)
-        driver.cuDeviceGet(ctypes.byref(device), index)
-        driver.cuDeviceTotalMem_v2(ctypes.byref(size), device)
-        driver.cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, device)
-        found.append((size.value, major.value))
-    return found
+    return [gpu.memory for gpu in gpus()]

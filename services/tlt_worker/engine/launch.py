@@ -1,7 +1,7 @@
 """The launch of an engine: SGLang's arguments and the environment of its processes."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_worker.capacity.width import launch_width, samples_drafts
+from tlt_worker.capacity.profile import DeviceProfile
+from tlt_worker.capacity.width import samples_drafts
 from tlt_worker.engine.device import Device
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
@@ -18,27 +19,17 @@ from tlt_worker.placement.cores import share
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 
-def server_arguments(
-    model: Path,
-    config: EngineConfig,
-    device: Device,
-    *,
-    context_length: int,
-    drafter: Path,
-    architecture: DrafterArchitecture = DrafterArchitecture.EAGLE,
-    experiment: Experiment = NONE,
+def plain_arguments(
+    model: Path, config: EngineConfig, profile: DeviceProfile, *, context_length: int, experiment: Experiment = NONE
 ) -> dict[str, Any]:
-    """Return SGLang's arguments. The engine always launches with a drafter, as a chain as wide as the widest arm."""
-    arms = config.arms_on(device.kind)
-    width = launch_width(arms)
+    """Return SGLang's arguments without speculation: what the suite's engine and a stock one have in common."""
     arguments: dict[str, Any] = {
         "model_path": str(model),
         # Token ids in and out, without a detokenizer: tokens and control responses share one socket.
         "skip_tokenizer_init": True,
         "dtype": config.dtype,
-        "device": device.kind,
-        # SGLang reserves part of the context for a round's drafts; our requests may use all of `context_length`.
-        "context_length": context_length + width,
+        "device": profile.accelerator.kind,
+        "context_length": context_length,
         "max_running_requests": config.max_running,
         "max_total_tokens": config.max_total_tokens,
         "random_seed": experiment.seed,
@@ -47,6 +38,31 @@ def server_arguments(
         "weight_version": "0",
         "sleep_on_idle": True,
         "tp_size": config.tensor_parallel,
+    }
+    if profile.accelerator.kind == "cpu":
+        if config.max_total_tokens is None:
+            arguments["max_total_tokens"] = config.max_running * context_length
+        return arguments | {"sampling_backend": "pytorch", "disable_cuda_graph": True}
+    return arguments | {"mem_fraction_static": config.gpu_memory}
+
+
+def server_arguments(
+    model: Path,
+    config: EngineConfig,
+    profile: DeviceProfile,
+    *,
+    context_length: int,
+    drafter: Path,
+    architecture: DrafterArchitecture = DrafterArchitecture.EAGLE,
+    experiment: Experiment = NONE,
+) -> dict[str, Any]:
+    """Return SGLang's arguments. The engine always launches with a drafter, as a chain as wide as the widest arm."""
+    width = profile.width
+    # SGLang reserves part of the context for a round's drafts; our requests may use all of `context_length`.
+    plain = plain_arguments(model, config, profile, context_length=context_length + width, experiment=experiment)
+    arguments: dict[str, Any] = {
+        **plain,
+        **profile.arguments(),
         "speculative_algorithm": architecture.upper(),
         "speculative_draft_model_path": str(drafter),
         "speculative_num_steps": width - 1,
@@ -54,20 +70,15 @@ def server_arguments(
         "speculative_num_draft_tokens": width,
         # Drafts are sampled and verified by rejection: equally lossless, with a longer accept length than drafting the
         # most likely token (7.1 instead of 5.4 for a chain of 7 at temperature 1, tiny reasoner).
-        "speculative_use_rejection_sampling": experiment.lossless and samples_drafts(arms),
+        "speculative_use_rejection_sampling": experiment.lossless and samples_drafts(profile.arms),
     }
-    if device.kind == "cpu":
+    if profile.accelerator.kind == "cpu":
         if config.max_total_tokens is None:
             # Slots of two rounds are reserved per request: the running one and the one being prepared.
             arguments["max_total_tokens"] = config.max_running * (context_length + 2 * width)
-        arguments |= {"attention_backend": "intel_amx", "sampling_backend": "pytorch", "disable_cuda_graph": True}
     else:
-        arguments["mem_fraction_static"] = config.gpu_memory
         # No arm has the launch shape; arms capture their own graphs (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True
-        if any(arm.topk > 1 for arm in arms):
-            # SGLang's own choice for a launch with trees; for chains it may choose a backend without tree support.
-            arguments |= {"attention_backend": "flashinfer", "page_size": 1}
     return arguments
 
 
@@ -93,7 +104,7 @@ def thread_variables(threads: int) -> dict[str, str]:
 
 
 @contextmanager
-def environment(variables: dict[str, str]) -> Iterator[None]:
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for children started inside the block. The environment is that of the whole process."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

@@ -3,19 +3,40 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine
-from tlt_worker.capacity.memory import cpu_memory_of, gpu_memory_of, machine_memory
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
+from tlt_worker.capacity.gpu_plan import Gpus
+from tlt_worker.capacity.memory import GIB, cpu_memory_of, machine_memory
+from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.engine.device import Device, gpu_generations, gpu_memory
+from tlt_worker.engine.device import Device, gpu_memory
 from tlt_worker.engine_config import EngineConfig
 
-FLASHINFER_BYTES = 512 * 2**20
-"""Workspace of one FlashInfer backend for Qwen models in SGLang 0.5.23; for other models it is 384 MiB."""
-HOPPER = 9
-"""Major compute capability at which SGLang uses FlashAttention 3, whose backends have no workspace of their own."""
+log = get_logger(__name__)
 
 
-def plan_of(engine: EngineConfig, device: Device, model: Mapping[str, Any], *, states: int = 1) -> EnginePlan:
+def log_plan(plan: EnginePlan) -> None:
+    """Log what a user should know of a plan."""
+    if plan.division is not None:
+        rows = {row.name: round(row.bytes / GIB, 2) for row in plan.division.table.rows}
+        log.info("memory_planned", attention=plan.profile.attention, gpu_memory=plan.division.gpu_memory, gib=rows)
+    for warning in plan.warnings:
+        log.warning("engine_plan", message=warning)
+
+
+def log_held(plan: EnginePlan, held: Mapping[str, float]) -> dict[str, float]:
+    """Log the memory an engine holds in GiB against its plan; return held ÷ planned by row."""
+    if plan.division is None or not held:
+        return {}
+    table = plan.division.table
+    ratios = {name: round(gib * GIB / table.of(name), 3) for name, gib in held.items() if table.of(name)}
+    log.info("memory_held", gib={name: round(gib, 2) for name, gib in held.items()}, over_plan=ratios)
+    return ratios
+
+
+def plan_of(
+    engine: EngineConfig, device: Device, model: Mapping[str, Any], *, states: int = 1, trains: bool = False
+) -> EnginePlan:
     """
     Plan an engine for the available memory, before minutes are spent on loading its model.
 
@@ -24,21 +45,28 @@ def plan_of(engine: EngineConfig, device: Device, model: Mapping[str, Any], *, s
         device: The device it runs on.
         model: The model's `config.json`.
         states: Hidden states of the target that the drafter reads per token.
+        trains: Whether a spot trainer shares the device.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
     """
-    attention = 0
+    profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
+    shape = ModelShape.from_config(model, dtype=engine.dtype, states=states)
     if device.kind == "cuda":
-        memory = gpu_memory_of(gpu_memory(), share=engine.gpu_memory, graphs=engine.graph_bytes)
-        attention = FLASHINFER_BYTES if set(gpu_generations()) - {HOPPER} else 0
-    else:
-        memory = cpu_memory_of(machine_memory(), ranks=engine.tensor_parallel)
-    return plan_engine(
-        engine,
-        device=device.kind,
-        shape=ModelShape.from_config(model, dtype=engine.dtype, states=states),
-        memory=memory,
-        context_length=engine.context_for(model),
-        attention_workspace=attention,
-    )
+        gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)
+        return plan_on_gpus(engine, profile=profile, gpus=gpus)
+    memory = cpu_memory_of(machine_memory(), ranks=engine.tensor_parallel)
+    return plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
+
+
+def trainer_share(engine: EngineConfig, device: Device, model: Mapping[str, Any]) -> float | None:
+    """
+    Return the fraction of the first GPU's memory that a spot trainer may allocate; None on a CPU, where none is set.
+
+    Raises:
+        ConfigError: An arm cannot run; field `engine.arms`.
+    """
+    division = plan_of(engine, device, model, trains=True).division
+    if division is None or division.trainer is None:
+        return None
+    return min(1.0, division.trainer.limit / division.table.total)

@@ -10,15 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tlt_common.domain.arm import OFF
+from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.errors import ConfigError, EngineError, TltError, WeightsError
+from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError, WeightsError
 from tlt_common.process_guard import Guard
-from tlt_common.telemetry.log import get_logger
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.room import require_room
 from tlt_worker.engine.base import EngineInfo
@@ -34,7 +33,7 @@ from tlt_worker.engine.launch import (
     thread_variables,
 )
 from tlt_worker.engine.link_reader import LinkReader
-from tlt_worker.engine.planning import plan_of
+from tlt_worker.engine.planning import log_held, log_plan, plan_of
 from tlt_worker.engine.policy_load import Policy
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.sockets import close_sockets
@@ -48,8 +47,6 @@ from tlt_worker.link.request_id import sglang_rid
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
 from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model_config import read_config
-
-log = get_logger(__name__)
 
 START_REPORT_S = 20.0
 """Timeout of the scheduler's start report in seconds, once SGLang is ready."""
@@ -68,15 +65,17 @@ class SglangEngine:
         experiment: Experiment = NONE,
         *,
         capture_queue_bytes: int = CAPTURE_QUEUE_BYTES,
+        trains: bool = False,
     ) -> None:
         self.model, self.config = model, config
         self._capture_queue_bytes = capture_queue_bytes
-        self._experiment = experiment
+        self._experiment, self._trains = experiment, trains
         self._device: Device = detect()
         self._model_config = read_config(model)
         self._served = Policy(directory=model, version=PolicyVersion(0))
         self._headers: dict[str, weights.TensorHeader] = {}
         self._form: DrafterFormat | None = None
+        self._arms: tuple[Arm, ...] = (OFF,)
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
         self._thread = LoopThread("tlt-engine")
         self._guard: Guard | None = None
@@ -106,15 +105,16 @@ class SglangEngine:
             config.drafter_architecture,
             config.draft_vocabulary,
         )
-        plan = plan_of(config, self._device, self._model_config, states=max(1, len(form.layers)))
-        self._form = form
-        if self._device.kind == "cuda":
-            log.info("graphs_planned", bytes=plan.plan.bytes, dropped=len(plan.plan.dropped))
+        states = max(1, len(form.layers))
+        plan = plan_of(config, self._device, self._model_config, states=states, trains=self._trains)
+        self._form, self._arms = form, plan.plan.arms
+        log_plan(plan)
+        if plan.division is not None:
             require_room(
                 weights.loaded_bytes(self._headers, config.dtype),
                 gpu_bytes=gpu_memory(),
                 tensor_parallel=config.tensor_parallel,
-                gpu_memory=config.gpu_memory,
+                gpu_memory=plan.division.room,
             )
         try:
             report = await self._thread.block(partial(self._launch, plan))
@@ -132,9 +132,12 @@ class SglangEngine:
             hidden_size=report.hidden_size,
             max_running=report.max_running,
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
+            memory_over_plan=log_held(plan, report.gib),
         )
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
+        if self._is_closed:
+            raise DrainingError("the engine has ended")
         control, loop = self._need_control(), asyncio.get_running_loop()
         outputs: asyncio.Queue[dict[str, Any] | TltError] = asyncio.Queue()
         control.generate(
@@ -202,7 +205,7 @@ class SglangEngine:
         self._need_link().send(posterior)
 
     def force_arms(self, *names: str) -> None:
-        accepted = [arm.name for arm in dict.fromkeys((OFF, *self.config.arms_on(self._device.kind)))]
+        accepted = [arm.name for arm in self._arms]
         if unknown := [name for name in names if name not in accepted]:
             raise ConfigError(f"unknown arm {unknown[0]!r}; accepted: {accepted}", field="engine.arms")
         self._need_link().send(ForceArms(names=names))
@@ -229,7 +232,7 @@ class SglangEngine:
 
     def _launch(self, plan: EnginePlan) -> StartReport:
         """Start SGLang. Runs on the engine's thread and blocks it while the model loads."""
-        config, device = self.config, self._device
+        config, device = plan.resolved(self.config), self._device
         settings = LinkSettings(
             directory=str(self._directory),
             device=device.kind,
@@ -238,7 +241,7 @@ class SglangEngine:
             graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms} if device.kind == "cuda" else {},
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )
-        self._link, self._guard = WorkerEnd(settings), Guard()
+        self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
         blank = self._directory / "drafter"
         form = self._need_form()
         drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[config.dtype])
@@ -262,7 +265,7 @@ class SglangEngine:
             arguments = server_arguments(
                 self.model,
                 config,
-                device,
+                plan.profile,
                 context_length=config.context_for(self._model_config),
                 drafter=blank,
                 architecture=form.architecture,

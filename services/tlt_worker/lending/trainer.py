@@ -8,8 +8,11 @@ from typing import Never, Protocol
 
 from tlt_common.rpc.channel import connect
 from tlt_worker.config import WorkerConfig
+from tlt_worker.engine.device import detect
+from tlt_worker.engine.planning import trainer_share
 from tlt_worker.lending.trainer_control import TrainerClient, TrainerControl
 from tlt_worker.lending.trainer_process import TrainerProcess, command
+from tlt_worker.model_config import read_config
 
 
 class Child(Protocol):
@@ -35,7 +38,7 @@ class Trainer:
 @asynccontextmanager
 async def spot_trainer(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Trainer | None]:
     """Create a worker's trainer without starting it. None if disabled, or without a coordinator to grant leases."""
-    if not (config.trainer.enabled and config.coordinator):
+    if not config.trains:
         yield None
         return
     async with connect(f"unix:{run_dir / 'trainer.sock'}") as channel:
@@ -59,10 +62,20 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "log_level": config.log_level,
         "liveness_s": "null" if config.liveness_s is None else str(config.liveness_s),
         "traces": config.traces,
+        **_memory_of(config),
         **_metrics_of(config),
         **_tls_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},
     }
+
+
+def _memory_of(config: WorkerConfig) -> dict[str, str]:
+    """Return the limit of the trainer's memory, as the engine's plan has it. Only a GPU has one."""
+    device = detect()
+    if device.kind == "cpu":
+        return {}
+    share = trainer_share(config.engine, device, read_config(config.model))
+    return {} if share is None else {"memory_share": f"{share:.4f}"}
 
 
 def _metrics_of(config: WorkerConfig) -> dict[str, str]:

@@ -5,7 +5,7 @@ Up (to the worker) go hidden-state frames, reports and the start report; down go
 posterior, forced arms and notices of loaded weights. Frames travel as encoded by the scheduler, all others as msgpack.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgpack
@@ -25,6 +25,8 @@ class StartReport:
     hidden_size: int
     max_running: int
     max_total_tokens: int
+    gib: dict[str, float] = field(default_factory=dict)
+    """Memory held on rank 0's GPU, by the plan's names; empty on a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

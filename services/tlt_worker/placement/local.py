@@ -33,6 +33,11 @@ class FleetSpec(Frozen):
     port_file: Path | None = None
     """File to write once every replica serves. The replicas' own files contain their addresses."""
 
+    @property
+    def gpus(self) -> int:
+        """GPUs that Ray assigns to each replica."""
+        return self.gpus_per_worker
+
     def config(self, rank: int, cores: frozenset[int]) -> WorkerConfig:
         """
         Return the configuration of the replica with this rank, on a machine with these cores.

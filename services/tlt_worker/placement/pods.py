@@ -30,6 +30,11 @@ class PodsSpec(Frozen):
     """GPUs per worker pod; 0 runs engines on the CPU."""
 
     @property
+    def gpus(self) -> int:
+        """GPUs that Ray assigns to each replica."""
+        return self.gpus_per_replica
+
+    @property
     def drain_s(self) -> float:
         """Grace period in seconds for running requests when a worker shuts down."""
         return float(self.worker.get("drain_s", 0.0))

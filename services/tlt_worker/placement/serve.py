@@ -21,6 +21,7 @@ from tlt_common.rpc.app import exposed
 from tlt_worker.config import WorkerConfig
 from tlt_worker.main import draining, engine_of, live
 from tlt_worker.placement.cores import pin
+from tlt_worker.placement.gpus import claim
 from tlt_worker.placement.local import FleetSpec
 from tlt_worker.placement.local_ray import start_ray
 from tlt_worker.placement.pods import SLOT, PodsSpec
@@ -42,6 +43,7 @@ class WorkerReplica:
         rank = serve.get_replica_context().rank.rank
         if log_file := spec.log_file(rank):
             write_to(log_file)
+        claim(spec.gpus)
         config = spec.here(rank)
         if config.cores:
             pin(config.cores)
@@ -84,9 +86,6 @@ def actor_options(spec: FleetSpec) -> dict[str, Any]:
     """Return a replica's resources and environment. Ray sets CUDA_VISIBLE_DEVICES to the GPUs that it assigns."""
     kept = ("TLT_RUN_TOKEN", "SPT_NOENV", "TMPDIR", "OMP_NUM_THREADS")
     variables = {name: os.environ[name] for name in kept if name in os.environ}
-    if not spec.gpus_per_worker:
-        # Ray may leave the variable unset for a replica without GPUs; every engine would then use the first GPU.
-        variables["CUDA_VISIBLE_DEVICES"] = ""
     return {"num_cpus": 1, "num_gpus": spec.gpus_per_worker, "runtime_env": {"env_vars": variables}}
 
 

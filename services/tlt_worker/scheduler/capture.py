@@ -9,10 +9,8 @@ decided before anything is copied.
 Shapes: R rows of a round, H elements of a state.
 """
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,39 +18,12 @@ from torch import Tensor
 from tlt_common import codec
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_worker.link.request_id import request_id
-from tlt_worker.scheduler.sampling.penalties import prefix_of
+from tlt_worker.scheduler.captured_rows import Rows
 
 DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
 
 MAX_OPEN_FRAMES = 4096
 """Requests with a partially filled frame. Aborted requests never finish here; above this the oldest is dropped."""
-
-
-def is_sampled(request_id: str, policy: CapturePolicy) -> bool:
-    """Whether a request is captured: the same result in every engine, for as long as the policy is unchanged."""
-    return policy.enabled and zlib.crc32(request_id.encode()) < policy.sample_ratio * 2**32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Consecutive states of one request."""
-
-    request_id: RequestId
-    prompt: Sequence[int]
-    """The input, of which the first `prompt_tokens` are the prompt: a continued response follows it."""
-    prompt_tokens: int
-    position: int
-    """Position of the first state."""
-    first_row: int
-    """Row of the first state in the round's tensor."""
-    token_ids: Sequence[int]
-    """Ids at position .. position + n for n states."""
-
-    @property
-    def count(self) -> int:
-        """Number of states, n."""
-        return len(self.token_ids) - 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,13 +58,13 @@ class HiddenStateCapture:
     _dtype: str = "BF16"
     _state_size: int = 0
 
-    def add(self, hidden_RH: Tensor, stretches: Sequence[Rows], version: PolicyVersion) -> None:
-        """Add the states of `stretches`, rows of `hidden_RH`, computed under `version`."""
+    def add(self, states_CH: Tensor, stretches: Sequence[Rows], version: PolicyVersion) -> None:
+        """Add the states of `stretches`, rows of `states_CH` in the host's memory, computed under `version`."""
         missing = [fresh for rows in stretches if (fresh := self._fresh(rows)) is not None]
         if not missing:
             return
         index = [row for rows in missing for row in range(rows.first_row, rows.first_row + rows.count)]
-        states_RH = hidden_RH[torch.tensor(index, device=hidden_RH.device)].cpu().contiguous()
+        states_RH = states_CH[torch.tensor(index)]
         raw = memoryview(states_RH.view(torch.uint8).numpy().data).cast("B")
         self._state_size, self._dtype = states_RH.shape[1], DTYPES[states_RH.dtype]
         row_bytes = self._state_size * states_RH.element_size()
@@ -168,48 +139,3 @@ class HiddenStateCapture:
             finished=finished,
         )
         self.send(codec.encode(header, frame.token_ids, frame.states))
-
-
-def stretches_of(batch: Any, result: Any, lengths_before: Sequence[int], policy: CapturePolicy) -> list[Rows]:
-    """
-    Return each captured request's rows in a processed round. `batch` and `result` are SGLang's.
-
-    `lengths_before` are the response lengths before the result was processed: the tokens added since are those of the
-    round, without what was accepted after an end token.
-    """
-    extends = batch.forward_mode.is_extend()
-    first_row, stretches = 0, []
-    for place, (req, before) in enumerate(zip(batch.reqs, lengths_before, strict=True)):
-        prompt_tokens = len(req.origin_input_ids)
-        if extends:
-            count, position = batch.extend_lens[place], batch.prefix_lens[place]
-        else:
-            count, position = result.speculative_num_draft_tokens, prompt_tokens + before - 1
-        row, first_row = first_row, first_row + count
-        custom = req.sampling_params.custom_params or {}
-        if not custom.get("tlt_capture", True) or not is_sampled(request_id(req.rid), policy):
-            continue
-        response = req.output_ids_through_stop
-        # The last token of a response has no successor, so its state is useless for training.
-        states = min(position + count, prompt_tokens + len(response) - 1) - position
-        if not extends and len(response) <= before:
-            continue
-        if states > 0:
-            ids = _slice(req.origin_input_ids, response, position, position + states + 1)
-            stretches.append(
-                Rows(
-                    request_id=request_id(req.rid),
-                    prompt=req.origin_input_ids,
-                    prompt_tokens=prompt_tokens - prefix_of(req),
-                    position=position,
-                    first_row=row,
-                    token_ids=ids,
-                )
-            )
-    return stretches
-
-
-def _slice(prompt: Sequence[int], response: Sequence[int], low: int, high: int) -> list[int]:
-    split = len(prompt)
-    head = list(prompt[low : min(high, split)]) if low < split else []
-    return head + list(response[max(0, low - split) : max(0, high - split)])

@@ -5,7 +5,7 @@ Imported inside SGLang's processes only. Written against SGLang 0.5.23: `specula
 mentioned here is SGLang's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,13 @@ from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker
 from torch import Tensor
 
 from tlt_common.domain.arm import OFF, Arm
+from tlt_worker.capacity.width import drafter_steps
 from tlt_worker.scheduler.drafts.backlog import Backlog
 from tlt_worker.scheduler.drafts.completion import Completion
 from tlt_worker.scheduler.drafts.source import DraftSource
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.sampling.proposal import Layout
+from tlt_worker.scheduler.sent import sent
 
 KEEP_UP_ROUNDS = 64
 """
@@ -43,18 +45,22 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     layout: Layout
     idle: bool
     """No drafter has been loaded yet: its passes would cost time for nothing."""
+    building: Arm | None = None
+    """Arm whose state is being built; None for the launch shape, which never drafts."""
     capture_graphs: Callable[[Any], None] | None = None
     """Captures the graphs of the arm being built into this worker; None for the launch shape."""
     sources: Sources = Sources(by_kind={})
     arm: Arm = OFF
     """Arm of the running round."""
+    speculative_num_steps: int
     _topk1_parents_prealloc: Any
     _topk1_score_indices_prealloc: Any
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self._links: dict[Arm, tuple[Any, Any]] = {}
-        self._blank = False
+        self._blank: set[str] = set()
         self._skipped_rounds = 0
+        self._certain_1V: Tensor | None = None
         super().__init__(*args, **kw)
 
     def alloc_memory_pool(self, *args: Any, **kw: Any) -> None:
@@ -63,6 +69,19 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         self.backlog = Backlog(slot_count=pool.size + pool.page_size, limit_bytes=self.backlog_bytes)
         table = self.req_to_token_pool.req_to_token
         self.completion = Completion(backlog=self.backlog, runner=self.draft_runner, slot_table=table)
+
+    def init_attention_backend(self) -> None:
+        """
+        Build attention backends, those of the draft steps only for an arm that drafts with the drafter.
+
+        A step's backend takes memory on the device and on the host before anything is captured.
+        """
+        steps = self.speculative_num_steps
+        self.speculative_num_steps = drafter_steps(self.building)
+        try:
+            super().init_attention_backend()
+        finally:
+            self.speculative_num_steps = steps
 
     def use(self, arm: Arm, state: Any) -> None:
         """Switch to another arm's state."""
@@ -118,7 +137,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if self.sources.source(self.arm) is not None and not batch.forward_mode.is_idle():
             self.skip(batch, batch_result)
             if self.is_behind(batch):
-                self.keep_up(batch, batch_result)
+                self.keep_up(batch)
             return
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             super()._draft_extend_for_decode(batch, batch_result, **kw)
@@ -133,7 +152,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if self.idle:
             following = _following(batch, _eagle_prefill_tail_tokens(batch, next_token_ids))
             self.backlog.put(batch.out_cache_loc, target_hidden_states, following)
-            return self._blank_input(len(batch.reqs), next_token_ids, target_hidden_states)
+            return self._blank_input(batch.reqs, next_token_ids, target_hidden_states)
+        self._blank.difference_update(req.rid for req in batch.reqs)
         if self.backlog:
             self.backlog.drop(batch.out_cache_loc)
             found = [(place, length) for place, length in enumerate(batch.prefix_lens) if length > 0]
@@ -153,7 +173,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             slots_R = slots_R.masked_fill(refused_BN.view(-1), self.backlog.slot_count)
         made, hidden_RH = result.next_draft_input, result.logits_output.hidden_states
         self.backlog.put(slots_R, hidden_RH, result.next_token_ids)
-        blank = self._blank_input(len(batch.reqs), made.bonus_tokens, hidden_RH)
+        blank = self._blank_input(batch.reqs, made.bonus_tokens, hidden_RH)
         made.topk_p, made.topk_index = blank.topk_p, blank.topk_index
         made.hidden_states, made.draft_probs = blank.hidden_states, blank.draft_probs
         self._skipped_rounds += 1
@@ -162,29 +182,39 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         """Whether the drafter is due to process what it skipped."""
         return self._skipped_rounds >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
 
-    def keep_up(self, batch: Any, result: Any) -> None:
+    def keep_up(self, batch: Any) -> None:
         """Complete the drafter's cache after a skipped round."""
         self._skipped_rounds = 0
-        # Excludes the last position, which stays in the backlog: a drafting round starts from the output there.
-        self.completion.run(batch, list(enumerate((result.new_seq_lens - 1).tolist())))
+        # Without the round's own positions: the last one must stay in the backlog, since a drafting round starts from
+        # the output there, and how many there are is not known to the host yet.
+        self.completion.run(batch, list(enumerate(_lengths(batch))))
 
-    def _blank_input(self, batch: int, bonus_tokens: Tensor, like: Tensor) -> Any:
-        """Return a draft input of the right shapes without content, marked by probabilities of 0."""
-        self._blank = True
-        vocabulary, width = self.target_worker.model_config.vocab_size, self.layout.width
+    def _blank_input(self, reqs: Sequence[Any], bonus_tokens: Tensor, like: Tensor) -> Any:
+        """
+        Return a draft input of the right shapes without content.
+
+        Its draft is token 0, and its distribution says so: what is drafted must have been drawn from it.
+        """
+        self._blank.update(req.rid for req in reqs)
+        batch, vocabulary, width = len(reqs), self.target_worker.model_config.vocab_size, self.layout.width
         return EagleDraftInput(
             topk_p=torch.zeros(batch, width, device=like.device),
             topk_index=torch.zeros(batch, width, dtype=torch.int64, device=like.device),
-            # One row shared by all requests: it is never read, and a row per request would cost memory each round.
-            draft_probs=torch.zeros(1, vocabulary, device=like.device).expand(batch, -1)
-            if self.layout.samples
-            else None,
+            # One row shared by all requests: a row per request would cost memory each round.
+            draft_probs=self._certain(0, vocabulary, like.device).expand(batch, -1) if self.layout.samples else None,
             # The width of the drafter's own states: an EAGLE-3 target's states concatenate several layers.
             hidden_states=like.new_zeros(batch, self.draft_runner.model_config.spec_hidden_size),
             bonus_tokens=bonus_tokens,
             num_tokens_per_req=1,
             num_tokens_for_logprob_per_req=1,
         )
+
+    def _certain(self, token: int, vocabulary: int, device: torch.device) -> Tensor:
+        """Return the distribution [1, V] of a token drafted without a drafter."""
+        if self._certain_1V is None:
+            self._certain_1V = torch.zeros(1, vocabulary, device=device)
+            self._certain_1V[0, token] = 1.0
+        return self._certain_1V
 
     def _propose(self, logits: Tensor | None, info: Any, positions: Tensor, chosen: Tensor | None = None) -> Any:
         seed, rows = info.sampling_seed, slice(None) if chosen is None else chosen
@@ -198,15 +228,16 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def _catch_up(self, batch: Any) -> None:
         """Complete the cache of requests that skipped passes, and fill their draft input."""
-        if not self._blank:
+        blank = [place for place, req in enumerate(batch.reqs) if req.rid in self._blank]
+        self._blank.clear()  # of requests that are not in the batch, none will run again without a pass over its prompt
+        if not blank:
             return
-        self._blank, self._skipped_rounds = False, 0
-        into, lengths = batch.spec_info, batch.seq_lens.tolist()
-        blank = (into.topk_p[:, 0] == 0).nonzero().view(-1).tolist()
+        self._skipped_rounds = 0
+        into, lengths = batch.spec_info, _lengths(batch)
         ends = self.completion.run(batch, [(place, lengths[place]) for place in blank])
         if ends is None:
             return
-        chosen = torch.tensor(ends.places, device=batch.seq_lens.device)
+        chosen = sent(ends.places, batch.seq_lens.device)
         with self.layout.proposing():
             probs, picked_p, picked = self._propose(ends.logits, batch.sampling_info, batch.seq_lens, chosen)
         if probs is not None:
@@ -221,6 +252,13 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 def _following(batch: Any, tails_B: Tensor) -> Tensor:
     """Return the token after each computed position of the prompts, [sum of extends]."""
     following: Tensor = batch.input_ids.roll(-1)
-    ends = torch.tensor(batch.extend_lens, device=following.device).cumsum(0) - 1
+    ends = sent(batch.extend_lens, following.device).cumsum(0) - 1
     following[ends] = tails_B.to(following.dtype)
     return following
+
+
+def _lengths(batch: Any) -> list[int]:
+    """Return the tokens of each request before this round; waits for the device where the host does not know them."""
+    in_host_memory = batch.seq_lens.cpu() if batch.seq_lens_cpu is None else batch.seq_lens_cpu
+    known: list[int] = in_host_memory.numpy().tolist()
+    return known

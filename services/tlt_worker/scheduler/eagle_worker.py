@@ -29,14 +29,19 @@ from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoade
 from tlt_worker.link.request_id import request_id
 from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
+from tlt_worker.scheduler.arms.choice import Choice
 from tlt_worker.scheduler.arms.states import ArmStates
 from tlt_worker.scheduler.arms.switching import Switch
 from tlt_worker.scheduler.arms.trace_file import TraceFile
-from tlt_worker.scheduler.capture import HiddenStateCapture, stretches_of
+from tlt_worker.scheduler.capture import HiddenStateCapture
+from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.drafts import plain
 from tlt_worker.scheduler.drafts.source import Found
 from tlt_worker.scheduler.drafts.sources import Sources
+from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
+from tlt_worker.scheduler.held_memory import HeldMemory
+from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
@@ -52,8 +57,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         settings = LinkSettings.from_json(os.environ[LINK_VARIABLE])
-        group = get_tp_group()
-        self.ranks = Ranks(rank=group.rank_in_group, size=group.world_size, group=group.cpu_group)
+        self.ranks = Ranks.of(get_tp_group())
         self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
         engine, experiment = settings.engine, settings.experiment
         trace = engine.trace if self.ranks.leads else None
@@ -68,6 +72,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         rejects = experiment.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.states = HiddenStateCapture(send=self.link.send)
+        self.memory = HeldMemory(on_gpu=settings.device == "cuda")
         self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
         self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
@@ -76,16 +81,23 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.keep_up_below = engine.speculate_below_requests
         self.sources = self._draft_worker.sources = Sources.of(settings, leads=self.ranks.leads)
         self.switch.index_bytes = lambda: self.sources.size_bytes
+        self._processing: LaunchedRound | None = None
 
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
-        with self._drafting():
+        with self._drafting(), self.memory.capturing():
             self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
             self.arms.build()
+
+    def held_gib(self) -> dict[str, float]:
+        """Return the device memory that this engine holds in GiB; see `HeldMemory`."""
+        runners = self.target_worker.model_runner, self._draft_worker.draft_runner
+        return self.memory.gib(*runners, [runner.token_to_kv_pool for runner in runners])
 
     def build_state(self, arm: Arm) -> Any:
         launched = self.topk
         self.topk = self._draft_worker.topk = arm.topk
+        self._draft_worker.building = arm
         self._draft_worker.capture_graphs = partial(self.graphs.capture_drafter, arm)
         with self.graphs.verifying(arm):
             state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
@@ -108,11 +120,18 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
         for message in self.ranks.agree(self.link.receive):
-            self._handle(message)
+            with skipping("message_not_handled", kind=type(message).__name__):  # no request of the round is the cause
+                self._handle(message)
+        launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
         with self.settings.of(batch):
-            return self._forward(batch, *args, **kw)
+            result = self._forward(launched, batch, *args, **kw)
+        hidden = result.logits_output.hidden_states if result.logits_output is not None else None
+        if self.ranks.leads and self.states.policy.enabled and hidden is not None:
+            launched.take(hidden, batch, self.states.policy, nodes=result.speculative_num_draft_tokens or 1)
+        launched.attach(result)
+        return result
 
-    def _forward(self, batch: Any, *args: Any, **kw: Any) -> Any:
+    def _forward(self, launched: LaunchedRound, batch: Any, *args: Any, **kw: Any) -> Any:
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
             recomputed = (
                 count for req, count in zip(batch.reqs, batch.extend_lens or (), strict=False) if req.output_ids
@@ -120,7 +139,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             self.switch.recomputed_tokens += sum(recomputed)
             result = super().forward_batch_generation(batch, *args, **kw)
         else:
-            arm, found = self.ranks.agree(lambda: self._choose(batch))
+            launched.choice, found = self.ranks.agree(lambda: self._choose(batch))
+            arm = launched.choice.arm
             self.sources.agree(arm, found)
             with self.arms.running(arm):
                 result = self._run(arm, batch, *args, **kw)
@@ -128,22 +148,23 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return result
 
     def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
-        if arm != OFF or not plain.can_decode(self.target_worker):
+        if arm != OFF or not plain.can_decode(self.target_worker, len(batch.reqs)):
             return super().forward_batch_generation(batch, *args, **kw)
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
         self._skip(batch, result)
         return result
 
-    def _choose(self, batch: Any) -> tuple[Arm, Found]:
-        """Return the arm of a round and the drafts found for it."""
+    def _choose(self, batch: Any) -> tuple[Choice, Found]:
+        """Choose the arm of a round; return the choice and the drafts found for it."""
         blocked = all(is_blocked(req) for req in batch.reqs)
-        arm = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch))
-        return arm, self.sources.found(arm)
+        choice = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch))
+        return choice, self.sources.found(choice.arm)
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
         del batch_size
         self.switch.caught_up_tokens += self._draft_worker.completion.take_count()
-        self.switch.complete(num_correct_drafts_per_req)
+        if self.ranks.leads and self._processing is not None and self._processing.choice is not None:
+            self.switch.complete(self._processing.choice, num_correct_drafts_per_req)
 
     def _build_trivial_verify_input(self, batch: Any) -> Any:
         verify = super()._build_trivial_verify_input(batch)
@@ -160,7 +181,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.skip(batch, result)
         if self._draft_worker.is_behind(batch):
             with self._drafting():
-                self._draft_worker.keep_up(batch, result)
+                self._draft_worker.keep_up(batch)
 
     @contextmanager
     def _drafting(self) -> Iterator[None]:
@@ -172,20 +193,24 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         ):
             yield
 
-    def capture(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
-        """Capture the states of a processed round, and finish the frames of requests that ended in it."""
-        hidden = result.logits_output.hidden_states if result.logits_output is not None else None
-        if self.ranks.leads and self.states.policy.enabled and hidden is not None:
-            stretches = stretches_of(batch, result, lengths_before, self.states.policy)
-            self.states.add(hidden, stretches, PolicyVersion(int(get_serving().weight_version)))
+    def begin_processing(self, result: Any) -> None:
+        """Set the round that is processed from now on; SGLang calls `on_verify_complete_cpu` without it."""
+        self._processing = round_of(result)
+
+    def processed(self, batch: Any, result: Any, lengths_before: list[int]) -> None:
+        """Capture the states of a round that was processed, index its tokens, and finish frames of ended requests."""
+        launched, self._processing = self._processing, None
+        if launched is None:
+            return
+        if launched.choice is None:
+            self.switch.round_ended()
+        if launched.states is not None:
+            stretches = stretches_of(batch.reqs, launched.rows, lengths_before)
+            self.states.add(launched.states, stretches, launched.version)
         self.sources.processed(batch, result)
         for req in batch.reqs:
             if req.finished():
                 self.states.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
-
-    def forget_rounds(self) -> None:
-        """Drop the rounds launched so far: their requests were retracted."""
-        self.switch.forget_launched()
 
     def _handle(self, message: Down) -> None:
         match message:

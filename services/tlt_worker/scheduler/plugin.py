@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tlt_common.errors import EngineError
-from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.log import configure_child, get_logger
 from tlt_worker.link.messages import StartReport
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
 
@@ -46,7 +46,8 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.eagle_worker import TltWorker
-    from tlt_worker.scheduler.failures import containment, intake
+    from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
+    from tlt_worker.scheduler.launched_round import copy_with_states
     from tlt_worker.scheduler.policy_load import report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
@@ -58,10 +59,13 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
         _around("speculative.eagle_utils.organize_draft_results", proposal.keep_parents),
         _around("managers.scheduler.Scheduler.handle_generate_request", intake.refuse_what_fails),
+        _around("managers.scheduler.Scheduler.init_request_dispatcher", control_requests.contain_control),
+        _around("managers.scheduler.Scheduler.get_next_batch_to_run", between_rounds.plan_contained),
         _around("managers.scheduler.Scheduler.get_new_batch_prefill", containment.admit_one_suspect),
         _around("managers.scheduler.Scheduler.run_batch", containment.run_contained),
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
+        _around("managers.utils.GenerationBatchResult.copy_to_cpu", copy_with_states),
         _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
         _around("layers.sampler.Sampler.forward", logprobs.plain_logprobs),
         _around("managers.scheduler_components.ipc_channels.SchedulerIpcChannels.create", join_channels),
@@ -136,6 +140,7 @@ def install() -> None:
         return
     if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0 and not settings.experiment.simulates:
         raise EngineError(f"{SIMULATION_VARIABLE} is set, so responses would not be the model's; unset it")
+    configure_child()
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     for hook in hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless):
@@ -230,7 +235,7 @@ def select_target_by_default(original: Callable[..., Any], self: Any, selector: 
 
 
 def capture_around(original: Callable[..., Any], self: Any, batch: Any, result: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap the processing of a round: contain its failure, capture hidden states, and count it."""
+    """Wrap the processing of a round: contain its failure, record what it did, and count it."""
     from tlt_worker.scheduler.failures.containment import process_contained
 
     outcome = process_contained(partial(_processed, original), self, batch, result, *args, **kw)
@@ -243,9 +248,10 @@ def _processed(original: Callable[..., Any], self: Any, batch: Any, result: Any,
 
     before = [len(req.output_ids) for req in batch.reqs]
     count_proposed(batch, result)
+    self.draft_worker.begin_processing(result)
     outcome = original(self, batch, result, *args, **kw)
     try:
-        self.draft_worker.capture(batch, result, before)
+        self.draft_worker.processed(batch, result, before)
     except Exception:
         log.exception("capture_failed")
     return outcome
@@ -266,6 +272,7 @@ def report_start(original: Callable[..., Any], self: Any) -> Any:
             hidden_size=self.model_config.hidden_size,
             max_running=self.max_running_requests,
             max_total_tokens=self.max_total_num_tokens,
+            gib=self.draft_worker.held_gib(),
         )
     )
     return info

@@ -1,18 +1,38 @@
 """Tensor-parallel ranks of one engine: rank 0 receives messages and decides, the others follow in the same round."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 
+from tlt_common.telemetry.log import get_logger
 from tlt_worker.link.messages import Down, Up
 from tlt_worker.link.scheduler_end import SchedulerEnd
 
+log = get_logger(__name__)
+
 T = TypeVar("T")
 
+FAILURE_S = 30.0
+"""How long a rank that failed waits for the others to fail as well, in seconds."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+class LeaderError(Exception):
+    """Rank 0 could not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Takes the place of a decision."""
+
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
 class Ranks:
     """
     One process among the ranks, which run the same rounds in the same order.
@@ -24,6 +44,19 @@ class Ranks:
     size: int
     group: Any
     """CPU process group of torch.distributed."""
+    failures: Any = None
+    """A second one, for failures only: a rank that waits there disturbs none of the others' messages."""
+    _decisions: int = field(default=0, init=False)
+
+    @classmethod
+    def of(cls, group: Any) -> "Ranks":
+        """Return this process's place in SGLang's group. All ranks must call it at the same point."""
+        failures = None
+        if group.world_size > 1:
+            failures = dist.new_group(
+                group.ranks, timedelta(seconds=FAILURE_S), backend="gloo", use_local_synchronization=True
+            )
+        return cls(rank=group.rank_in_group, size=group.world_size, group=group.cpu_group, failures=failures)
 
     @property
     def leads(self) -> bool:
@@ -31,12 +64,59 @@ class Ranks:
         return self.rank == 0
 
     def agree(self, decide: Callable[[], T]) -> T:
-        """Return rank 0's decision. Every rank must call it at the same point of a round."""
+        """
+        Return rank 0's decision. Every rank must call it at the same point of a round.
+
+        Raises:
+            Exception: `decide` raised it on rank 0.
+            LeaderError: Same, on the other ranks, so that all ranks fail at this point.
+        """
         if self.size == 1:
             return decide()
-        box = [decide() if self.leads else None]
+        self._decisions += 1
+        box: list[Any] = [None]
+        error: Exception | None = None
+        if self.leads:
+            try:
+                box = [decide()]
+            except Exception as raised:  # noqa: BLE001 - raised below, once the other ranks know
+                box, error = [_Failed(f"{type(raised).__name__}: {raised}")], raised
         dist.broadcast_object_list(box, group=self.group, group_src=0)
-        return box[0]  # type: ignore[return-value] # set by rank 0
+        if error is not None:
+            raise error
+        if isinstance(box[0], _Failed):
+            raise LeaderError(box[0].why)
+        return box[0]  # type: ignore[no-any-return] # set by rank 0
+
+    def failed_together(self, what: Iterable[object]) -> bool:
+        """
+        Return whether all ranks have failed at the same point; wait for them up to `FAILURE_S`.
+
+        Rounds that succeed need no message for this: a rank that did not fail never comes here. It waits for this one
+        in the next round, until this one gives up and ends, which ends the engine.
+
+        Args:
+            what: Describes the point and the requests concerned. Not the error: its text may name the device.
+        """
+        if self.size == 1:
+            return True
+        text = "\0".join(map(str, (self._decisions, *what)))
+        mine = torch.frombuffer(bytearray(hashlib.sha256(text.encode()).digest()), dtype=torch.uint8)
+        found = [torch.empty_like(mine) for _ in range(self.size)]
+        try:
+            dist.all_gather(found, mine, group=self.failures)
+        except RuntimeError as error:  # one is missing, or has ended
+            log.error("rank_failed_alone", rank=self.rank, error=str(error))  # noqa: TRY400 - the cause is logged already
+            return False
+        return all(torch.equal(one, mine) for one in found)
+
+    def all_did(self, done: bool) -> bool:
+        """Return whether all ranks did what rank 0 is about to confirm. Every rank must call it."""
+        if self.size == 1:
+            return done
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, done, group=self.group)
+        return all(found)
 
 
 class NoLink:

@@ -1,6 +1,7 @@
 """What makes a node of this machine: kubelet, kube-proxy, CoreDNS, and GPUs that do not exist."""
 
 import json
+import os
 from pathlib import Path
 
 from tests.cluster.kube.binaries import binary
@@ -12,6 +13,8 @@ NODE = "real-0"
 CGROUP = "tlt-kube"
 PLUGINS = Path("/var/lib/kubelet/device-plugins")  # fixed in the kubelet
 ZERO = "0s"
+CPU_SHARES = 1024
+"""Per core, for all pods: as the kubelet sets one level below. Else all pods together weigh as much as one session."""
 
 
 def start_kubelet(cluster: ControlPlane, home: Path, runtime: Path) -> None:
@@ -19,6 +22,8 @@ def start_kubelet(cluster: ControlPlane, home: Path, runtime: Path) -> None:
     home.mkdir()
     for hierarchy in hierarchies():
         (hierarchy / CGROUP).mkdir(exist_ok=True)
+        if (shares := hierarchy / CGROUP / "cpu.shares").exists():
+            shares.write_text(str(CPU_SHARES * (os.cpu_count() or 1)))
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 
@@ -20,8 +20,13 @@ END_S = 600.0
 
 
 @contextmanager
-def under_load(suite: Suite) -> Iterator[None]:
-    """Send requests within the block; then require that every response arrived as it would have without the block."""
+def under_load(suite: Suite, record: Callable[[str, object], None]) -> Iterator[None]:
+    """
+    Send requests within the block; then require that every response arrived as it would have without the block.
+
+    Args:
+        record: Called with the numbers of responses compared, lost and changed: pytest's `record_property`.
+    """
     findings: list[str] = []
     loading, ended = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as thread:
@@ -31,12 +36,14 @@ def under_load(suite: Suite) -> Iterator[None]:
             yield
         finally:
             ended.set()
-        answers = running.result(END_S)
-    assert findings == []
-    assert answers > 0
+        load = running.result(END_S)
+    for name, count in (("compared", load.answers), ("lost", load.lost), ("changed", load.changed)):
+        record(name, count)
+    assert not findings, "\n".join(findings)
+    assert load.answers > 0
 
 
-async def _run(suite: Suite, loading: threading.Event, ended: threading.Event, findings: list[str]) -> int:
+async def _run(suite: Suite, loading: threading.Event, ended: threading.Event, findings: list[str]) -> Load:
     async with AsyncExitStack() as opened:
         clients = [await opened.enter_async_context(Client(suite.endpoint, **suite.access)) for _ in range(CLIENTS)]
         requests = draw(4, seed=7, min_tokens=60, max_tokens=300)
@@ -47,4 +54,4 @@ async def _run(suite: Suite, loading: threading.Event, ended: threading.Event, f
             loading.set()
             await asyncio.to_thread(ended.wait)
             load.stop()
-        return load.answers
+        return load

@@ -5,10 +5,11 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -21,10 +22,12 @@ from tests.cluster.kube.commands import CommandError
 from tests.cluster.kube.kubelet import NODE
 from tests.cluster.pods import finished, python_pod
 from tests.cluster.suite.installed import CHECKPOINT, RELEASE, SERVER, WORKERS, Suite
-from tests.cluster.suite.parts import COMPONENTS, SERVICES, ready, until_back
+from tests.cluster.suite.parts import REPLICAS, SERVICES, ready, started, until_back, until_restarted
 from tests.cluster.suite.seeded_load import under_load
 from tests.integration.observability.load import train
 from tlt_common.client import SamplingParams
+
+Record: TypeAlias = Callable[[str, object], None]
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("suite")]
 
@@ -32,6 +35,8 @@ TRAINER = Path(__file__).parent / "trainer.py"
 STEPS = 2
 WINDOW_S, STEP_S = 20, 2
 LONGEST_S = 420.0
+ROLLED_S = 600.0
+WAIT = ("--wait", "--timeout", "540s")
 CALL = "import socket; socket.create_connection(('{name}', 7700), timeout=5).close(); print('reached')"
 
 
@@ -134,20 +139,23 @@ def test_a_worker_pod_that_is_deleted_loses_no_response_and_comes_back(suite: Su
 
 
 @pytest.mark.disturbance
-def test_pods_of_every_kind_are_deleted_and_no_response_is_lost_or_changed(suite: Suite) -> None:
-    with under_load(suite):
-        for component in COMPONENTS:
-            before = ready(suite, component)
+def test_pods_of_every_kind_are_deleted_and_no_response_is_lost_or_changed(
+    suite: Suite, record_property: Record
+) -> None:
+    with under_load(suite, record_property):
+        for component in REPLICAS:
+            before, engines = ready(suite, component), started(suite, "worker")
             suite.ns.kubectl("delete", "pod", min(before), "--grace-period=0", "--force", "--wait=false")
-            if component in {"gateway", "worker"}:
-                until_back(suite)  # of these, one stays: what is promised is the loss of any one part
-        until_back(suite)
+            if component == "head":  # Ray ends the workers of a head that is gone
+                until_restarted(suite, "worker", engines)
+            if component in {"gateway", "worker", "head"}:
+                until_back(suite)  # of gateways and workers, one stays; all workers restart with the head
 
 
 @pytest.mark.disturbance
-def test_a_drained_node_loses_no_response(suite: Suite) -> None:
+def test_a_drained_node_loses_no_response(suite: Suite, record_property: Record) -> None:
     """The budgets keep one gateway and one worker, since their pods have nowhere else to go."""
-    with under_load(suite):
+    with under_load(suite, record_property):
         with suppress(CommandError):  # it cannot end
             suite.cluster.kubectl("drain", NODE, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=30s")
         assert len(ready(suite, "worker")) >= 1
@@ -157,12 +165,14 @@ def test_a_drained_node_loses_no_response(suite: Suite) -> None:
 
 
 @pytest.mark.disturbance
-def test_the_chart_is_upgraded_and_rolled_back_and_no_response_is_lost_or_changed(suite: Suite) -> None:
+def test_the_chart_is_upgraded_and_rolled_back_and_no_response_is_lost_or_changed(
+    suite: Suite, record_property: Record
+) -> None:
     files = ("-f", CHART / "ci" / "tiny-cpu.yaml", "-f", suite.folder / "values.yaml")
     annotated = (part for name in SERVICES for part in ("--set-string", f"{name}.podAnnotations.release=second"))
-    with under_load(suite):
+    with under_load(suite, record_property):
         before = {name: ready(suite, name) for name in SERVICES}
-        suite.ns.helm("upgrade", RELEASE, CHART, *files, *annotated, "--wait", "--timeout", "300s")
+        suite.ns.helm("upgrade", RELEASE, CHART, *files, *annotated, *WAIT, timeout_s=ROLLED_S)
         assert all(ready(suite, name).isdisjoint(before[name]) for name in SERVICES)
-        suite.ns.helm("rollback", RELEASE, "--wait", "--timeout", "300s")
+        suite.ns.helm("rollback", RELEASE, *WAIT, timeout_s=ROLLED_S)
         until_back(suite)

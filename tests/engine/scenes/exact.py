@@ -16,7 +16,8 @@ from tlt_common.domain.rollout import LogprobKind, Prompt, SamplingParams, Specu
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
-from tlt_worker.scheduler.sampling.filters import Cuts, truncate
+from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.filters import truncate
 
 ARMS = ("off", "chain-3", "chain-7", "chain-7-top1", "tree-3x4-8", "ngram-4")
 FILTERED: dict[str, Any] = {"temperature": 0.8, "top_k": 12, "top_p": 0.9, "min_p": 0.02}

@@ -7,14 +7,17 @@ from pathlib import Path
 
 from tests.engine import faults, models
 from tests.engine.scenes.engine import answer, prompt, running
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
-from tlt_common.errors import TltError
+from tlt_common.errors import TltError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
+from tlt_worker.link.messages import ForceArms
 
 VOCABULARY = 64
 POOL_TOKENS = 400
+RAISING = (faults.LAUNCH, faults.PREPARE, faults.PROCESS, faults.FILTER, faults.DECODE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,29 +32,31 @@ class FailuresResult:
     """Error of each failing request; None if it was answered."""
     pids: list[tuple[int, ...]]
     """The engine's processes, before and after."""
+    aborted: str
+    """Finish reason, or error, of a request whose abort failed half-way."""
+    refused: WeightsError | None
+    """Error of an update that failed once the weights were loaded."""
+    despite_message: TokenChunk
+    """Answer to a request that ran alone when the worker sent a message that cannot be handled."""
+    ended: TltError | None
+    """With several ranks: error of a request that failed on one of them."""
 
 
-async def overlapped(work: Path) -> FailuresResult:
-    """
-    Run the scene in SGLang's overlapped loop, as on a GPU: a round is launched before the previous one is processed.
-
-    SGLang selects the plain loop for speculation on a CPU. torch's streams and events for a CPU do nothing.
-    """
-    from sglang.srt.arg_groups import speculative_hook
-
-    speculative_hook._disable_overlap_schedule_for_cpu = lambda _: None
-    return await failures(work)
+async def over_two_ranks(work: Path) -> FailuresResult:
+    """Run the scene over two tensor-parallel ranks, and end it with a request that fails on one of them."""
+    return await failures(work, ranks=2)
 
 
-async def failures(work: Path) -> FailuresResult:
+async def failures(work: Path, *, ranks: int = 1) -> FailuresResult:
     """Send each hostile request while three others run."""
     from sglang.srt.entrypoints.engine import Engine
 
     Engine.run_scheduler_process_func = staticmethod(faults.run_scheduler)
     target = models.write_target(work / "target", vocabulary=VOCABULARY, hidden=64, layers=4, weight=0.08)
     config = EngineConfig(
-        dtype="float32", max_running=8, context_length=512, arms=("off", "ngram-4"), max_total_tokens=POOL_TOKENS
-    )
+        dtype="float32", max_running=8, context_length=512, arms=("off", "ngram-4"), max_total_tokens=POOL_TOKENS,
+        tensor_parallel=ranks,
+    )  # fmt: skip
     async with running(target, config, Experiment(seed=1)) as engine:
         others = [
             prompt("greedy", tuple(range(3, 12)), temperature=0.0, max_new_tokens=40),
@@ -65,7 +70,14 @@ async def failures(work: Path) -> FailuresResult:
             answers, error = await _beside(engine, others, hostile)
             beside[name] = [chunk.token_ids for chunk in answers]
             errors[name] = error
-        return FailuresResult(alone=alone, beside=beside, errors=errors, pids=[before, engine.child_pids])
+        beside["abort"], aborted = await _aborted(engine, others)
+        refused, despite_message = await _refused(engine, target), await _despite_message(engine)
+        beside["afterwards"] = [chunk.token_ids for chunk in await asyncio.gather(*(answer(engine, o) for o in others))]
+        return FailuresResult(
+            alone=alone, beside=beside, errors=errors, pids=[before, engine.child_pids], aborted=aborted,
+            refused=refused, despite_message=despite_message,
+            ended=await _ended(engine) if ranks > 1 else None,
+        )  # fmt: skip
 
 
 def _hostile() -> dict[str, Prompt]:
@@ -75,7 +87,7 @@ def _hostile() -> dict[str, Prompt]:
         "stop": replace(one, sampling=stops),
         "vocabulary": replace(one, token_ids=(1, VOCABULARY)),
         "too long for the pool": replace(one, token_ids=(1,) * (POOL_TOKENS + 20)),
-        **{name: prompt(name, max_new_tokens=30) for name in (faults.LAUNCH, faults.PREPARE, faults.PROCESS)},
+        **{name: prompt(name, max_new_tokens=30) for name in RAISING},
     }
 
 
@@ -91,3 +103,44 @@ async def _beside(
         except TltError as raised:
             error = raised
     return [task.result() for task in tasks], error
+
+
+async def _aborted(engine: SglangEngine, others: Sequence[Prompt]) -> tuple[list[tuple[int, ...]], str]:
+    """Abort a request whose abort fails, beside others; return their tokens, and how it ended."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(answer(engine, one)) for one in others]
+        ended = ""
+        try:
+            async for chunk in engine.generate(prompt(faults.ABORT, max_new_tokens=300)):
+                await engine.abort(RequestId(faults.ABORT))
+                ended = str(chunk.finish_reason)
+        except TltError as error:
+            ended = error.message
+    return [task.result().token_ids for task in tasks], ended
+
+
+async def _refused(engine: SglangEngine, target: Path) -> WeightsError | None:
+    try:
+        await engine.load_weights(target, PolicyVersion(faults.VERSION))
+    except WeightsError as error:
+        return error
+    return None
+
+
+async def _despite_message(engine: SglangEngine) -> TokenChunk:
+    whole: TokenChunk | None = None
+    async for chunk in engine.generate(prompt("alone", max_new_tokens=60)):
+        if whole is None:
+            engine._need_link().send(ForceArms(names=("no such arm",)))
+        whole = chunk if whole is None else whole.followed_by(chunk)
+    assert whole is not None
+    return whole
+
+
+async def _ended(engine: SglangEngine) -> TltError | None:
+    """Return the error of a request that fails on one rank."""
+    try:
+        await answer(engine, prompt(faults.ONE_RANK, max_new_tokens=300))
+    except TltError as error:
+        return error
+    return None

@@ -27,6 +27,9 @@ class GraphsResult:
     """By arm, the arm whose graphs verify its drafts."""
     is_restored: bool
     """Whether SGLang's configuration is unchanged afterwards."""
+    decodes: dict[int, bool]
+    """By number of requests, whether off decodes plainly beside graphs for up to 4."""
+    decodes_without_graphs: bool
 
 
 async def sizes(work: Path) -> GraphsResult:
@@ -38,6 +41,7 @@ async def sizes(work: Path) -> GraphsResult:
     from sglang.srt.model_executor.runner import get_batch_sizes_to_capture
     from sglang.srt.runtime_context import get_context, get_exec
 
+    from tlt_worker.scheduler.drafts import plain
     from tlt_worker.scheduler.graphs import Graphs
 
     graphs = Graphs(sharing=GraphSharing(sizes=PLANNED))
@@ -68,4 +72,12 @@ async def sizes(work: Path) -> GraphsResult:
             graphs.sharing.share(arm, state)
             verified_with[arm.name] = state.target_graph_runner
         is_restored = get_exec().graph.cuda_graph_config is before
-    return GraphsResult(batch_sizes=batch_sizes, verified_with=verified_with, is_restored=is_restored)
+    captured = SimpleNamespace(model_runner=SimpleNamespace(decode_cuda_graph_runner=SimpleNamespace(max_bs=4)))
+    eager = SimpleNamespace(model_runner=SimpleNamespace(decode_cuda_graph_runner=None))
+    return GraphsResult(
+        batch_sizes=batch_sizes,
+        verified_with=verified_with,
+        is_restored=is_restored,
+        decodes={requests: plain.can_decode(captured, requests) for requests in (1, 4, 5)},
+        decodes_without_graphs=plain.can_decode(eager, 1),
+    )

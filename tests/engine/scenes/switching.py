@@ -14,7 +14,7 @@ from tests.engine.scenes import capture
 from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.domain.rollout import Prompt, Speculation, TokenChunk
-from tlt_common.errors import EngineError, WeightsError
+from tlt_common.errors import DrainingError, EngineError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
@@ -48,6 +48,8 @@ class Death:
     reason: str
     failure: str
     """Error of the request."""
+    refusal: str
+    """DRAINING error of a request that came afterwards: it ended no engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ async def switching(work: Path) -> SwitchingResult:
         engine.force_arms("chain-7")
         chain = [await answer(engine, one) for one in prompts]
         storm = await _storm(engine, prompts, drafters)
-        engine.force_arms()
+        engine.force_arms("off", "chain-7", "chain-3", "chain-7")
         captured = await capture.sampled(engine, target)
         engine.force_arms("chain-7")
         penalty = prompt("penalty", max_new_tokens=40, temperature=0.0, frequency_penalty=0.5)
@@ -157,8 +159,13 @@ async def _die(engine: SglangEngine) -> Death:
     os.kill(pids[0], signal.SIGKILL)
     async with asyncio.timeout(10):
         reason = await watch
+        failure = ""
         try:
             await request
         except EngineError as error:
-            return Death(reason=reason, failure=error.message)
-    return Death(reason=reason, failure="")
+            failure = error.message
+        try:
+            await answer(engine, prompt("late"))
+        except DrainingError as error:
+            return Death(reason=reason, failure=failure, refusal=error.message)
+    return Death(reason=reason, failure=failure, refusal="")

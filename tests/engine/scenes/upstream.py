@@ -23,7 +23,8 @@ from tests.engine.scenes.verification import (
 from tlt_worker.engine.device import CPU
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
-from tlt_worker.scheduler.sampling.filters import Cuts, truncate
+from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.penalties import Penalties
 
 CASES = {

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tlt_worker.scheduler.sampling.filters import Cuts, truncate
+from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.filters import truncate
 
 BATCH, VOCABULARY, ALL = 20_000, 12, 1 << 30
 DRAFTS, PARENTS = [0, 3, 5, 3, 7], [-1, 0, 0, 1, 1]

@@ -1,13 +1,16 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.fakes.worker import FakeWorker
-from tests.integration.gateway.conftest import Start
-from tlt_common.client import FinishReason, LogprobKind, SamplingParams
+from tests.integration.gateway.conftest import Start, gateway
+from tlt_common.client import Client, FinishReason, LogprobKind, SamplingParams
 from tlt_common.domain.rollout import TokenChunk
-from tlt_common.errors import AbortedError, EngineError, RequestFailedError, UnavailableError
+from tlt_common.errors import AbortedError, EngineError, RequestFailedError, TltError, UnavailableError
+from tlt_common.rpc.errors import is_transient
+from tlt_gateway.config import GatewayConfig
 
 TWENTY = SamplingParams(max_new_tokens=20, min_new_tokens=10)
 Pair = tuple[FakeWorker, FakeWorker]
@@ -21,6 +24,14 @@ async def held(fake: FakeWorker, after: int) -> None:
 def by_load(pair: Pair) -> Pair:
     """The worker that has the request, and the other."""
     return pair if pair[0].running else (pair[1], pair[0])
+
+
+async def busy(client: Client, fakes: Sequence[FakeWorker]) -> FakeWorker:
+    """Wait until one of the workers runs a request; return it."""
+    async with asyncio.timeout(10):
+        while not (found := [fake for fake in fakes if fake.running]):
+            await client.info()
+    return found[0]
 
 
 async def received(stream: AsyncIterator[TokenChunk], count: int) -> list[TokenChunk]:
@@ -131,6 +142,43 @@ async def test_a_request_of_which_two_engines_died_is_not_moved_to_a_third(start
                 await client.generate([5], TWENTY)
             assert "process 7 exited" in raised.value.message
             assert not third.prompts
+
+
+async def test_a_gateway_that_stops_blames_no_request_for_the_workers_it_leaves(pair: Pair) -> None:
+    """Its client continues the response elsewhere, which it would not do if the request were said to end engines."""
+    for fake in pair:
+        await held(fake, after=0)
+    config = GatewayConfig(workers=tuple(fake.address for fake in pair), probe_s=0.05)
+    async with AsyncExitStack() as clients:
+        async with gateway(config) as address:
+            client = await clients.enter_async_context(Client(address, patience_s=0))
+            await client.wait_ready(10, workers=2)
+            asked = asyncio.create_task(client.generate([5], TWENTY))
+            await busy(client, pair)
+        with pytest.raises(TltError) as raised:
+            await asked
+    assert is_transient(raised.value)
+
+
+async def test_a_worker_that_was_leaving_did_not_die_of_its_requests(start: Start, pair: Pair) -> None:
+    """As when pods are ended one after the other, and killed before their requests are finished."""
+    async with FakeWorker("w2") as third:
+        fakes = [*pair, third]
+        for fake in fakes:
+            await held(fake, after=0)
+        async with start(*fakes) as client:
+            asked = asyncio.create_task(client.generate([5], TWENTY))
+            while len(fakes) > 1:
+                leaving = await busy(client, fakes)
+                fakes.remove(leaving)
+                await leaving.drain.complete(0)
+                leaving.watchers.changed()
+                async with asyncio.timeout(10):
+                    while (await client.info()).workers > len(fakes):
+                        pass
+                await leaving.kill()
+            fakes[0].gate.set()
+            assert (await asked).token_ids == tuple(range(6, 26))
 
 
 async def test_an_error_of_one_request_neither_moves_it_nor_costs_a_worker(start: Start, pair: Pair) -> None:

@@ -2,48 +2,19 @@
 
 import asyncio
 import os
-import threading
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-import boto3
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from s3fs import S3FileSystem
-from werkzeug.serving import make_server
 
+from tlt_bench.campaign.storage.object_store import FailingCalls, create_bucket, environment, serving
 from tlt_common.errors import NotFoundError, UnavailableError
 from tlt_trainer.storage import Storage, read_uri
 
-ERROR = b"<Error><Code>InternalError</Code><Message>try again</Message></Error>"
 MARK = "meta.json"
 FILES = {"model.safetensors": b"weights" * 1000, "meta.json": b"{}"}
-
-
-@dataclass
-class FailingCalls:
-    """Passes calls on to moto, except every `one_in`-th; 0: all are passed on."""
-
-    app: DomainDispatcherApplication = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
-    one_in: int = 0
-    calls: int = 0
-    bucket: str = field(default_factory=lambda: f"drafters-{uuid.uuid4().hex}")
-    turn: Any = field(default_factory=threading.Lock)
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        with self.turn:
-            self.calls += 1
-            fails = self.one_in and self.calls % self.one_in == 0
-        if fails:
-            body = b"" if environ["REQUEST_METHOD"] == "HEAD" else ERROR
-            start_response("500 Internal Server Error", [("Content-Type", "application/xml")])
-            return [body]
-        answer: Iterable[bytes] = self.app(environ, start_response)
-        return answer
 
 
 @pytest.fixture
@@ -54,30 +25,16 @@ def retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingCalls]:
-    calls = FailingCalls()
-    server = make_server("127.0.0.1", 0, calls, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        with client_of(f"http://127.0.0.1:{server.server_port}", monkeypatch):
-            boto3.client("s3").create_bucket(Bucket=calls.bucket)
-            yield calls
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving() as (calls, endpoint), client_of(endpoint, monkeypatch):
+        create_bucket(calls.bucket)
+        yield calls
 
 
 @contextmanager
 def client_of(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make S3 clients of this process use an endpoint."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_MAX_ATTEMPTS": os.environ.get("AWS_MAX_ATTEMPTS", "1"),
-    }.items():
+    attempts = {"AWS_MAX_ATTEMPTS": os.environ.get("AWS_MAX_ATTEMPTS", "1")}
+    for name, value in {**environment(endpoint), **attempts}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(S3FileSystem, "retries", 1)
     S3FileSystem.clear_instance_cache()

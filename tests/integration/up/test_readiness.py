@@ -11,10 +11,11 @@ import pytest_asyncio
 
 from tests.fakes.lease_holder import IDLE, LeaseHolder
 from tests.integration.coordinator.conftest import served
-from tlt_common.domain.fleet import DrafterWish
+from tlt_common.domain.fleet import DrafterWish, WorkerState
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.rpc.channel import connect
+from tlt_common.wire import coordinator as wire
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_local.readiness import publish_drafter, until_joined, until_loaded
 
@@ -38,12 +39,24 @@ async def test_a_given_drafter_is_the_first_version_and_every_worker_is_waited_f
     assert await publish_drafter(channel, "/drafter") == 1
     async with LeaseHolder(coordinator, "w0") as first, LeaseHolder(coordinator, "w1") as second:
         await until_joined(channel, 2)
-        waiting = asyncio.ensure_future(until_loaded(channel, (await first.order(DrafterWish)).version))
-        await first.say(replace(IDLE, drafter_version=(await second.order(DrafterWish)).version))
-        done, _ = await asyncio.wait({waiting}, timeout=0.2)
-        assert not done
+        version = (await first.order(DrafterWish)).version
+        assert (await second.order(DrafterWish)).version == version
+        waiting = asyncio.ensure_future(until_loaded(channel, version))
+        await first.say(replace(IDLE, drafter_version=version))
+        for _ in range(50):  # calls that take real time: whoever waits has seen the fleet before the second loads
+            await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest())
+        assert not waiting.done()
         await second.say(replace(IDLE, drafter_version=DrafterVersion(1)))
         await waiting
+        # It ended because the second has loaded, and not because the coordinator dropped both as silent.
+        fleet = wire.fleet_from_pb(await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest()))
+        assert [account.status.state for account in fleet.workers] == [WorkerState.IDLE] * 2
+
+
+async def test_nothing_is_loaded_while_no_worker_is_there(coordinator: str, channel: grpc.aio.Channel) -> None:
+    version = await publish_drafter(channel, "/drafter")
+    with pytest.raises(UnavailableError, match="not all workers loaded it"):
+        await until_loaded(channel, version, within_s=0.2)
 
 
 async def test_a_run_that_has_a_newer_drafter_says_how_to_go_on(channel: grpc.aio.Channel) -> None:

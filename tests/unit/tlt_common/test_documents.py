@@ -24,7 +24,9 @@ def test_a_document_is_read_as_it_was_written(document: object) -> None:
     assert yaml_of(yaml.safe_dump(document).encode()) == document
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "", "{", "9" * 10_000, b"\xff"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "", "{", "9" * 10_000, b"\xff", "[Infinity]", "NaN", "-1e400"]
+)
 def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         json_of(text)

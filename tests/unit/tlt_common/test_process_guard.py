@@ -29,15 +29,23 @@ def await_end(pids: list[int]) -> list[int]:
     return left
 
 
+def await_absence(directory: Path) -> None:
+    give_up_s = time.monotonic() + DEADLINE_S
+    while directory.exists():
+        assert time.monotonic() < give_up_s
+        threading.Event().wait(0.02)
+
+
 OWNER = """
     import os, subprocess, sys
+    from pathlib import Path
     from tlt_common.process_guard import Guard
     sleeper = "import time; time.sleep(600)"
     parent = (
         "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
         "print(p.pid, flush=True); time.sleep(600)"
     )
-    guard = Guard()
+    guard = Guard(Path(sys.argv[1]))
     environment = {**os.environ, **guard.variables}
     marked = subprocess.Popen([sys.executable, "-c", parent], env=environment, stdout=subprocess.PIPE)
     free = subprocess.Popen([sys.executable, "-c", sleeper])
@@ -46,9 +54,15 @@ OWNER = """
 """
 
 
-def test_children_of_a_killed_owner_are_gone_within_seconds() -> None:
+def test_children_and_directory_of_a_killed_owner_are_gone_within_seconds(tmp_path: Path) -> None:
+    directory = tmp_path / "engine"
+    directory.mkdir()
+    (directory / "model.safetensors").touch()
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OWNER)], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(OWNER), str(directory)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
     ) as owner:
         assert owner.stdout is not None
         child, grandchild, free = map(int, owner.stdout.readline().split())
@@ -57,6 +71,7 @@ def test_children_of_a_killed_owner_are_gone_within_seconds() -> None:
         owner.wait()
         try:
             assert await_end([child, grandchild]) == []
+            await_absence(directory)
             assert is_running(free), "a process without the mark is somebody else's"
         finally:
             os.kill(free, signal.SIGKILL)

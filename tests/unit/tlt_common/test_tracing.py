@@ -2,15 +2,20 @@
 
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 
 import grpc
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tlt_common.config.loader import load
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.rollout import TokenChunk
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry import tracing
-from tlt_common.telemetry.tracing import traced
+from tlt_common.telemetry.tracing import call_span, record_response, traced, traced_by
 from tlt_tuner.config import TunerConfig
 
 SERVES = """
@@ -54,6 +59,26 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         raise AssertionError
     assert refusal.value.field == "traces"
+
+
+async def test_the_size_of_a_response_is_recorded_although_its_span_ends_before_it_is_closed() -> None:
+    """As when a caller hangs up while a chunk is being written: gRPC abandons the response, which is closed later."""
+
+    async def response() -> AsyncGenerator[TokenChunk, None]:
+        for token in (1, 2):
+            yield TokenChunk(
+                request_id=RequestId("r"), token_ids=(token,), logprobs=(0.0,), policy_versions=(PolicyVersion(3),)
+            )
+
+    exporter = InMemorySpanExporter()
+    with traced_by(SimpleSpanProcessor(exporter), "test"):
+        with call_span("Generate", parent=""):
+            recorded = record_response(response(), RequestId("r"))
+            await anext(recorded)
+        await recorded.aclose()
+    (span,) = exporter.get_finished_spans()
+    expected = {"tlt.request_id": "r", "tlt.tokens": 1, "tlt.policy_versions": (3,), "tlt.worker_id": ""}
+    assert dict(span.attributes or {}) == expected
 
 
 @pytest.mark.parametrize("endpoint", ["http://c:4317", "https://c.monitoring.svc:4317", "http://[::1]:4317"])

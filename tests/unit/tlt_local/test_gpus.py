@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.authority import Authority
 from tlt_common.errors import ConfigError
 from tlt_local.certificates import COMPONENTS, certificate_of, check_certificates
-from tlt_local.gpus import TENSOR_PARALLEL, gpus_each, with_ranks
+from tlt_local.gpus import TENSOR_PARALLEL, WORKERS_ON_CPU, Available, Placement, placed, with_ranks
 from tlt_local.settings import flattened, settings_of
 
 RANKS = settings_of({}, (f"worker.{TENSOR_PARALLEL}=2",))["worker"]
@@ -28,26 +28,47 @@ RANKS = settings_of({}, (f"worker.{TENSOR_PARALLEL}=2",))["worker"]
 def test_each_worker_gets_its_own_gpus(
     workers: int, wanted: int | None, worker: dict[str, object], available: int, each: int
 ) -> None:
-    assert gpus_each(workers, wanted, worker, available=available) == each
+    found = placed(workers, wanted, worker, available=Available(count=available))
+    assert found == Placement(workers=workers, gpus_each=each)
 
 
 @pytest.mark.parametrize(
-    ("workers", "wanted", "worker", "available", "message"),
+    ("wanted", "worker", "available", "workers"),
     [
-        (3, None, {}, 2, "3 workers with 1 GPUs each need 3 GPUs, and this machine has 2"),
-        (2, 2, {}, 3, "need 4 GPUs"),
-        (1, 1, {}, 0, "this machine has 0"),
-        (2, None, RANKS, 3, "need 4 GPUs"),
-        (1, 1, RANKS, 8, "tensor_parallel is 2; set one of them"),
-        (1, -1, {}, 8, "accepted: 0 or more"),
+        (None, {}, 0, WORKERS_ON_CPU),
+        (0, {}, 8, WORKERS_ON_CPU),
+        (None, {}, 1, 1),
+        (None, {}, 8, 8),
+        (None, RANKS, 8, 4),
+        (None, RANKS, 3, 1),
+        (4, {}, 8, 2),
+    ],
+)
+def test_by_default_there_are_as_many_workers_as_gpus_suffice_for(
+    wanted: int | None, worker: dict[str, object], available: int, workers: int
+) -> None:
+    assert placed(None, wanted, worker, available=Available(count=available)).workers == workers
+
+
+@pytest.mark.parametrize(
+    ("workers", "wanted", "worker", "available", "field", "message"),
+    [
+        (0, None, {}, 2, "workers", "--workers is 0; accepted: 1 or more"),
+        (3, None, {}, 2, "workers", "--workers is 3, with 1 GPU each, but this machine has 2 GPUs; accepted: 1 to 2"),
+        (2, 2, {}, 3, "workers", "with 2 GPUs each, but this machine has 3 GPUs; accepted: 1 to 1"),
+        (2, None, RANKS, 3, "workers", "with 2 GPUs each"),
+        (1, 1, {}, 0, "gpus_per_worker", "--gpus-per-worker is 1, but this machine has 0 GPUs"),
+        (1, None, RANKS, 1, "gpus_per_worker", "tensor_parallel is 2, but this machine has 1 GPU;"),
+        (1, 1, RANKS, 8, "gpus_per_worker", "tensor_parallel is 2; set one of them"),
+        (1, -1, {}, 8, "gpus_per_worker", "accepted: 0 or more"),
     ],
 )
 def test_too_few_gpus_and_contradictions_are_refused(
-    workers: int, wanted: int | None, worker: dict[str, object], available: int, message: str
+    workers: int, wanted: int | None, worker: dict[str, object], available: int, field: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as refusal:
-        gpus_each(workers, wanted, worker, available=available)
-    assert refusal.value.field == "gpus_per_worker"
+        placed(workers, wanted, worker, available=Available(count=available))
+    assert refusal.value.field == field
 
 
 def test_an_engine_uses_all_gpus_of_its_worker() -> None:

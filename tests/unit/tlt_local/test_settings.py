@@ -60,12 +60,19 @@ def test_a_service_reads_back_what_it_is_passed() -> None:
         ("worker.model=/x", "worker.model cannot be set: use --model"),
         ("worker.coordinator=h:1", "worker.coordinator cannot be set: `tlt up` sets it"),
         ("worker.trainer.settings.nice=1", "use trainer.KEY"),
+        ("trainer.drafter_dir=s3://runs", "trainer.drafter_dir cannot be set: use worker.drafter_dir"),
         ("cache.redis=memory", "use --redis"),
     ],
 )
 def test_what_cannot_be_set_is_named_with_what_is_accepted(option: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         settings_of({}, (option,))
+
+
+def test_drafters_and_checkpoints_may_be_kept_in_an_object_store() -> None:
+    options = ("worker.drafter_dir=s3://runs/drafters", "worker.checkpoint_dir=s3://runs/checkpoints")
+    expected = {"drafter_dir": "s3://runs/drafters", "checkpoint_dir": "s3://runs/checkpoints"}
+    assert settings_of({}, options) == {"worker": expected}
 
 
 def test_the_file_is_refused_alike() -> None:

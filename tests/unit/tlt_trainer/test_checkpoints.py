@@ -12,9 +12,9 @@ from fsspec.implementations.local import LocalFileSystem
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, WeightsError
-from tlt_trainer.batch import collate, plan
 from tlt_trainer.checkpoints import COUNTERS_FILE, STATE_FILE, Checkpoints, from_files, to_files
 from tlt_trainer.learner import Learner, Snapshot
+from tlt_trainer.pack import collate, plan
 from tlt_trainer.storage import Storage, read_uri
 
 
@@ -84,8 +84,11 @@ DAMAGE: dict[str, dict[str, bytes]] = {
     "no JSON": {COUNTERS_FILE: b"{"},
     "a list": {COUNTERS_FILE: b"[1]"},
     "a counter is missing": {COUNTERS_FILE: b"{}"},
-    "a counter is no number": {
-        COUNTERS_FILE: b'{"steps": null, "tokens": 1, "base_version": 0, "base_steps": 0, "base_tokens": 0}'
+    **{
+        f"a counter is {value.decode()}": {
+            COUNTERS_FILE: b'{"steps": %s, "tokens": 1, "base_version": 0, "base_steps": 0, "base_tokens": 0}' % value
+        }
+        for value in (b"null", b"1.5", b"1e400", b"Infinity", b'"1"', b"true")
     },
 }
 

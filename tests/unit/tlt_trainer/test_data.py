@@ -1,5 +1,6 @@
 """From frames to batches: nothing is lost, mixed, or trained on that is kept for scoring."""
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -7,36 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
-from tlt_common.domain.hidden import FrameHeader, prompt_hash
-from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_trainer.batch import collate, plan, scored_count
+from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frame, frames_of
+from tlt_common.domain.hidden import prompt_hash
+from tlt_common.domain.ids import RequestId
 from tlt_trainer.feed import MIN_TOKENS, Feed, paced
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.frame_pool import FramePool, is_usable
 from tlt_trainer.held_out import HELD_OUT_BELOW
+from tlt_trainer.pack import collate, plan, scored_count
 
 MIB = 2**20
-
-
-def frame(number: int, tokens: int, *, start: int = 0, prompt: int = 0, policy: int = 0) -> TrainingFrame:
-    header = FrameHeader(
-        request_id=RequestId(f"r{number}"),
-        policy_version=PolicyVersion(policy),
-        prompt_hash=prompt_hash([number]),
-        start=start,
-        token_count=tokens,
-        hidden_size=32,
-        dtype="F32",
-        prompt_tokens=prompt,
-        response_tokens=tokens,
-        finished=True,
-    )
-    return TrainingFrame(
-        header=header,
-        token_ids=torch.tensor([(number + n) % 48 for n in range(tokens + 1)], dtype=torch.int32),
-        hidden=torch.full((tokens, 32), float(number)),
-    )
 
 
 def renamed(made: TrainingFrame, name: str) -> TrainingFrame:
@@ -51,23 +32,31 @@ def test_a_plan_has_every_frame_once_and_keeps_to_the_size(sizes: list[int], lim
     frames = [frame(number, tokens) for number, tokens in enumerate(sizes)]
     groups = plan(frames, limit, random.Random(seed))
     assert sorted(f.header.request_id for group in groups for f in group) == sorted(f.header.request_id for f in frames)
-    for group in groups:
-        assert len(group) == 1 or len(group) * max(f.header.token_count for f in group) <= limit
+    counts = [sum(f.header.token_count for f in group) for group in groups]
+    assert all(len(group) == 1 or count <= limit for group, count in zip(groups, counts, strict=True))
+    assert all(one + other > limit for one, other in itertools.combinations(counts, 2))  # none fits into another
 
 
 @given(lengths, st.integers(0, 30), st.integers(0, 40))
-def test_a_batch_holds_its_frames_and_scores_only_generated_tokens(sizes: list[int], start: int, prompt: int) -> None:
+def test_a_pack_holds_its_frames_and_scores_only_generated_tokens(sizes: list[int], start: int, prompt: int) -> None:
     frames = [frame(number, tokens, start=start, prompt=prompt) for number, tokens in enumerate(sizes)]
-    batch = collate(frames, CPU)
-    assert batch.tokens == sum(sizes)
-    for row, one in enumerate(frames):
-        n = one.header.token_count
-        assert torch.equal(batch.token_ids[row, : n + 1], one.token_ids.long())
-        assert bool((batch.hidden[row, :n] == row).all())
-        assert batch.positions[row, :n].tolist() == list(range(start, start + n))
-        scored = batch.weights[row].nonzero().flatten().tolist()
+    pack = collate(frames, CPU)
+    assert pack.tokens == sum(sizes)
+    assert sorted(pack.lengths) == sorted(sizes)
+    assert len(pack.scored) == sum(scored_count(one.header) for one in frames)
+    first, numbers = 0, []
+    for n in pack.lengths:
+        rows = slice(first, first + n)
+        number = int(pack.hidden[first, 0])
+        numbers.append(number)
+        assert torch.equal(pack.next_ids[rows], frames[number].token_ids[1:].long())
+        assert bool((pack.hidden[rows] == number).all())
+        assert pack.offsets[rows].tolist() == list(range(n))
+        assert pack.positions[rows].tolist() == list(range(start, start + n))
+        scored = [t - first for t in pack.scored.tolist() if first <= t < first + n]
         assert scored == [t for t in range(n - 1) if start + t + 2 >= prompt]
-        assert len(scored) == scored_count(one.header)
+        first += n
+    assert sorted(numbers) == list(range(len(sizes)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(2, 30)), max_size=60), st.integers(1, 2000))

@@ -15,13 +15,13 @@ from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.batch import collate, plan
 from tlt_trainer.config import PublishSettings
 from tlt_trainer.drafter_sharing import DrafterSharing, is_worth_sharing
 from tlt_trainer.drafter_sync import GONE_AFTER_S, DrafterSync
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner
+from tlt_trainer.pack import collate, plan
 from tlt_trainer.score import Score
 from tlt_trainer.storage import Storage
 

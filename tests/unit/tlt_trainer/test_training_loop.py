@@ -6,13 +6,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, WeightsError
+from tlt_common.telemetry import metrics
 from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
+from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame_pool import FramePool
@@ -127,6 +130,30 @@ async def test_a_lease_that_nobody_renews_ends_by_itself(bench: Bench) -> None:
         steps = bench.device.micro_steps
         await asyncio.sleep(100)
         assert bench.device.micro_steps == steps
+
+
+async def test_a_lease_whose_memory_is_short_ends_its_work_and_the_next_one_takes_smaller_batches(bench: Bench) -> None:
+    step, sizes = bench.learner.micro_step, list[int]()
+
+    def short(pack: Pack) -> float:
+        sizes.append(pack.tokens)
+        if len(sizes) == 3:
+            raise torch.OutOfMemoryError
+        return step(pack)
+
+    bench.learner.micro_step = short  # type: ignore[method-assign]
+    bench.give_data()
+    counted = metrics.TRAINER_OUT_OF_MEMORY._value.get()
+    async with running(bench):
+        await bench.start(1)
+        await asyncio.sleep(100)
+        assert len(sizes) == 3, "nothing is tried again under this lease"
+        assert not bench.loop.progress.training
+        assert metrics.TRAINER_OUT_OF_MEMORY._value.get() == counted + 1
+        await bench.loop.preempt(Epoch(1))
+        await bench.start(2)
+        await until(lambda: len(sizes) >= 9)
+    assert max(sizes[3:]) <= 128 < max(sizes[:3])
 
 
 async def test_older_epochs_are_refused(bench: Bench) -> None:

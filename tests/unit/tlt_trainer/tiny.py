@@ -2,16 +2,20 @@
 
 import random
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from tlt_common.codec import encode
 from tlt_common.domain.hidden import EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.frame import TrainingFrame, decoded
 from tlt_trainer.shared_weights import SharedWeights, read_format, read_shared
 
@@ -85,3 +89,42 @@ def encoded_frames_of(
         )
         frames.append(encode(header, ids, [hidden.bfloat16().contiguous().view(torch.uint8).numpy().tobytes()]))
     return frames
+
+
+def wild(form: DrafterFormat, seed: int = 3) -> Drafter:
+    """A drafter whose every weight matters; a new one has zeros."""
+    drafter, generator = Drafter(form), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in drafter.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return drafter
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)[0]
+
+
+def precise(pack: Pack) -> Pack:
+    """The same in float64."""
+    return replace(pack, hidden=pack.hidden.double())
+
+
+def frame(number: int, tokens: int, *, start: int = 0, prompt: int = 0, policy: int = 0) -> TrainingFrame:
+    """A frame without a policy, whose states all have the value `number`."""
+    header = FrameHeader(
+        request_id=RequestId(f"r{number}"),
+        policy_version=PolicyVersion(policy),
+        prompt_hash=prompt_hash([number]),
+        start=start,
+        token_count=tokens,
+        hidden_size=32,
+        dtype="F32",
+        prompt_tokens=prompt,
+        response_tokens=tokens,
+        finished=True,
+    )
+    return TrainingFrame(
+        header=header,
+        token_ids=torch.tensor([(number + n) % 48 for n in range(tokens + 1)], dtype=torch.int32),
+        hidden=torch.full((tokens, 32), float(number)),
+    )

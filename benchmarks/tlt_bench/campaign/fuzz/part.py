@@ -52,15 +52,23 @@ async def _run(context: Context) -> Outcome:
         running = [group.create_task(_searched(context, one, counts[one.name], free, time)) for one in targets]
     results = [task.result() for task in running]
     harm = tuple(one for _, found in results for one in found)
-    for one in harm:
-        context.say(one)
     return Outcome(figures={"inputs_tried": sum(tried for tried, _ in results), "crashes": len(harm)}, findings=harm)
 
 
 async def _searched(
     context: Context, target: Target, count: int, free: asyncio.Queue[Nursery], time: _Time
 ) -> tuple[int, Sequence[str]]:
-    """Search one target in a process; return the number of inputs, and what did harm."""
+    """Search one target in a process, and say what was found; return the number of inputs, and what did harm."""
+    tried, harm = await _result(context, target, count, free, time)
+    context.say(f"{target.name}: {tried} inputs, {len(harm)} harmful")
+    for one in harm:  # now: a long search may be ended early
+        context.say(one)
+    return tried, harm
+
+
+async def _result(
+    context: Context, target: Target, count: int, free: asyncio.Queue[Nursery], time: _Time
+) -> tuple[int, Sequence[str]]:
     nursery = await free.get()
     try:
         share_s = time.share_s(target)
@@ -77,7 +85,6 @@ async def _searched(
         said = ended.errors.strip().rpartition("\n")[2]
         return 0, [f"{target.name}: the process ended with {ended.code}: {said}; command: {command}"]
     found = json.loads(ended.output.splitlines()[-1])
-    context.say(f"{target.name}: {found['tried']} inputs, {len(found['harm'])} harmful")
     return found["tried"], found["harm"]
 
 

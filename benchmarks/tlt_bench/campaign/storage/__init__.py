@@ -1,1 +1,1 @@
-"""The part `storage`: Redis full, slow, flushed and restarted; full disks under drafters, checkpoints and weights."""
+"""The part `storage`: Redis, disks and an object store that fail, and a clock that is set."""

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
+from tlt_bench.campaign.storage.clocks import JUMPS_S, Clock
 from tlt_bench.campaign.storage.disk import SmallDisk
+from tlt_bench.campaign.storage.object_store import FailingCalls
 from tlt_bench.campaign.storage.redis import RedisControl
 
 HOLD_S = 8.0
@@ -17,8 +19,8 @@ FULL = "1"
 Fault: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 
-def faults_of(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str, Fault]:
-    """Return all faults by name. Each holds while its block runs."""
+def local_faults(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str, Fault]:
+    """Return the faults of Redis and of disks by name. Each holds while its block runs."""
     found: dict[str, Fault] = {
         "Redis full": lambda: _full_redis(redis),
         "Redis slow": lambda: _after(redis.pause(HOLD_S)),
@@ -26,6 +28,15 @@ def faults_of(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str, F
         "Redis restarted": lambda: _after(redis.shut_down()),
     }
     return found | {f"disk of {disk.path.name} full": _filled(disk) for disk in disks}
+
+
+def remote_faults(store: FailingCalls, clock: Clock | None) -> Mapping[str, Fault]:
+    """Return the faults of an object store and of the wall clock, if it can be set. Each holds while its block runs."""
+    found: dict[str, Fault] = {
+        "object store failing": lambda: _failing(store, one_in=3),
+        "object store down": lambda: _failing(store, one_in=1),
+    }
+    return found | {name: _set(clock, offset_s) for name, offset_s in JUMPS_S.items() if clock}
 
 
 def ordered(names: Sequence[str], seed: int) -> list[str]:
@@ -57,5 +68,26 @@ def _filled(disk: SmallDisk) -> Fault:
             yield
         finally:
             await asyncio.to_thread(disk.free)
+
+    return fault
+
+
+@asynccontextmanager
+async def _failing(store: FailingCalls, *, one_in: int) -> AsyncIterator[None]:
+    store.one_in = one_in
+    try:
+        yield
+    finally:
+        store.one_in = 0
+
+
+def _set(clock: Clock, offset_s: int) -> Fault:
+    @asynccontextmanager
+    async def fault() -> AsyncIterator[None]:
+        try:
+            await asyncio.to_thread(clock.set, offset_s)
+            yield
+        finally:
+            await asyncio.to_thread(clock.set, 0)
 
     return fault

@@ -1,75 +1,80 @@
 """The part `storage`."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+import time
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tlt_bench.campaign.part import Context, Outcome, Part, Size
-from tlt_bench.campaign.storage.disk import SmallDisk, mounted, why_not
-from tlt_bench.campaign.storage.faults import HOLD_S, faults_of, ordered
-from tlt_bench.campaign.storage.redis import RedisControl
+from tlt_bench.campaign.storage.faults import HOLD_S, Fault, ordered
+from tlt_bench.campaign.storage.local import LocalStorage
+from tlt_bench.campaign.storage.remote import RemoteStorage
 from tlt_bench.campaign.suite.health import serves
 from tlt_bench.campaign.suite.ordeal import Ordeal, undergo
-from tlt_bench.campaign.suite.suite import Suite, running
-from tlt_local.home import WEIGHTS
+from tlt_bench.campaign.suite.suite import Suite
 
-DISKS = ("drafters", "checkpoints")
-"""Directories of a run that get a small disk; so does the directory of its streamed weights."""
-DISK_BYTES = 64 * 2**20
 BACK_S = 300.0
 """Time limit in seconds for all services to answer again."""
 CALM_S = 4.0
 """Seconds between two faults, in which trainers may publish and write checkpoints."""
 LEAST = {Size.SHORT: 6, Size.MIDDLE: 12, Size.LONG: 60}
-"""Faults to make even if the engines took long to start."""
+"""Faults of each suite to make even if the engines took long to start."""
+LONGEST = "update_s_max"
+
+
+class Storage(Protocol):
+    """What a suite stores its state in."""
+
+    def suite(self) -> AbstractAsyncContextManager[Suite]:
+        """Run a suite on it."""
+        ...
+
+    def faults(self, suite: Suite) -> Mapping[str, Fault]:
+        """Return what can be done to it, by name; each fault is undone at the end of its block."""
+        ...
 
 
 async def run(context: Context) -> Outcome:
     """
-    Make the storage of a suite fail in every way, under load and weight updates.
+    Make the storage of two suites fail in every way, under load and weight updates: one on disks, one on an S3.
 
     Raises:
-        TltError: The suite did not start, or failed as a whole.
+        TltError: A suite did not start, or failed as a whole.
     """
-    storage = Storage(context)
-    figures, chronicle = await undergo(context, storage.suite(), storage.make)
-    figures |= {"faults": storage.made, "not_back": storage.not_back}
+    half_s = time.monotonic() + context.left_s / 2
+    local = replace(context, directory=context.directory / "local", deadline_s=half_s)
+    remote = replace(context, directory=context.directory / "remote")
+    return both(await _outcome(local, LocalStorage(local)), await _outcome(remote, RemoteStorage(remote)))
+
+
+def both(first: Outcome, second: Outcome) -> Outcome:
+    """Return the outcome of two suites together."""
+    figures = {name: value + second.figures[name] for name, value in first.figures.items()}
+    figures[LONGEST] = max(first.figures[LONGEST], second.figures[LONGEST])
+    return Outcome(figures=figures, findings=first.findings + second.findings)
+
+
+async def _outcome(context: Context, storage: Storage) -> Outcome:
+    faults = Faults(context, storage)
+    figures, chronicle = await undergo(context, storage.suite(), faults.make)
+    figures |= {"faults": faults.made, "not_back": faults.not_back}
     return Outcome(figures=figures, findings=tuple(chronicle.findings))
 
 
 @dataclass(slots=True)
-class Storage:
+class Faults:
     """Makes one fault after the other."""
 
     context: Context
+    storage: Storage
     made: int = 0
     not_back: int = 0
-    _disks: list[SmallDisk] = field(default_factory=list)
-
-    @asynccontextmanager
-    async def suite(self) -> AsyncIterator[Suite]:
-        """Run the suite, with small disks where they can be mounted."""
-        directory = self.context.directory / "run"
-        async with AsyncExitStack() as parts:
-            if reason := why_not():
-                self.context.say(reason)
-                yield await parts.enter_async_context(running(directory, seed=self.context.seed))
-                return
-            for name in DISKS:
-                await self._mount(parts, directory / name)
-            suite = await parts.enter_async_context(running(directory, seed=self.context.seed))
-            await self._mount(parts, suite.directory / WEIGHTS)  # empty until the first update
-            yield suite
-
-    async def _mount(self, parts: AsyncExitStack, path: Path) -> None:
-        self._disks.append(await parts.enter_async_context(mounted(path, size_bytes=DISK_BYTES)))
 
     async def make(self, ordeal: Ordeal) -> None:
         """Make faults until the deadline; return when all services answer."""
-        redis = RedisControl(socket=ordeal.suite.directory / "redis.sock")
-        faults = faults_of(redis, self._disks)
+        faults = self.storage.faults(ordeal.suite)
         names = ordered(tuple(faults), self.context.seed)
         while self.context.left_s > 0 or self.made < LEAST[self.context.size]:
             name = names[self.made % len(names)]
@@ -97,7 +102,7 @@ async def _all_serve(suite: Suite) -> bool:
 
 PART = Part(
     name="storage",
-    summary="fill, pause, flush and restart Redis, and fill the disks of drafters, checkpoints and weights, under load",
+    summary="make Redis, disks and an object store fail, and set the clock, under load",
     weight=2.0,
     run=run,
 )

@@ -6,13 +6,23 @@ from typing import Any
 
 
 def events(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON log events in a log, in which other lines may appear."""
+    """
+    Yield the JSON log events in a log, in which other text may appear.
+
+    An event need not begin its line: progress bars of libraries end without a line break.
+    """
+    decoder = json.JSONDecoder()
     for line in text.splitlines():
-        if line.startswith("{") and '"event"' in line:
+        at = line.find("{")
+        while at >= 0:
             try:
-                yield json.loads(line)
-            except ValueError:  # two processes wrote at once
-                continue
+                found, end = decoder.raw_decode(line, at)
+            except ValueError:
+                end = at + 1
+            else:
+                if isinstance(found, dict) and "event" in found:
+                    yield found
+            at = line.find("{", end)
 
 
 def overlaps(worker: str, log: Iterable[dict[str, Any]]) -> list[str]:

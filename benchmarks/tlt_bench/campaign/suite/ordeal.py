@@ -81,10 +81,11 @@ async def _disturbed(
     chronicle.note(f"{len(expected)} requests answered undisturbed")
     before = _inventory(suite)
     load = Load(clients, requests, expected, senders=SENDERS, report=chronicle.find)
-    updates = WeightUpdates(clients[-1], every_s=UPDATE_EVERY_S, note=chronicle.note)
-    swaps = DrafterSwaps(
-        suite.services["coordinator"], context.directory / "drafters", every_s=SWAP_EVERY_S, note=chronicle.note
+    updates = WeightUpdates(
+        clients[-1], every_s=UPDATE_EVERY_S, note=chronicle.note, store=suite.store.weights if suite.store else ""
     )
+    copies = f"{suite.store.url if suite.store else context.directory}/copies"
+    swaps = DrafterSwaps(suite.services["coordinator"], copies, every_s=SWAP_EVERY_S, note=chronicle.note)
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(load.run(), name="load")
         others = [group.create_task(updates.run(), name="updates"), group.create_task(swaps.run(), name="swaps")]
@@ -130,6 +131,5 @@ async def _last_update(updates: WeightUpdates, chronicle: Chronicle) -> int:
 def _inventory(suite: Suite) -> Counter[str]:
     """Return the number of processes of each kind, and the copies of weights beyond those that may be kept."""
     found = kinds(suite.token)
-    copies = spools(suite.directory)
-    found.update(f"copy of weights {path}" for path in copies[: max(0, len(copies) - SPOOLS)])
+    found["copies of weights"] = max(0, len(spools(suite.directory)) - SPOOLS)
     return found

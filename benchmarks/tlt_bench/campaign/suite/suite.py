@@ -40,6 +40,18 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """An object store."""
+
+    url: str
+    """Where trainers write drafters and checkpoints."""
+    drafter: str
+    """URI of the first drafter."""
+    weights: str
+    """URI of the served weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """A running suite."""
 
@@ -52,12 +64,14 @@ class Suite:
     """Addresses by name: gateway, gateway-1, coordinator, cache and tuner."""
     proxy: Proxy
     """What clients connect to, each at a port of its own."""
+    store: Store | None = None
+    """Where drafters, checkpoints and weights are; None: on this machine's disks."""
 
 
 @asynccontextmanager
-async def running(directory: Path, *, seed: int) -> AsyncIterator[Suite]:
+async def running(directory: Path, *, seed: int, store: Store | None = None) -> AsyncIterator[Suite]:
     """
-    Run a suite within the block; logs are written to `directory`.
+    Run a suite within the block; logs are written to `directory`, and without a store also drafters and checkpoints.
 
     Raises:
         TltError: It did not start.
@@ -65,11 +79,16 @@ async def running(directory: Path, *, seed: int) -> AsyncIterator[Suite]:
     config = StackConfig(
         model=MODEL,
         workers=WORKERS,
-        drafter=DRAFTER,
+        drafter=store.drafter if store else DRAFTER,
         liveness_s=LIVENESS_S,
         run_dir=directory,
         settings={name: dict(values) for name, values in SETTINGS.items()},
     )
+    if store:
+        config.settings["worker"] |= {
+            "drafter_dir": f"{store.url}/drafters",
+            "checkpoint_dir": f"{store.url}/checkpoints",
+        }
     async with AsyncExitStack() as parts:
         stack = await _started(parts, config)
         second = await parts.enter_async_context(_second_gateway(stack))
@@ -82,7 +101,9 @@ async def running(directory: Path, *, seed: int) -> AsyncIterator[Suite]:
             "cache": stack.cache,
             "tuner": stack.tuner,
         }
-        yield Suite(token=stack.token, directory=stack.home, logs=stack.logs, services=services, proxy=proxy)
+        yield Suite(
+            token=stack.token, directory=stack.home, logs=stack.logs, services=services, proxy=proxy, store=store
+        )
 
 
 async def _started(parts: AsyncExitStack, config: StackConfig) -> Stack:

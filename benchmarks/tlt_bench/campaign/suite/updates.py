@@ -2,15 +2,15 @@
 
 import asyncio
 import itertools
-import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 from safetensors.torch import load_file
 
 from countdown.settings import DRAFTER
+from tlt_bench.campaign.suite.stored import stored
 from tlt_bench.campaign.suite.suite import MODEL
 from tlt_common.client import Client
 from tlt_common.errors import TltError
@@ -26,17 +26,20 @@ CALL_S = 10.0
 
 class WeightUpdates:
     """
-    Publishes the served weights under new versions, in turn as a directory and as tensors.
+    Publishes the served weights under new versions, in turn as a directory, as tensors and from an object store.
 
     Args:
+        store: URI of the weights in an object store; empty: there is none.
         note: Called with a line about each update.
     """
 
-    def __init__(self, client: Client, *, every_s: float, note: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, *, every_s: float, note: Callable[[str], None], store: str = "") -> None:
         self._client = client
         self._every_s = every_s
         self._note = note
-        self._tensors = load_file(MODEL / "model.safetensors")
+        self._forms: list[Path | str | Mapping[str, Any]] = [load_file(MODEL / "model.safetensors"), MODEL]
+        if store:
+            self._forms.append(store)
         self.version = 0
         """The last version that was published with success."""
         self.failed_attempts = 0
@@ -53,7 +56,7 @@ class WeightUpdates:
         version, began_s = self.version + 1, time.monotonic()
         for attempt in itertools.count(1):
             try:
-                weights = MODEL if version % 2 else self._tensors
+                weights = self._forms[version % len(self._forms)]
                 await self._client.publish_weights(version, weights, timeout_s=UPDATE_S)
             except TltError as error:
                 self.failed_attempts += 1
@@ -72,30 +75,28 @@ class DrafterSwaps:
 
     Args:
         coordinator: host:port.
-        directory: Where the copies are written; workers read them.
+        url: Directory or URL to which the copies are written; workers read them.
     """
 
-    def __init__(self, coordinator: str, directory: Path, *, every_s: float, note: Callable[[str], None]) -> None:
+    def __init__(self, coordinator: str, url: str, *, every_s: float, note: Callable[[str], None]) -> None:
         self._coordinator = coordinator
-        self._directory = directory
+        self._url = url
         self._every_s = every_s
         self._note = note
 
     async def run(self) -> Never:
-        """Publish until cancelled. A drafter that the coordinator does not take is skipped."""
+        """Publish until cancelled. A drafter that is not stored, or not taken by the coordinator, is skipped."""
         for number in itertools.count(1):
             await asyncio.sleep(self._every_s)
-            copy = self._directory / f"drafter-{number}"
-            await asyncio.to_thread(shutil.copytree, DRAFTER, copy)
             try:
-                version = await self._publish(copy)
+                version = await self._publish(await asyncio.to_thread(stored, DRAFTER, self._url, f"drafter-{number}"))
             except TltError as error:
                 self._note(f"drafter not published, {error.reason}: {error.message}")
             else:
                 self._note(f"drafter {version} published")
         raise AssertionError  # count() does not end
 
-    async def _publish(self, drafter: Path) -> int:
+    async def _publish(self, uri: str) -> int:
         """
         Publish a drafter as the successor of the newest one, with the same score.
 
@@ -108,7 +109,7 @@ class DrafterSwaps:
                 fleet = wire.fleet_from_pb(await stub.GetFleet(wire.pb.GetFleetRequest(), timeout=CALL_S))
                 request = wire.pb.PublishDrafterRequest(
                     base_version=fleet.drafter.version if fleet.drafter else 0,
-                    uri=str(drafter),
+                    uri=uri,
                     worker_id="campaign",
                     held_out_top1=fleet.drafters[-1].held_out_top1 if fleet.drafters else 0.0,
                 )

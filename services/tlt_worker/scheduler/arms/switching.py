@@ -7,15 +7,15 @@ whole round as seen by the scheduler: draft, verify and draft-extend. If too few
 the reward is attributed to that arm.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tlt_common.bandit import Bandit
 from tlt_common.bandit.round_trace import TracedRound
 from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.scheduler.arms.choice import Choice
 from tlt_worker.scheduler.arms.trace_file import TraceFile
 
 REPORT_S = 0.5
@@ -29,14 +29,6 @@ def fits_always(arm: Arm, batch: int) -> bool:
     """Return True: an arm's workspace always fits where memory is not limited."""
     del arm, batch
     return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LaunchedRound:
-    arm: Arm
-    drafted: int | None
-    """Draft tokens found for all requests; None: as many as the arm drafts."""
-    launched_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +55,6 @@ class Switch:
     _turn: int = 0
     _latest: Arm = OFF
     _switches: int = 0
-    _launched: deque[_LaunchedRound] = field(default_factory=deque)
     _completed_s: float = 0.0
     _reported_s: float = 0.0
 
@@ -72,7 +63,7 @@ class Switch:
         """Whether a drafter has been loaded."""
         return self.drafter_version > 0
 
-    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> Arm:
+    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> Choice:
         """
         Choose the arm of a round that starts now.
 
@@ -90,27 +81,24 @@ class Switch:
                 arm, drafted = self._stand_in(batch), None
         self._switches += arm != self._latest
         self._latest = arm
-        self._launched.append(_LaunchedRound(arm=arm, drafted=drafted, launched_s=launched_s))
-        return arm
+        return Choice(arm=arm, drafted=drafted, launched_s=launched_s, drafter_version=self.drafter_version)
 
     def allowed(self, batch: int) -> tuple[Arm, ...]:
         """Return the arms that can run with `batch` requests, off first."""
         return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
 
-    def complete(self, accepted: Sequence[int]) -> None:
+    def complete(self, done: Choice, accepted: Sequence[int]) -> None:
         """
-        Record the oldest launched round: accepted draft tokens per request.
+        Record a round that is being processed: accepted draft tokens per request.
 
         With overlapped scheduling the next round is launched before this one completes, so a round's time runs from its
         launch or from the completion of the previous round, whichever is later.
         """
-        if not self._launched:
-            return
-        done = self._launched.popleft()
-        now_s = self.clock()
-        elapsed_s = now_s - max(done.launched_s, self._completed_s)
-        self._completed_s = now_s
-        if accepted and elapsed_s > 0:
+        begun_s = max(done.launched_s, self._completed_s)
+        now_s = self.round_ended()
+        elapsed_s = now_s - begun_s
+        is_current = done.drafter_version == self.drafter_version or not done.arm.needs_drafter
+        if accepted and elapsed_s > 0 and is_current:
             drafted = done.arm.drafted_tokens * len(accepted) if done.drafted is None else done.drafted
             drafted = max(drafted, sum(accepted))  # the padding of a missing draft may be accepted too
             self.bandit.record(done.arm, len(accepted), accepted, elapsed_s, drafted=drafted)
@@ -119,9 +107,10 @@ class Switch:
         if now_s - self._reported_s >= REPORT_S:
             self.flush()
 
-    def forget_launched(self) -> None:
-        """Drop the launched rounds, which will not complete."""
-        self._launched.clear()
+    def round_ended(self) -> float:
+        """Record that a round of any kind has run; return the time. What runs next is not charged with its time."""
+        self._completed_s = self.clock()
+        return self._completed_s
 
     def flush(self) -> None:
         """Report the rounds recorded since the last report."""

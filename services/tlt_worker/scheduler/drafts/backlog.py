@@ -13,6 +13,7 @@ Shapes: K new rows, W stored rows, S slots, H hidden size, B requests, L positio
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,9 +105,10 @@ class Backlog:
 
 def stretches(missing_BL: Tensor) -> list[Stretch]:
     """Return the runs of True in each row."""
-    edge_B1 = missing_BL.new_zeros(len(missing_BL), 1, dtype=torch.int8)
-    change = torch.cat([edge_B1, missing_BL.to(torch.int8), edge_B1], 1).diff(dim=1)
-    starts, ends = (change == 1).nonzero().tolist(), (change == -1).nonzero().tolist()
+    # Copied to the host at once: searching on the device would make the host wait for it twice.
+    missing = missing_BL.cpu().numpy()
+    change = np.diff(missing.astype(np.int8), axis=1, prepend=0, append=0)
+    starts, ends = np.argwhere(change == 1).tolist(), np.argwhere(change == -1).tolist()
     return [Stretch(place, start, end) for (place, start), (_, end) in zip(starts, ends, strict=True)]
 
 

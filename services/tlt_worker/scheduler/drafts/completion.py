@@ -18,6 +18,7 @@ from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from torch import Tensor
 
 from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch, passes, stretches
+from tlt_worker.scheduler.sent import sent
 
 PASS_TOKENS = 4096
 """Maximum states per pass: its workspace stays within that of a prompt's chunk."""
@@ -55,9 +56,9 @@ class Completion:
         if not lengths or not self.backlog:
             return None
         device = self.slot_table.device
-        rows = batch.req_pool_indices[torch.tensor([place for place, _ in lengths], device=device)]
-        length_B1 = torch.tensor([length for _, length in lengths], device=device).view(-1, 1)
-        slot_BL = self.slot_table[rows, : int(length_B1.max())]
+        rows = batch.req_pool_indices[sent([place for place, _ in lengths], device)]
+        length_B1 = sent([length for _, length in lengths], device).view(-1, 1)
+        slot_BL = self.slot_table[rows, : max(length for _, length in lengths)]
         kept_BL = self.backlog.rows(slot_BL)
         within_BL = torch.arange(slot_BL.shape[1], device=device) < length_B1
         parts = stretches((kept_BL >= 0) & within_BL)
@@ -86,7 +87,7 @@ class Completion:
     def _pass(self, batch: Any, parts: list[Stretch], slots: Tensor, hidden: Tensor, tokens: Tensor) -> Any:
         """Run the drafter over stretches of the batch; return logits [G, V] and states [G, H] at their ends."""
         part = copy.copy(batch)  # shallow: the original batch is unchanged
-        chosen = torch.tensor([one.place for one in parts], device=batch.req_pool_indices.device)
+        chosen = sent([one.place for one in parts], batch.req_pool_indices.device)
         part.reqs = [batch.reqs[one.place] for one in parts]
         part.seq_lens_cpu = torch.tensor([one.end for one in parts])
         part.seq_lens = part.seq_lens_cpu.to(batch.seq_lens)

@@ -16,9 +16,10 @@ from sglang.srt.speculative.eagle_info import EagleDraftInput
 from torch import Tensor
 
 
-def can_decode(target_worker: Any) -> bool:
-    """Whether plain decoding is faster: captured CUDA graphs, if any, are those of verification."""
-    return target_worker.model_runner.decode_cuda_graph_runner is None
+def can_decode(target_worker: Any, requests: int) -> bool:
+    """Whether plain decoding is faster: captured CUDA graphs are those of verification, up to their largest batch."""
+    graphs = target_worker.model_runner.decode_cuda_graph_runner
+    return graphs is None or requests > graphs.max_bs
 
 
 def decode(target_worker: Any, batch: Any, on_publish: Callable[[Tensor], object] | None) -> Any:

@@ -11,12 +11,10 @@ from typing import Any
 
 from tlt_common.domain.bounds import require_ids
 from tlt_common.errors import InvalidRequestError
-from tlt_common.telemetry.log import get_logger
+from tlt_worker.scheduler.failures.recovery import recovery
 from tlt_worker.scheduler.sampling.hooks import seeds_of
 from tlt_worker.scheduler.sampling.logprobs import kinds_of
 from tlt_worker.scheduler.sampling.penalties import prefix_of, require_penalty
-
-log = get_logger(__name__)
 
 _ERR_TYPES = {HTTPStatus.BAD_REQUEST: "BadRequestError", HTTPStatus.INTERNAL_SERVER_ERROR: "InternalServerError"}
 
@@ -47,10 +45,10 @@ def refuse_what_fails(original: Callable[..., Any], self: Any, arrived: Any, **k
         return original(self, arrived, **kw)
     except InvalidRequestError as error:
         _end(self, arrived, error.message, HTTPStatus.BAD_REQUEST)
-    except Exception as error:
-        log.exception("request_not_prepared", rid=arrived.rid)
-        self.waiting_queue = [req for req in self.waiting_queue if req.rid != arrived.rid]
-        _end(self, arrived, f"{type(error).__name__}: {error}", HTTPStatus.INTERNAL_SERVER_ERROR)
+    except Exception as error:  # noqa: BLE001 - see `recovery`
+        with recovery(self, error, "arrive", [arrived.rid]):
+            self.waiting_queue = [req for req in self.waiting_queue if req.rid != arrived.rid]
+            _end(self, arrived, f"{type(error).__name__}: {error}", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _end(scheduler: Any, arrived: Any, message: str, status: HTTPStatus) -> None:

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from tlt_common.errors import EngineError
 from tlt_worker.scheduler.sampling.acceptance import VerifyRound, draw, verifying
-from tlt_worker.scheduler.sampling.filters import cuts_of, truncate
+from tlt_worker.scheduler.sampling.cuts import cuts_of
+from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.noise import UNSEEDED, reseed
+from tlt_worker.scheduler.sent import sent_once
 
 NO_DRAFT = -1
 """Token id that is never drawn: marks drafts that must not be accepted."""
@@ -31,7 +33,7 @@ def seeds_of(reqs: Sequence[Any], device: Any) -> Tensor | None:
     seeds = [req.sampling_params.sampling_seed for req in reqs]
     if all(seed is None for seed in seeds):
         return None
-    return torch.tensor([UNSEEDED if seed is None else seed for seed in seeds], dtype=torch.int64, device=device)
+    return sent_once(tuple(UNSEEDED if seed is None else seed for seed in seeds), device, torch.int64)
 
 
 def is_blocked(req: Any) -> bool:
@@ -71,7 +73,8 @@ def _without_blocked(drafts_M: Tensor, reqs: Sequence[Any], nodes: int) -> Tenso
     if nodes == 1 or not any(blocked):
         return drafts_M
     drafts_BN = drafts_M.view(-1, nodes).clone()
-    drafts_BN[torch.tensor(blocked, device=drafts_M.device), 1:] = NO_DRAFT
+    blocked_B = sent_once(tuple(blocked), drafts_M.device, torch.bool)
+    drafts_BN[:, 1:].masked_fill_(blocked_B.view(-1, 1), NO_DRAFT)
     return drafts_BN.view(-1)
 
 

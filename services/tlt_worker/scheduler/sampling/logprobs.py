@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.rollout import LogprobKind
-from tlt_worker.scheduler.sampling.filters import cuts_of, truncate
+from tlt_worker.scheduler.sampling.cuts import cuts_of
+from tlt_worker.scheduler.sampling.filters import truncate
+from tlt_worker.scheduler.sent import sent_once
 
 requested_kinds: ContextVar[tuple[LogprobKind, ...]] = ContextVar("tlt_logprobs", default=())
 """Logprob kind of each request of the batch; empty if all requests use SGLang's."""
@@ -32,7 +34,7 @@ def logprobs_of(logits_LV: Tensor, tokens_L: Tensor, kinds: Sequence[LogprobKind
 
     `rows_L` maps each row to its request in the batch; `info` holds the batch's sampling settings.
     """
-    is_raw_L = torch.tensor([kind is LogprobKind.RAW for kind in kinds], device=logits_LV.device)
+    is_raw_L = sent_once(tuple(kind is LogprobKind.RAW for kind in kinds), logits_LV.device, torch.bool)
     raw_LV = torch.log_softmax(logits_LV, -1)
     probs_LV = torch.softmax(logits_LV / info.temperatures[rows_L], -1)
     cuts = cuts_of(info)
@@ -50,7 +52,7 @@ def verify_logprobs(
     others = [place for place, kind in enumerate(kinds) if kind is not LogprobKind.POLICY]
     if not others:
         return
-    depth, places = accept_index.shape[1], torch.tensor(others, device=predict.device)
+    depth, places = accept_index.shape[1], sent_once(tuple(others), predict.device, torch.int64)
     nodes_L = accept_index[places].reshape(-1).to(torch.int64)
     each = [kinds[place] for place in others for _ in range(depth)]
     rows_L = places.repeat_interleave(depth)
@@ -66,7 +68,7 @@ def plain_logprobs(
     others = [place for place, kind in enumerate(kinds) if kind is not LogprobKind.POLICY]
     if not others:
         return original(self, logits_output, sampling_info, *args, **kw)
-    rows_L = torch.tensor(others, device=logits_output.next_token_logits.device)
+    rows_L = sent_once(tuple(others), logits_output.next_token_logits.device, torch.int64)
     logits_LV = logits_output.next_token_logits[rows_L]  # a copy: SGLang turns the logits into probabilities in place
     tokens_B = original(self, logits_output, sampling_info, *args, **kw)
     if logits_output.next_token_logprobs is not None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from tlt_common.domain.bounds import INT32_MAX, require_count, require_range
 from tlt_common.domain.rollout import MIN_REPETITION_PENALTY
 from tlt_worker.link.penalty import Penalty
+from tlt_worker.scheduler.sent import sent, sent_once
 
 
 @dataclass(slots=True)
@@ -33,8 +34,9 @@ class Penalties:
         for req in reqs:
             if _penalty(req) is not None:
                 generated = [*req.origin_input_ids[len(req.origin_input_ids) - prefix_of(req) :], *req.output_ids]
-                ids = torch.tensor(generated, dtype=torch.int64, device=device)
-                self._counts[req.rid] = torch.bincount(ids, minlength=self.vocabulary).float()
+                ids = sent(generated, device, torch.int64)
+                counts_V = torch.zeros(self.vocabulary, device=device)
+                self._counts[req.rid] = counts_V.index_add_(0, ids, torch.ones(len(ids), device=device))
 
     def follow(self, reqs: Sequence[Any], draft_input: Any) -> None:
         """Count the last accepted tokens of a round's requests, and drop all other requests: they ended."""
@@ -62,7 +64,8 @@ class Penalties:
             ends = sorted({*(req.sampling_params.stop_token_ids or ()), *(req.eos_token_ids or ())})
             if penalty.min_tokens and ends:
                 too_short = counts_V.sum() < penalty.min_tokens
-                added_BV[place, torch.tensor(ends, device=device)] += torch.where(too_short, float("-inf"), 0.0)
+                suppressed = torch.where(too_short, float("-inf"), 0.0).expand(len(ends))
+                added_BV[place].index_add_(0, sent_once(tuple(ends), device, torch.int64), suppressed)
         info.acc_additive_penalties, info.acc_scaling_penalties = added_BV, divided_BV
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tlt_worker.scheduler.sampling.forms import Form, form_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
@@ -71,8 +73,8 @@ def walk(tree: Tree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) -> Wa
     tokens_BD = torch.zeros_like(nodes_BD)
     here_B = torch.zeros_like(every_B)
     for level in range(depth):
-        # On a GPU, finding the unfinished rows would require a synchronisation; finished rows continue in place.
-        rows_R = every_B if tree.tokens.is_cuda else (here_B >= 0).nonzero().view(-1)
+        # With fixed shapes, finished rows continue in place.
+        rows_R = every_B if form_of(tree.tokens) is Form.FIXED else (here_B >= 0).nonzero().view(-1)
         if not len(rows_R):
             break
         nodes_BD[:, level] = here_B

@@ -60,6 +60,19 @@ def test_a_group_of_requests_is_a_batch_with_the_same_seeds(seed: int, groups: i
             assert request.sampling == replace(first.sampling, seed=first.sampling.seed + place)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"event": "a"}\n{"event": "b"}\n',
+        '\rLoading weights:  50%|{"event": "a"}\nno JSON {\n{"event": "b"}',  # a progress bar leaves its line open
+        '{"event": "a"}{"event": "b"}\n\n',
+        '{"other": {}}\n{"event": "a", "what": {"x": "}"}} {"half": \n[{"event": "b"}]',
+    ],
+)
+def test_events_are_found_wherever_they_begin_in_a_line(text: str) -> None:
+    assert [event["event"] for event in leases.events(text)] == ["a", "b"]
+
+
 def log(*events: tuple[str, int]) -> str:
     return "\n".join(json.dumps({"event": name, "epoch": epoch, "worker_id": "w"}) for name, epoch in events)
 

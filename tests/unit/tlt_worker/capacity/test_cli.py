@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tlt_common.errors import ConfigError
+from tlt_worker.capacity.cards import CARDS, SHAPES
 from tlt_worker.capacity.cli import app
 
 CONFIG = {
@@ -61,6 +62,27 @@ def test_a_gpu_gets_graphs_within_its_budget(model: str) -> None:
     assert all(arm["fits_upto"] >= 1 for arm in answer["arms"])
 
 
+def test_a_gpu_is_divided_without_a_rest() -> None:
+    seven = ("--card", "h100", "--model-shape", "qwen2.5-7b")
+    answer = told(*seven)
+    assert answer["plan_gib_unplanned"] == 0
+    assert sum(answer["gib"].values()) + answer["plan_gib_free"] == pytest.approx(answer["plan_gib_total"], abs=0.1)
+    assert (answer["attention"], answer["warnings"]) == ("fa3", [])
+    assert "unplanned" in run(*seven).stdout
+
+
+def test_what_does_not_fit_is_a_warning() -> None:
+    shown = run("--card", "a100-40", "--model-shape", "qwen2.5-7b").stdout
+    assert "warning: 39.4 GiB per GPU do not hold the default arms" in shown
+
+
+def test_every_card_is_planned_with_every_model() -> None:
+    arms = ("--set", "engine.arms=off,chain-3", "--set", "engine.max_running=4")
+    plans = told("--all", *arms)["plans"]
+    assert {(plan["card"], plan["model"]) for plan in plans} == {(one, other) for one in CARDS for other in SHAPES}
+    assert all(plan["plan_gib_unplanned"] == 0 for plan in plans if plan["fits"])
+
+
 def test_the_plan_is_that_of_the_workers_configuration(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +124,8 @@ def test_the_answer_can_go_to_a_file(model: str, tmp_path: Path) -> None:
         ((), ["--preset", "table6"], "preset", "accepted: table5"),
         (("model=/nowhere",), [], "model", "Hugging Face model directory"),
         ((), ["--config", "/nowhere.yaml"], "config", "No such file"),
+        ((), ["--card", "h300"], "card", "accepted: l4, 4090, a100-40"),
+        ((), ["--model-shape", "gpt"], "model_shape", "accepted: qwen2.5-7b"),
         ((), ["--device", "tpu"], "device", "accepted: auto, cpu, cuda"),
         (("engine.arms=chain-99",), [], "engine.arms", "unknown arm 'chain-99'; accepted"),
         (("engine.arms=chain-3,chain-03",), [], "engine.arms", "listed twice"),

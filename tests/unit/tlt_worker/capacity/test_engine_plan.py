@@ -11,8 +11,9 @@ from tests.unit.tlt_worker.capacity.arms import SMALL, questions
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine
-from tlt_worker.capacity.memory import GIB, Memory, backlog_of, cpu_memory_of, gpu_memory_of, machine_memory
+from tlt_worker.capacity.memory import GIB, Memory, backlog_of, cpu_memory_of, machine_memory
 from tlt_worker.capacity.plan import Question, plan_graphs
+from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.capacity.workspace import Workspace
 from tlt_worker.engine_config import EngineConfig
@@ -23,9 +24,14 @@ KEPT = backlog_of(slots=16 * 512, state_bytes=SMALL.state_bytes)
 
 
 def planned(*arms: Arm, memory: Memory = AMPLE, context_length: int = 512, tokens: int | None = None) -> EnginePlan:
-    return plan_engine(
-        engine(*arms, max_total_tokens=tokens), device="cpu", shape=SMALL, memory=memory, context_length=context_length
-    )
+    return plan(engine(*arms, max_total_tokens=tokens), memory=memory, context_length=context_length)
+
+
+def plan(
+    config: EngineConfig, *, shape: ModelShape = SMALL, memory: Memory = AMPLE, context_length: int = 512
+) -> EnginePlan:
+    profile = profile_of(config, Accelerator(kind="cpu"))
+    return plan_engine(config, profile=profile, shape=shape, memory=memory, context_length=context_length)
 
 
 def engine(*arms: Arm, **more: Any) -> EngineConfig:
@@ -46,14 +52,14 @@ def test_what_the_drafter_missed_takes_work_space_from_rounds() -> None:
 def test_an_arm_that_contradicts_the_thresholds_is_refused() -> None:
     never = engine(OFF, chain(3), chain(7), group_below_requests={8: 1})
     with pytest.raises(ConfigError, match=r"group_below_requests .* disable 'chain-7' at every batch size") as refused:
-        plan_engine(never, device="cpu", shape=SMALL, memory=AMPLE, context_length=512)
+        plan(never)
     assert refused.value.field == "engine.arms"
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused() -> None:
     letters = ModelShape(layers=1, hidden=8, heads=1, kv_heads=1, head_dim=8, intermediate=8, vocab=4)
     with pytest.raises(ConfigError, match=r"'tree-2x8-8' has 8 branches, .* 4 tokens; accepted: at most 4"):
-        plan_engine(engine(tree(2, 8, 8)), device="cpu", shape=letters, memory=AMPLE, context_length=512)
+        plan(engine(tree(2, 8, 8)), shape=letters)
 
 
 def test_an_arm_longer_than_the_context_is_refused() -> None:
@@ -82,13 +88,13 @@ def test_an_arm_runs_only_at_batches_at_which_it_fits() -> None:
 @given(questions(), st.integers(0, 2**36))
 @settings(max_examples=60, deadline=None)
 def test_no_batch_at_which_an_arm_fits_needs_more_than_is_free(question: Question, free: int) -> None:
-    plan = plan_graphs(question)
+    graphs = plan_graphs(question)
     workspace = Workspace(costs=question.costs, kv_tokens=100_000, free=free)
-    for arm in plan.arms:
-        most = workspace.max_batch(arm, plan)
+    for arm in graphs.arms:
+        most = workspace.max_batch(arm, graphs)
         if arm != OFF:
-            assert all(workspace.round(arm, batch, plan.has_graph) <= free for batch in range(1, most + 1))
-            assert most == question.max_batch or workspace.round(arm, most + 1, plan.has_graph) > free
+            assert all(workspace.round(arm, batch, graphs.has_graph) <= free for batch in range(1, most + 1))
+            assert most == question.max_batch or workspace.round(arm, most + 1, graphs.has_graph) > free
 
 
 def test_sampled_drafts_and_missing_graphs_need_room() -> None:
@@ -100,11 +106,7 @@ def test_sampled_drafts_and_missing_graphs_need_room() -> None:
     assert workspace.round(wide, 4, lambda _runner, _batch: False) >= workspace.round(wide, 4, lambda _r, _b: True)
 
 
-def test_what_weights_and_cache_leave_is_shared_out() -> None:
-    memory = gpu_memory_of([80 * GIB, 40 * GIB], share=0.75, graphs=None)
-    assert memory.graphs == 4 * GIB
-    assert memory.graphs + memory.work < 10 * GIB
-    assert gpu_memory_of([80 * GIB], share=0.75, graphs=GIB).graphs == GIB
+def test_rounds_on_a_cpu_share_the_machine() -> None:
     assert cpu_memory_of(20 * GIB, ranks=2) == Memory(graphs=0, work=2 * GIB)
 
 

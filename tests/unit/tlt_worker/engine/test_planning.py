@@ -1,6 +1,7 @@
 """From an engine's configuration to its plan."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tlt_common.errors import ConfigError
 from tlt_worker.capacity.memory import GIB
 from tlt_worker.engine import planning
 from tlt_worker.engine.device import CPU, CUDA
-from tlt_worker.engine.planning import plan_of
+from tlt_worker.engine.planning import log_held, plan_of, trainer_share
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.link.settings import LinkSettings
 
@@ -37,22 +38,39 @@ def test_a_cpu_captures_nothing_and_limits_arms_by_its_memory(monkeypatch: pytes
 def test_a_gpu_captures_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
     config = EngineConfig(arms=ARMS, graph_bytes=GIB)
-    plan = plan_of(config, CUDA, CONFIG)
+    plan = plan_of(config, replace(CUDA, generation=9), CONFIG)
     assert 0 < plan.plan.bytes <= GIB
     assert set(plan.captures(OFF)) == {"verify"}
     assert set(plan.captures(chain(3))) == {"verify", "draft", "extend"}
 
 
-def test_attention_backends_with_work_space_of_their_own_leave_less_for_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_backends_with_workspaces_leave_less_for_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
-    config = EngineConfig(arms=ARMS, graph_bytes=2 * GIB)
-    monkeypatch.setattr(planning, "gpu_generations", lambda: [9])
-    hopper = plan_of(config, CUDA, CONFIG)
-    monkeypatch.setattr(planning, "gpu_generations", lambda: [8])
-    ampere = plan_of(config, CUDA, CONFIG)
-    assert (hopper.backends, ampere.backends) == (0, 3 * planning.FLASHINFER_BYTES)
-    assert ampere.plan.bytes + ampere.backends <= 2 * GIB
-    assert ampere.plan.bytes < hopper.plan.bytes
+    shares = []
+    for generation in (9, 8):
+        plan = plan_of(EngineConfig(arms=ARMS), replace(CUDA, generation=generation), CONFIG)
+        assert plan.division is not None
+        shares.append(plan.division.gpu_memory)
+    assert shares[0] > shares[1]
+
+
+def test_what_a_gpu_holds_is_compared_with_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
+    plan = plan_of(EngineConfig(arms=ARMS), replace(CUDA, generation=9), CONFIG)
+    assert plan.division is not None
+    planned = plan.division.table.of("weights") / GIB
+    assert log_held(plan, {"weights": 1.1 * planned, "all": 70.0}) == {"weights": pytest.approx(1.1, abs=1e-3)}
+    assert log_held(plan, {}) == {}
+    monkeypatch.setattr(planning, "machine_memory", lambda: 16 * GIB)
+    assert log_held(plan_of(EngineConfig(arms=ARMS), CPU, CONFIG), {"weights": 1.0}) == {}
+
+
+def test_only_a_gpu_limits_its_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
+    share = trainer_share(EngineConfig(), replace(CUDA, generation=9), CONFIG)
+    assert share is not None
+    assert 0.1 < share < 0.2
+    assert trainer_share(EngineConfig(), CPU, CONFIG) is None
 
 
 def test_what_was_planned_reaches_the_scheduler_process() -> None:

@@ -41,7 +41,7 @@ REPORT = RoundReport(drafter_version=DrafterVersion(2), arms=(WINDOW, WINDOW))
 MESSAGES: tuple[Up | Down, ...] = (
     FRAME,
     REPORT,
-    StartReport(failure="", hidden_size=256, max_running=8, max_total_tokens=4096),
+    StartReport(failure="", hidden_size=256, max_running=8, max_total_tokens=4096, gib={"weights": 14.2}),
     CapturePolicy(enabled=True, sample_ratio=0.25, frame_tokens=64),
     Posterior(drafter_version=DrafterVersion(2), arms=(WINDOW,)),
     ForceArms(names=()),

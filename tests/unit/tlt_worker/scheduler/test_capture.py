@@ -10,7 +10,8 @@ from torch import Tensor
 from tlt_common.codec import decode
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_worker.scheduler.capture import HiddenStateCapture, Rows, is_sampled
+from tlt_worker.scheduler.capture import HiddenStateCapture
+from tlt_worker.scheduler.captured_rows import Rows, is_sampled
 
 SIZE = 4
 TOKENS = list(range(100, 400))

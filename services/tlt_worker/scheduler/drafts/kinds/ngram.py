@@ -22,6 +22,7 @@ from tlt_worker.scheduler.drafts.ngram_index import NgramIndex
 from tlt_worker.scheduler.drafts.source import Found, register
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
+from tlt_worker.scheduler.sent import sent
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Retrieval:
     def drafts(self, batch: Any, steps: int) -> Tensor:
         """Return the drafts found as chains [B, steps], int64; missing tokens are padded with an unlikely token."""
         rows = [[*drafts, *[0] * (steps - len(drafts))] for drafts in self.found]
-        return torch.tensor(rows, dtype=torch.int64, device=batch.seq_lens.device)
+        return sent(rows, batch.seq_lens.device, torch.int64)
 
     def launched(self, batch: Any, result: Any) -> None:
         """Record a launched round."""
@@ -97,8 +98,8 @@ class Retrieval:
                 continue
             if result.copy_done is not None:
                 result.copy_done.synchronize()
-            tokens = result.next_token_ids.tolist()
-            counts = [1] * len(reqs) if result.accept_lens is None else result.accept_lens.tolist()
+            tokens = result.next_token_ids.numpy().tolist()  # in the host's memory, as are the counts
+            counts = [1] * len(reqs) if result.accept_lens is None else result.accept_lens.numpy().tolist()
             stride = len(tokens) // len(reqs)
             for place, (req, count) in enumerate(zip(reqs, counts, strict=True)):
                 late.setdefault(req.rid, []).extend(tokens[place * stride : place * stride + count])

@@ -8,7 +8,7 @@ import pytest
 
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.errors import ConfigError
-from tlt_worker.capacity.width import launch_width, samples_drafts
+from tlt_worker.capacity.width import drafter_steps, launch_width, samples_drafts
 from tlt_worker.scheduler.arms.states import ArmStates
 
 
@@ -28,6 +28,13 @@ def test_an_engine_has_room_for_its_widest_round(arms: tuple[Arm, ...], width: i
 
 def test_an_engine_that_never_drafts_is_launched_in_the_least_shape() -> None:
     assert launch_width((OFF,)) == 2
+
+
+@pytest.mark.parametrize(
+    ("building", "steps"), [(None, 0), (OFF, 0), (ngram(5), 0), (chain(7), 7), (tree(8, 8, 64), 8)]
+)
+def test_only_arms_that_draft_with_the_drafter_have_backends_for_its_steps(building: Arm | None, steps: int) -> None:
+    assert drafter_steps(building) == steps
 
 
 class FakeWorker:

@@ -38,17 +38,17 @@ def none_of(arm: Arm) -> int:
 def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
     switch, _ = make([], version=0)
     switch.forced = [chain(7)]
-    assert switch.launch(1, blocked=False) == OFF
+    assert switch.launch(1, blocked=False).arm == OFF
     switch.drafter_loaded(DrafterVersion(1))
-    assert switch.launch(1, blocked=False) == chain(7)
+    assert switch.launch(1, blocked=False).arm == chain(7)
 
 
 def test_retrieval_needs_no_drafter() -> None:
     switch, _ = make([], version=0, arms=WITH_RETRIEVAL)
     assert switch.allowed(1) == (OFF, ngram(4))
-    assert {switch.launch(1, blocked=False) for _ in range(4)} <= {OFF, ngram(4)}
+    assert {switch.launch(1, blocked=False).arm for _ in range(4)} <= {OFF, ngram(4)}
     switch.forced = [ngram(4)]
-    assert switch.launch(1, blocked=False) == ngram(4)
+    assert switch.launch(1, blocked=False).arm == ngram(4)
     switch.drafter_loaded(DrafterVersion(1))
     assert switch.allowed(1) == (*DEFAULT_ARMS, ngram(4))
 
@@ -58,9 +58,9 @@ def test_an_arm_that_does_not_fit_is_not_run_even_if_forced() -> None:
     switch.fits = lambda arm, batch: arm.draft_tokens * batch <= 16
     assert switch.allowed(2) == (OFF, chain(3), chain(7), ngram(4))
     assert switch.allowed(4) == (OFF, chain(3))
-    assert {switch.launch(20, blocked=False) for _ in range(40)} == {OFF}
+    assert {switch.launch(20, blocked=False).arm for _ in range(40)} == {OFF}
     switch.forced = [chain(3), chain(7)]
-    assert [switch.launch(4, blocked=False) for _ in range(4)] == [chain(3), OFF] * 2
+    assert [switch.launch(4, blocked=False).arm for _ in range(4)] == [chain(3), OFF] * 2
 
 
 def test_drafted_tokens_and_switches_are_reported_once() -> None:
@@ -68,9 +68,9 @@ def test_drafted_tokens_and_switches_are_reported_once() -> None:
     switch, clock = make(reports, arms=WITH_RETRIEVAL)
     for arm in (chain(3), chain(3), ngram(4), OFF):
         switch.forced = [arm]
-        switch.launch(2, blocked=False, find=lambda arm: arm.steps + 1)
+        choice = switch.launch(2, blocked=False, find=lambda arm: arm.steps + 1)
         clock.now_s += 0.01
-        switch.complete([0, 0])
+        switch.complete(choice, [0, 0])
     switch.flush()
     drafted_by = {
         name: sum(window.drafted_tokens for report in reports for window in report.arms if window.arm == name)
@@ -78,9 +78,9 @@ def test_drafted_tokens_and_switches_are_reported_once() -> None:
     }
     assert drafted_by == {"off": 0, "chain-3": 2 * 2 * 3, "ngram-4": 5}
     assert sum(report.switches for report in reports) == 3
-    switch.launch(2, blocked=False)
+    choice = switch.launch(2, blocked=False)
     clock.now_s += 1.0
-    switch.complete([0, 0])
+    switch.complete(choice, [0, 0])
     assert reports[-1].switches == 0
 
 
@@ -88,16 +88,17 @@ def test_where_little_is_found_another_arm_runs_and_has_the_reward() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports, version=0, arms=WITH_RETRIEVAL)
     for _ in range(100):
-        assert switch.launch(2, blocked=False, find=lambda arm: arm.steps // 4) == OFF
+        choice = switch.launch(2, blocked=False, find=lambda arm: arm.steps // 4)
+        assert choice.arm == OFF
         clock.now_s += 0.01
-        switch.complete([0, 0])
+        switch.complete(choice, [0, 0])
     assert {window.arm for report in reports for window in report.arms} == {"off"}
     switch.forced = [ngram(4)]
-    assert switch.launch(2, blocked=False, find=lambda arm: arm.steps // 4) == OFF
-    assert switch.launch(2, blocked=False, find=lambda arm: arm.steps // 2) == ngram(4)
+    assert switch.launch(2, blocked=False, find=lambda arm: arm.steps // 4).arm == OFF
+    assert switch.launch(2, blocked=False, find=lambda arm: arm.steps // 2).arm == ngram(4)
     switch.drafter_loaded(DrafterVersion(1))
     switch.forced = ()
-    assert {switch.launch(2, blocked=False, find=lambda _: 0) for _ in range(100)} <= {*DEFAULT_ARMS}
+    assert {switch.launch(2, blocked=False, find=lambda _: 0).arm for _ in range(100)} <= {*DEFAULT_ARMS}
 
 
 def found_in(turn: int, arm: Arm) -> int:
@@ -109,10 +110,11 @@ def test_retrieval_runs_where_the_learned_drafter_is_worse_and_only_there() -> N
         switch, clock = make([], arms=WITH_RETRIEVAL)
         chosen = []
         for turn in range(1000):
-            arm = switch.launch(1, blocked=False, find=partial(found_in, turn))
+            choice = switch.launch(1, blocked=False, find=partial(found_in, turn))
+            arm = choice.arm
             accepted = {"off": 0, "ngram-4": 3}.get(arm.name, min(kept, arm.steps))
             clock.now_s += 0.010 if arm == OFF else 0.013
-            switch.complete([accepted])
+            switch.complete(choice, [accepted])
             chosen.append(arm)
         late = chosen[500:]
         share = sum(arm == wanted or (arm.needs_drafter and wanted.needs_drafter) for arm in late) / len(late)
@@ -122,34 +124,59 @@ def test_retrieval_runs_where_the_learned_drafter_is_worse_and_only_there() -> N
 def test_a_blocked_request_turns_it_off_for_its_rounds() -> None:
     switch, _ = make([])
     switch.forced = [chain(3)]
-    assert switch.launch(4, blocked=True) == OFF
-    assert switch.launch(4, blocked=False) == chain(3)
+    assert switch.launch(4, blocked=True).arm == OFF
+    assert switch.launch(4, blocked=False).arm == chain(3)
 
 
 def test_a_round_lasts_from_its_launch_or_the_last_completion() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports)
     switch.forced = [chain(3)]
-    switch.launch(2, blocked=False)
+    first = switch.launch(2, blocked=False)
     clock.now_s += 1.0
-    switch.launch(2, blocked=False)  # overlapped: launched before the first completes
+    second = switch.launch(2, blocked=False)  # overlapped: launched before the first completes
     clock.now_s += 1.0
-    switch.complete([3, 1])
+    switch.complete(first, [3, 1])
     clock.now_s += 0.5
-    switch.complete([0, 0])
+    switch.complete(second, [0, 0])
     windows = [window for report in reports for window in report.arms]
     assert [window.elapsed_s for window in windows] == [2.0, 0.5]
     assert sum(window.accepted_tokens for window in windows) == 4
 
 
+def test_a_round_is_not_charged_with_prompts_that_ran_before_it() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.forced = [chain(3)]
+    choice = switch.launch(2, blocked=False)  # overlapped: launched while the prompts run
+    clock.now_s += 5.0
+    switch.round_ended()
+    clock.now_s += 0.25
+    switch.complete(choice, [3, 1])
+    switch.flush()
+    assert [window.elapsed_s for report in reports for window in report.arms] == [0.25]
+
+
+def test_a_round_of_another_drafter_says_nothing_of_this_one() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.forced = [chain(3), OFF]
+    rounds = [switch.launch(1, blocked=False) for _ in range(2)]
+    switch.drafter_loaded(DrafterVersion(2))
+    for choice in rounds:
+        clock.now_s += 0.1
+        switch.complete(choice, [0])
+    switch.flush()
+    assert {window.arm for report in reports for window in report.arms} == {"off"}
+
+
 def test_reports_come_together() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports)
-    switch.complete([])  # nothing was launched
     for _ in range(100):
-        switch.launch(1, blocked=False)
+        choice = switch.launch(1, blocked=False)
         clock.now_s += 0.01
-        switch.complete([1])
+        switch.complete(choice, [1])
     assert 1 <= len(reports) <= 4
     switch.flush()
     assert sum(window.rounds for report in reports for window in report.arms) == 100
@@ -158,9 +185,9 @@ def test_reports_come_together() -> None:
 def test_another_drafter_begins_anew() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports)
-    switch.launch(1, blocked=False)
+    choice = switch.launch(1, blocked=False)
     clock.now_s += 0.1
-    switch.complete([0])
+    switch.complete(choice, [0])
     switch.drafter_loaded(DrafterVersion(5))
     switch.policy_loaded()
     assert [report.drafter_version for report in reports] == [1]
@@ -176,14 +203,14 @@ def test_what_the_fleet_learned_of_another_drafter_is_taken_for_arms_that_do_not
     arms = tuple(pooled(name, reward) for name, reward in (("off", 1e9), ("chain-3", 1.0), ("chain-7", 1.0)))
     switch, _ = make([])
     switch.merge(Posterior(drafter_version=DrafterVersion(2), arms=arms))
-    assert {switch.launch(1, blocked=False) for _ in range(40)} == {chain(7)}  # to be tried, and nothing completes
+    assert {switch.launch(1, blocked=False).arm for _ in range(40)} == {chain(7)}  # to be tried, and nothing completes
     switch, _ = make([])
     switch.merge(Posterior(drafter_version=DrafterVersion(1), arms=arms))
-    assert [switch.launch(1, blocked=False) for _ in range(40)].count(OFF) > 20
+    assert [switch.launch(1, blocked=False).arm for _ in range(40)].count(OFF) > 20
     switch, _ = make([], version=0, arms=WITH_RETRIEVAL)
     retrieval = pooled("ngram-4", 1e10)
     switch.merge(Posterior(drafter_version=DrafterVersion(2), arms=(*arms, retrieval)))
-    assert [switch.launch(1, blocked=False) for _ in range(40)].count(ngram(4)) > 20
+    assert [switch.launch(1, blocked=False).arm for _ in range(40)].count(ngram(4)) > 20
 
 
 def test_work_that_switching_caused_is_reported_once() -> None:
@@ -191,8 +218,8 @@ def test_work_that_switching_caused_is_reported_once() -> None:
     switch, clock = make(reports)
     switch.recomputed_tokens, switch.caught_up_tokens = 3, 50
     for _ in range(2):
-        switch.launch(1, blocked=False)
+        choice = switch.launch(1, blocked=False)
         clock.now_s += 0.1
-        switch.complete([1])
+        switch.complete(choice, [1])
         switch.flush()
     assert [(report.recomputed_tokens, report.caught_up_tokens) for report in reports] == [(3, 50), (0, 0)]

@@ -14,6 +14,7 @@ from tlt_common.domain.arm import OFF, Arm, arm_named, chain, ngram
 from tlt_common.domain.arm.kind import KINDS, register
 from tlt_worker.capacity.engine_plan import plan_engine
 from tlt_worker.capacity.memory import Memory
+from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.runner import Stage, runners_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig
@@ -101,9 +102,9 @@ def test_its_arms_have_names_and_cross_the_process_line() -> None:
 def test_its_rounds_are_planned_without_passes_of_the_drafter() -> None:
     assert [runner.stage for runner in runners_of(repeat(4))] == [Stage.VERIFY]
     shape = ModelShape(layers=2, hidden=32, heads=4, kv_heads=2, head_dim=8, intermediate=64, vocab=100)
-    planned = plan_engine(
-        engine(repeat(4)), device="cpu", shape=shape, memory=Memory(graphs=0, work=10**9), context_length=64
-    )
+    config = engine(repeat(4))
+    profile = profile_of(config, Accelerator(kind="cpu"))
+    planned = plan_engine(config, profile=profile, shape=shape, memory=Memory(graphs=0, work=10**9), context_length=64)
     assert planned.max_batch[repeat(4)] == 4
 
 
@@ -123,9 +124,9 @@ def test_it_runs_without_a_drafter_and_only_where_enough_is_found() -> None:
     switch = Switch(bandit=Bandit([repeat(4)], BanditConfig(), seed=0), report=lambda report: None, clock=lambda: 0.0)
     switch.forced = [repeat(4)]
     known, new = batch([5, 7], [9]), batch([], [])
-    assert switch.launch(2, blocked=False, find=lambda arm: sources.find(arm, known)) == repeat(4)
+    assert switch.launch(2, blocked=False, find=lambda arm: sources.find(arm, known)).arm == repeat(4)
     assert sources.found(repeat(4)) == [[7] * 4, [9] * 4]
-    assert switch.launch(2, blocked=False, find=lambda arm: sources.find(arm, new)) == OFF
+    assert switch.launch(2, blocked=False, find=lambda arm: sources.find(arm, new)).arm == OFF
 
 
 def test_its_source_drafts_what_rank_0_found_and_sees_every_round() -> None:

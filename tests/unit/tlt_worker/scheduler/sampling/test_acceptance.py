@@ -14,7 +14,8 @@ from tlt_worker.scheduler.sampling.acceptance import (
     tree_speculative_sampling_target_only,
     verifying,
 )
-from tlt_worker.scheduler.sampling.filters import Cuts, truncate
+from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.filters import truncate
 
 VOCABULARY = 8
 

@@ -1,6 +1,5 @@
 """Small decisions of the engine: blockers, arms, devices, options, responses."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,8 @@ from tlt_common.domain.rollout import FinishReason, LogprobKind, Prompt, Samplin
 from tlt_common.errors import ConfigError
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.blocker import speculation_blocker
-from tlt_worker.engine.device import CPU, CUDA, Device
-from tlt_worker.engine.launch import server_arguments
+from tlt_worker.engine.device import CPU, CUDA
 from tlt_worker.engine.response import Response, sglang_params
-from tlt_worker.engine_config import EngineConfig
 from tlt_worker.link.request_id import request_id, sglang_rid
 
 
@@ -35,32 +32,6 @@ def test_the_standin_is_for_machines_without_cuda() -> None:
     assert CUDA.variables() == {}
     assert "standin" in CPU.variables()["PYTHONPATH"]
     assert "stand-in" in CPU.describe()
-
-
-def arguments_of(config: EngineConfig, device: Device) -> dict[str, Any]:
-    return server_arguments(Path("/m"), config, device, context_length=100, drafter=Path("/d"))
-
-
-def test_arguments_fit_the_device() -> None:
-    config = EngineConfig(max_running=4, arms=("off", "chain-3", "chain-7"))
-    cpu = arguments_of(config, CPU)
-    assert cpu["context_length"] == 108, "a request may fill the context though a round drafts 8 tokens"
-    assert cpu["max_total_tokens"] == 4 * 116
-    assert cpu["attention_backend"] == "intel_amx"
-    cuda = arguments_of(config, CUDA)
-    assert cuda["max_total_tokens"] is None
-    assert "attention_backend" not in cuda
-    assert (cuda["speculative_num_steps"], cuda["speculative_num_draft_tokens"]) == (7, 8)
-    assert cuda["speculative_use_rejection_sampling"]
-
-
-def test_an_engine_is_launched_as_a_chain_as_wide_as_its_widest_arm() -> None:
-    config = EngineConfig(arms=("off", "chain-3-top1", "tree-3x4-8"))
-    arguments = arguments_of(config, CPU)
-    assert (arguments["speculative_num_steps"], arguments["speculative_eagle_topk"]) == (11, 1)
-    assert arguments["speculative_num_draft_tokens"] == 12
-    assert not arguments["speculative_use_rejection_sampling"], "no arm of these samples its drafts"
-    assert arguments_of(config, CUDA)["attention_backend"] == "flashinfer", "it has trees"
 
 
 @pytest.mark.parametrize(("field", "value"), [("dtype", "int8"), ("max_running", 0), ("threads", 0)])

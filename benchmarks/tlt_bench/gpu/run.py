@@ -1,0 +1,109 @@
+"""Runs the parts one after the other, keeps their outcomes, and writes the table."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tlt_bench.gpu.part import LIMIT_S, RESULT, Outcome, Part
+from tlt_common.errors import ConfigError
+
+TAIL_CHARACTERS = 4000
+
+
+def run(
+    parts: Sequence[Part], directory: Path, *, has_gpu: bool, log: Callable[[str], None], limit_s: float = LIMIT_S
+) -> list[Outcome]:
+    """
+    Run all parts that have not passed yet; return the outcomes of all.
+
+    Args:
+        parts: What to run.
+        directory: Where outcomes are kept: a part that passed is not run again.
+        has_gpu: Whether parts that need a GPU can run.
+        log: Receives a line per part.
+        limit_s: Time limit of each part in seconds.
+
+    Raises:
+        ConfigError: The directory cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--keep: {directory} cannot be created: {error}", field="keep") from error
+    found = []
+    for part in parts:
+        path = Outcome.path(directory, part.name)
+        kept = Outcome.model_validate_json(path.read_text()) if path.exists() else None
+        if kept is None or not kept.is_final:
+            log(f"{part.name}: {part.shows}")
+            kept = _outcome(part, directory, has_gpu=has_gpu, limit_s=limit_s)
+            path.write_text(kept.model_dump_json(indent=1) + "\n")
+        log(f"{part.name}: {kept.status}, {kept.seconds:.0f} s")
+        found.append(kept)
+    return found
+
+
+def table(outcomes: Sequence[Outcome], machine: Mapping[str, str]) -> str:
+    """Return the outcomes as a page in Markdown."""
+    lines = [
+        "# `tlt bench gpu`",
+        "",
+        *(f"- {name}: {value}" for name, value in machine.items()),
+        "",
+        "| part | shows | status | seconds | figures |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for one in outcomes:
+        figures = ", ".join(f"`{name}` {value:g}" for name, value in one.figures.items())
+        lines.append(f"| {one.name} | {one.shows} | {one.status} | {one.seconds:.0f} | {figures} |")
+    commands = "\n".join(f"{one.name}: {one.command}" for one in outcomes)
+    return "\n".join([*lines, "", "```", commands, "```", ""])
+
+
+def _outcome(part: Part, directory: Path, *, has_gpu: bool, limit_s: float) -> Outcome:
+    result = directory / f"{part.name}.figures.json"
+    result.unlink(missing_ok=True)
+    arguments = [str(result) if argument == RESULT else argument for argument in part.command]
+    shown = " ".join(["python", *("FILE" if argument == RESULT else argument for argument in part.command)])
+    if part.needs_gpu and not has_gpu:
+        return Outcome(name=part.name, shows=part.shows, command=shown, seconds=0.0, status="skipped: no GPU")
+    began_s = time.monotonic()
+    status, output = _status([sys.executable, *arguments], directory / f"{part.name}.log", limit_s)
+    return Outcome(
+        name=part.name,
+        shows=part.shows,
+        command=shown,
+        seconds=round(time.monotonic() - began_s, 1),
+        status=status,
+        figures=_figures(result),
+        tail="" if status == "passed" else output[-TAIL_CHARACTERS:],
+    )
+
+
+def _status(command: Sequence[str], log: Path, limit_s: float) -> tuple[str, str]:
+    """Run a command; return its status and its output, which is also in `log`."""
+    # A process group of its own: engines must not outlive a part that ran out of time.
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True) as process:
+        try:
+            status = "failed" if process.wait(limit_s) else "passed"
+        except subprocess.TimeoutExpired:
+            status = "timed out"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return status, log.read_text(errors="replace")
+
+
+def _figures(result: Path) -> dict[str, float]:
+    if not result.exists():
+        return {}
+    found: Any = json.loads(result.read_text())
+    figures = found.get("figures", found) if isinstance(found, dict) else {}
+    return {name: float(value) for name, value in figures.items() if isinstance(value, int | float)}

@@ -1,0 +1,51 @@
+"""
+A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
+
+SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
+processed after the next was launched, outputs lie in buffers that the next round overwrites, and sampling takes the
+form with fixed shapes, as on a GPU. What this cannot show is a race between streams: on a CPU a round has run when its
+launch returns.
+
+Entry point `sglang.srt.plugins: tlt-gpu-loop`. Written against SGLang 0.5.23.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from tlt_bench.gpu_loop.settings import LOOP_VARIABLE, ROUNDS_VARIABLE
+
+
+def install() -> None:
+    """Register the hooks if this engine is to run the loop of GPUs."""
+    if LOOP_VARIABLE not in os.environ:
+        return
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+    from tlt_bench.gpu_loop.buffers import forward_into_buffers
+    from tlt_bench.gpu_loop.waits import count_waits
+    from tlt_worker.scheduler.sampling.forms import FORMS, Form
+
+    FORMS["cpu"] = Form.FIXED
+    around = {
+        "sglang.srt.arg_groups.speculative_hook._disable_overlap_schedule_for_cpu": keep_overlap,
+        "sglang.srt.model_executor.model_runner.ModelRunner.forward": forward_into_buffers,
+    }
+    if ROUNDS_VARIABLE in os.environ:
+        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_waits
+    for target, hook in around.items():
+        HookRegistry.register(target, hook, HookType.AROUND)
+    gather_extras = "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras"
+    HookRegistry.register(gather_extras, gather, HookType.REPLACE)
+
+
+def keep_overlap(original: Callable[..., None], server_args: Any) -> None:
+    """Wrap the function that turns overlap off."""
+    del original, server_args
+
+
+def gather(indices: Tensor, topk_p: Tensor, topk_index: Tensor, tokens: Tensor, hidden: Tensor | None) -> Any:
+    """Replace a Triton kernel: gather what the previous round left for each request."""
+    return topk_p[indices], topk_index[indices], tokens[indices], None if hidden is None else hidden[indices]

@@ -1,0 +1,16 @@
+"""Options that several benchmarks share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is implemented but untested.")]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers; with --device cuda, random "
+        "weights of 7B shape with simulated acceptance."
+    ),
+]
+DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]

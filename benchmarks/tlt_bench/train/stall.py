@@ -1,0 +1,67 @@
+"""How long a checkpoint keeps a trainer from training, against writing it all before training goes on."""
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tlt_bench.bench_engine import log
+from tlt_bench.random_frame import random_frame
+from tlt_bench.random_model import SHAPE
+from tlt_bench.ratios import Figures, over
+from tlt_bench.train.windows import CPU
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.reading import standard_format
+from tlt_trainer.learner import Learner
+from tlt_trainer.pack import collate
+from tlt_trainer.shared_weights import SharedWeights
+
+SMALL: Mapping[str, Any] = {**SHAPE, "vocab_size": 32_000, "hidden_size": 1024, "intermediate_size": 2816,
+                            "num_attention_heads": 16, "num_key_value_heads": 4}  # fmt: skip
+"""A model of about 0.5B: large enough that a checkpoint is bytes, not files."""
+TOKENS = 64
+
+
+def measure(*, repeats: int) -> Figures:
+    """Return the seconds of a blocking save of everything ÷ those that a snapshot takes on the training thread."""
+    torch.manual_seed(0)
+    form = standard_format(DrafterArchitecture.EAGLE, SMALL)
+    learner = Learner(form, CPU)
+    rows = torch.randn(2, form.vocab_size, form.hidden_size, dtype=torch.bfloat16) * 0.02
+    shared = SharedWeights(embedding=rows[0], head=rows[1])
+    learner.share(shared)
+    pack = collate([random_frame(form, TOKENS)], CPU)
+    blocked, ours = [], []
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        for repeat in range(repeats + 1):
+            for _ in range(4):
+                learner.micro_step(pack)
+            began_s = time.perf_counter()
+            snapshot = learner.snapshot()
+            taken_s = time.perf_counter()
+            everything: dict[str, Tensor] = {"embedding": shared.embedding, "head": shared.head}
+            for part in ("weights", "average", "base", "optimizer"):
+                everything |= {f"{part}:{name}": tensor for name, tensor in getattr(snapshot, part).items()}
+            _save(everything, Path(scratch) / "everything.safetensors")
+            if repeat:
+                ours.append(taken_s - began_s)
+                blocked.append(time.perf_counter() - taken_s)
+            log(f"  snapshot {taken_s - began_s:.3f} s, blocking save {time.perf_counter() - taken_s:.3f} s")
+    found = Figures()
+    size = sum(tensor.nbytes for tensor in everything.values())
+    found.add("checkpoint_stall_ratio", over(blocked, ours), f"a drafter of a 0.5B model, {size / 1e6:.0f} MB in all")
+    found.add("checkpoint_stall_ms", [1000 * seconds for seconds in ours])
+    return found
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write to the disk itself, as a checkpoint must be before the old one may go."""
+    save_file(dict(tensors), path)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,96 @@
+"""`tlt drafter`: what a training run leaves behind."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = "Export the drafter that a training run leaves behind; train and evaluate one on collected rollouts."
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
+
+
+Model = Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the policy.")]
+Data = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE", help="Rollouts: an object per line with the lists of integers prompt_token_ids and token_ids."
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto is a GPU if there is one.")]
+
+
+@app.callback(help=HELP)
+def drafter() -> None:
+    """What `tlt drafter --help` shows."""
+
+
+@app.command()
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|URL",
+            help="A published drafter, or a directory of them (worker.drafter_dir), of which the newest is exported.",
+        ),
+    ],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Directory to write; must be empty or absent.")],
+    engine: Annotated[str, typer.Option("--format", help="The engine that is to load it: sglang or vllm.")] = "sglang",
+    model: Annotated[str, typer.Option(help="Name or path of the target, for the model card.")] = "",
+) -> None:
+    """Write a drafter in a public format, with a model card."""
+    # Imported late, so that `tlt --help` does not load torch.
+    from tlt_trainer.drafter.exporting import export_to
+
+    typer.echo(f"{export_to(source, to, engine, model=model)} is in {to}")
+
+
+@app.command()
+def train(
+    model: Model,
+    data: Data,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Directory to write; must be empty or absent.")],
+    begin: Annotated[
+        str, typer.Option("--from", metavar="PATH|URL", help="Drafter to continue. Default: begin from scratch.")
+    ] = "",
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the data.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """
+    Train an EAGLE drafter on collected rollouts, with the code of the spot trainers.
+
+    One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
+    most likely token, and the tokens per round of a greedy chain. `tlt up --drafter DIR` starts with the result.
+    """
+    from tlt_trainer.offline.commands import train_to
+    from tlt_trainer.offline.training import Epoch
+
+    def report(epoch: Epoch) -> None:
+        typer.echo(
+            f"epoch {epoch.number} of {epochs}: {epoch.tokens} tokens, loss {epoch.loss:.3f}, "
+            f"accept length {epoch.score.accept_length:.2f}",
+            err=True,
+        )
+
+    found = train_to(model, data, to, begin=begin, epochs=epochs, seed=seed, device=device, report=report)
+    typer.echo(json.dumps(found))
+
+
+@app.command()
+def evaluate(
+    source: Annotated[str, typer.Argument(metavar="PATH|URL", help="A drafter, or a directory of published ones.")],
+    model: Model,
+    data: Data,
+    device: Device = "auto",
+) -> None:
+    """
+    Score an EAGLE drafter on collected rollouts.
+
+    Prints JSON: per draft, the share that is the policy's most likely token, and the tokens per round of a greedy
+    chain.
+    """
+    from tlt_trainer.offline import commands
+
+    typer.echo(json.dumps(commands.evaluate(source, model, data, device=device)))

@@ -1,0 +1,136 @@
+"""
+A published drafter as files for other engines, with a model card.
+
+Format `sglang` is what EAGLE's authors publish and what SGLang loads without our plug-in: the published files. Format
+`vllm` differs for EAGLE drafters: vLLM derives its class from the architecture of the drafter's config.json, prefixing
+it with `Eagle` (`transformers_utils/configs/eagle.py`), and its layer has no bias (`models/llama_eagle.py`).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from tlt_common.documents import json_of
+from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
+from tlt_common.drafter.tensors import BIAS
+from tlt_common.errors import WeightsError
+
+CARD_FILE = "README.md"
+
+_CARD = """\
+---
+library_name: transformers
+tags: [speculative-decoding, draft-model, eagle]
+{base}---
+
+# {name} drafter
+
+A draft model of one layer, {hidden} wide, for speculative decoding with {target}, whose vocabulary has {vocabulary}
+tokens, or a model fine-tuned from it. It uses {shares} of that model and cannot be used alone.
+
+## Training
+
+{training}
+
+## Use
+
+```bash
+{launch}
+```
+"""
+_TRAINED = """\
+Version {version}, after {steps} steps on {tokens} tokens of the policy's own responses, from hidden states that its
+rollouts had computed. On held-out prompts its most likely token was the policy's in {held_out_top1:.1%} of all
+positions."""
+_LAUNCH = {
+    "sglang": "python -m sglang.launch_server --model-path MODEL --speculative-algorithm NAME \\\n"
+    "  --speculative-draft-model-path DIR \\\n"
+    "  --speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6",
+    "vllm": "vllm serve MODEL --speculative-config "
+    """'{"method": "METHOD", "model": "DIR", "num_speculative_tokens": 5}'""",
+}
+
+
+class ExportFormat(StrEnum):
+    """The engine that is to load a drafter."""
+
+    SGLANG = "sglang"
+    VLLM = "vllm"
+
+
+def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -> dict[str, bytes]:
+    """
+    Return the files of an exported drafter: weights, config.json and a model card.
+
+    Args:
+        files: Files of a published drafter. Without meta.json the card says nothing of its training.
+        to: The engine that is to load it.
+        model: Name or path of the target, for the card.
+
+    Raises:
+        WeightsError: The files are damaged, or not those of a drafter.
+    """
+    config, tensors = _read(files)
+    architecture = _architecture(config)
+    if to is ExportFormat.VLLM and architecture is DrafterArchitecture.EAGLE:
+        if bool(tensors.get(BIAS, tensors["fc.weight"][:0]).any()):
+            raise WeightsError(f"tensor {BIAS} is not zero, and vLLM's layer has no bias", field=BIAS)
+        tensors.pop(BIAS, None)
+        config = {key: value for key, value in config.items() if key != "bias"}
+        config["architectures"] = ["LlamaForCausalLM"]
+    meta = meta_of(files) if META_FILE in files else None
+    return {
+        WEIGHTS_FILE: save(tensors, {"format": "pt"}),
+        CONFIG_FILE: json.dumps(config, indent=2).encode() + b"\n",
+        CARD_FILE: card(architecture, config, meta, to, model=model).encode(),
+        **({META_FILE: json.dumps(asdict(meta), indent=2).encode() + b"\n"} if meta else {}),
+    }
+
+
+def card(
+    architecture: DrafterArchitecture,
+    config: Mapping[str, Any],
+    meta: DrafterMeta | None,
+    to: ExportFormat,
+    *,
+    model: str = "",
+) -> str:
+    """Return the model card, in Markdown with the metadata of the Hugging Face hub."""
+    name = "EAGLE3" if architecture is DrafterArchitecture.EAGLE3 else "EAGLE"
+    return _CARD.format(
+        base=f"base_model: {json.dumps(model)}\n" if model else "",
+        name=name,
+        hidden=config["hidden_size"],
+        vocabulary=config["vocab_size"],
+        target=f"`{model}`" if model else "the model it was trained with",
+        shares="the embedding" if architecture is DrafterArchitecture.EAGLE3 else "embedding and head",
+        training=_TRAINED.format(**asdict(meta)) if meta else "No record of its training was published with it.",
+        launch=_LAUNCH[to].replace("NAME", name).replace("METHOD", name.lower()),
+    )
+
+
+def _read(files: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
+    for name in (WEIGHTS_FILE, CONFIG_FILE):
+        if name not in files:
+            raise WeightsError(f"the drafter has no {name}", field=name)
+    try:
+        config, tensors = json_of(files[CONFIG_FILE]), load(files[WEIGHTS_FILE])
+    except (ValueError, SafetensorError) as error:
+        raise WeightsError(f"the drafter cannot be read: {error}") from error
+    if not isinstance(config, dict) or "fc.weight" not in tensors:
+        raise WeightsError("these are not the files of an EAGLE or EAGLE-3 drafter")
+    return config, tensors
+
+
+def _architecture(config: Mapping[str, Any]) -> DrafterArchitecture:
+    names = config.get("architectures")
+    for architecture, name in MODEL_CLASSES.items():
+        if names == [name] and {"hidden_size", "vocab_size"} <= config.keys():
+            return architecture
+    raise WeightsError(f"the drafter's architectures are {names!r}; accepted: one of {list(MODEL_CLASSES.values())}")

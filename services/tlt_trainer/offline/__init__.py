@@ -1,0 +1,1 @@
+"""Training and evaluation of a drafter on collected rollouts, without a running suite."""

@@ -1,0 +1,140 @@
+"""Trains and scores a drafter on collected rollouts. The learner is the spot trainer's."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tlt_common.domain.hidden import prompt_hash
+from tlt_common.domain.ids import DrafterVersion
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.meta import DrafterMeta
+from tlt_common.errors import ConfigError
+from tlt_trainer.config import DataSettings
+from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.held_out import HeldOutPrompts
+from tlt_trainer.learner import Learner, Published
+from tlt_trainer.offline.rollouts import Rollout
+from tlt_trainer.offline.states import frames_of
+from tlt_trainer.pack import collate, plan
+from tlt_trainer.score import Score, score_of
+from tlt_trainer.shared_weights import read_shared
+
+AT_ONCE = 64
+"""Rollouts whose states are in memory at once."""
+BATCH_TOKENS = DataSettings().batch_tokens
+"""States per micro-step, for which the learning rates were chosen."""
+AUTHOR = "tlt-drafter-train"
+"""Recorded as the worker that trained the drafter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A pass over the data."""
+
+    number: int
+    tokens: int
+    """States trained on so far."""
+    loss: float
+    """Mean over the pass, per scored entry of a micro-step."""
+    score: Score
+    """On held-out prompts."""
+
+
+class OfflineTraining:
+    """
+    A policy and a learner of a drafter for it.
+
+    Args:
+        model: Directory of the policy's checkpoint.
+        form: Format of drafters for it.
+        device: Device to train on, and to compute the policy's states on.
+
+    Raises:
+        WeightsError: Embedding or head cannot be read.
+    """
+
+    def __init__(self, model: Path, form: DrafterFormat, device: torch.device) -> None:
+        from transformers import AutoModelForCausalLM  # takes seconds
+
+        self._device = device
+        self._learner = Learner(form, device)
+        self._learner.share(read_shared(model, form, device))
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        self._policy: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).base_model.to(device).eval()
+
+    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Continue from a drafter's trained tensors instead of from scratch."""
+        self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
+
+    def train(
+        self, rollouts: Sequence[Rollout], *, epochs: int, seed: int, report: Callable[[Epoch], None]
+    ) -> tuple[dict[str, bytes], Score]:
+        """
+        Train; return the drafter's files and its score. One prompt in eight, and at least one, is kept for scoring.
+
+        Args:
+            rollouts: Data.
+            epochs: Passes over the data, at least one.
+            seed: Seed of the order.
+            report: Called after every pass.
+
+        Raises:
+            ConfigError: There are fewer than two different prompts, or no tokens to score on.
+            WeightsError: A loss is not finite.
+        """
+        training, held_out = _split(rollouts)
+        score = self.score(held_out)  # now: without a token to score on, no pass should begin
+        rng = random.Random(seed)
+        for number in range(1, epochs + 1):
+            packs = self._packs(rng.sample(training, len(training)), rng)
+            losses = [self._learner.micro_step(pack) for pack in packs]
+            score = self.score(held_out)
+            tokens = self._learner.counters.tokens
+            report(Epoch(number=number, tokens=tokens, loss=sum(losses) / max(1, len(losses)), score=score))
+        meta = DrafterMeta(
+            version=1,
+            base=0,
+            worker_id=AUTHOR,
+            steps=self._learner.counters.steps,
+            tokens=self._learner.counters.tokens,
+            held_out_top1=score.top1,
+        )
+        return to_files(self._learner.weights(), self._learner.form, meta), score
+
+    def score(self, rollouts: Sequence[Rollout]) -> Score:
+        """
+        Score the averaged weights on all positions of these responses.
+
+        Raises:
+            ConfigError: There are none: responses have one token.
+        """
+        score = score_of(self._learner.tally(pack) for pack in self._packs(rollouts, random.Random(0)))
+        if score is None:
+            raise ConfigError("--data has no token to score on; accepted: responses of several tokens", field="data")
+        return score
+
+    def _packs(self, rollouts: Sequence[Rollout], rng: random.Random) -> Iterator[Pack]:
+        for first in range(0, len(rollouts), AT_ONCE):
+            some = enumerate(rollouts[first : first + AT_ONCE], first)
+            frames = [frame for number, one in some for frame in frames_of(self._policy, one, f"{number}/0")]
+            for group in plan(frames, BATCH_TOKENS, rng):
+                yield collate(group, self._device)
+
+
+def _split(rollouts: Sequence[Rollout]) -> tuple[list[Rollout], list[Rollout]]:
+    """Return the rollouts to train on and those to score on, by prompt, as spot trainers split them."""
+    prompts = HeldOutPrompts()
+    hashes = [prompt_hash(rollout.prompt) for rollout in rollouts]
+    for one in hashes:
+        prompts.see(one)
+    training = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if not prompts.holds_out(one)]
+    held_out = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if prompts.holds_out(one)]
+    if not training:
+        raise ConfigError("--data has only prompts to score on; accepted: several different prompts", field="data")
+    return training, held_out

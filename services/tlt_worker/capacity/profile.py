@@ -1,0 +1,110 @@
+"""
+The device profile: attention backend, page size and arms of an engine. Nothing else decides these. Pure.
+
+The backends are those of SGLang 0.5.23 for models with multi-head attention (`get_default_attn_backend`), except that
+trees do not change the backend where the device's own can verify them: on Hopper SGLang would leave FlashAttention 3
+for every round, plain ones included, although that backend has tree masks.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tlt_common.domain.arm import Arm
+from tlt_worker.capacity.width import launch_width
+from tlt_worker.engine_config import EngineConfig
+
+HOPPER, DATACENTER_BLACKWELL = 9, 10
+"""Major compute capabilities: of H100 and H200, and of B200. Consumer Blackwell is 12."""
+
+
+class Attention(StrEnum):
+    """Attention backends, by SGLang's names."""
+
+    AMX = "intel_amx"
+    """On a CPU; the stand-in provides its operators."""
+    FA3 = "fa3"
+    FLASHINFER = "flashinfer"
+    TRTLLM = "trtllm_mha"
+
+    @property
+    def verifies_trees(self) -> bool:
+        """Whether it supports `speculative_eagle_topk` above 1."""
+        return self is not Attention.TRTLLM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """What an engine runs on."""
+
+    kind: str
+    """`cuda` or `cpu`."""
+    generation: int = 0
+    """Major compute capability of the oldest of its GPUs; 0 on a CPU."""
+
+    @property
+    def stock(self) -> Attention:
+        """The backend that SGLang chooses here without speculation, and for chains."""
+        if self.kind == "cpu":
+            return Attention.AMX
+        return {HOPPER: Attention.FA3, DATACENTER_BLACKWELL: Attention.TRTLLM}.get(
+            self.generation, Attention.FLASHINFER
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProfile:
+    """How an engine runs on its device."""
+
+    accelerator: Accelerator
+    attention: Attention
+    """The backend of every round: target and drafter, drafting or not."""
+    arms: tuple[Arm, ...]
+    warnings: tuple[str, ...] = ()
+    """What a user should know, with the key to change."""
+
+    @property
+    def page_size(self) -> int | None:
+        """Tokens per page of the KV cache; None: SGLang's default for the backend."""
+        return 1 if any(arm.topk > 1 for arm in self.arms) and self.accelerator.kind != "cpu" else None
+
+    @property
+    def width(self) -> int:
+        """KV cache slots of a request that one round may write."""
+        return launch_width(self.arms)
+
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments of SGLang that this profile decides, for an engine with arms."""
+        return {
+            "attention_backend": str(self.attention),
+            **({} if self.page_size is None else {"page_size": self.page_size}),
+        }
+
+    def stock_arguments(self) -> dict[str, object]:
+        """
+        Return the same for SGLang as its users run it here, without arms.
+
+        On a GPU that is SGLang's own choice, made by SGLang: `Accelerator.stock` only says what to expect.
+        """
+        cpu = self.accelerator.kind == "cpu"
+        return {"attention_backend": str(Attention.AMX)} if cpu else {}
+
+
+def profile_of(engine: EngineConfig, accelerator: Accelerator) -> DeviceProfile:
+    """
+    Decide how an engine runs on a device.
+
+    Default trees are dropped where the device's own backend cannot verify them. Trees that the configuration names
+    change the backend instead, of all rounds, with a warning.
+    """
+    arms, attention = engine.arms_on(accelerator.kind), accelerator.stock
+    trees = [arm.name for arm in arms if arm.topk > 1]
+    if not trees or attention.verifies_trees:
+        return DeviceProfile(accelerator=accelerator, attention=attention, arms=arms)
+    if engine.arms is None:
+        chains = tuple(arm for arm in arms if arm.topk == 1)
+        return DeviceProfile(accelerator=accelerator, attention=attention, arms=chains)
+    warning = (
+        f"engine.arms names trees ({', '.join(trees)}), which {attention} cannot verify: every round runs on "
+        f"{Attention.FLASHINFER}, slower on this device; accepted without that: arms without trees"
+    )
+    return DeviceProfile(accelerator=accelerator, attention=Attention.FLASHINFER, arms=arms, warnings=(warning,))

@@ -1,0 +1,46 @@
+"""The memory table of one GPU: everything that the worker's processes take on it. Pure."""
+
+from dataclasses import dataclass
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Bytes for one purpose."""
+
+    name: str
+    bytes: int
+    owner: str = "engine"
+    """`engine` or `trainer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTable:
+    """How one GPU's memory is divided."""
+
+    total: int
+    """Bytes of the GPU."""
+    rows: tuple[Row, ...]
+
+    @property
+    def free(self) -> int:
+        """Bytes that nothing is planned to take."""
+        return max(0, self.total - self._taken)
+
+    @property
+    def unplanned(self) -> int:
+        """Bytes that will be taken beyond the GPU's memory."""
+        return max(0, self._taken - self.total)
+
+    @property
+    def _taken(self) -> int:
+        return sum(row.bytes for row in self.rows)
+
+    def of(self, name: str) -> int:
+        """Return the bytes of a row; 0 if there is none."""
+        return sum(row.bytes for row in self.rows if row.name == name)
+
+    def owned(self, owner: str) -> int:
+        """Return the bytes of a process."""
+        return sum(row.bytes for row in self.rows if row.owner == owner)

@@ -1,0 +1,138 @@
+"""
+Which rows of a round's hidden states are captured, and what they belong to.
+
+Rows are chosen when a round is launched and copied right behind it; their tokens are known when it is processed.
+
+Shapes: R rows of a round, C copied rows, H elements of a state.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.domain.ids import RequestId
+from tlt_worker.link.request_id import request_id
+from tlt_worker.scheduler.sampling.penalties import prefix_of
+from tlt_worker.scheduler.sent import sent
+
+
+def is_sampled(request_id: str, policy: CapturePolicy) -> bool:
+    """Whether a request is captured: the same result in every engine, for as long as the policy is unchanged."""
+    return policy.enabled and zlib.crc32(request_id.encode()) < policy.sample_ratio * 2**32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The rows of one request in a launched round."""
+
+    place: int
+    """Index of the request in the batch."""
+    row: int
+    """First row of the request."""
+    count: int
+    position: int | None
+    """Position of the first state; None: that of the last token the request holds when the round is processed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Consecutive states of one request."""
+
+    request_id: RequestId
+    prompt: Sequence[int]
+    """The input, of which the first `prompt_tokens` are the prompt: a continued response follows it."""
+    prompt_tokens: int
+    position: int
+    """Position of the first state."""
+    first_row: int
+    """Copied row of the first state."""
+    token_ids: Sequence[int]
+    """Ids at position .. position + n for n states."""
+
+    @property
+    def count(self) -> int:
+        """Number of states, n."""
+        return len(self.token_ids) - 1
+
+
+def prompt_rows(batch: Any, policy: CapturePolicy) -> list[Chosen]:
+    """Return the rows to copy of an SGLang batch that ran prompts, by what `policy` captures."""
+    found, row = [], 0
+    for place, (req, count) in enumerate(zip(batch.reqs, batch.extend_lens or (), strict=True)):
+        if _is_captured(req, policy):
+            found.append(Chosen(place=place, row=row, count=count, position=batch.prefix_lens[place]))
+        row += count
+    return found
+
+
+def decoded_rows(reqs: Sequence[Any], nodes: int, depth: int, policy: CapturePolicy) -> list[Chosen]:
+    """
+    Return the rows to copy of a round that decoded.
+
+    Args:
+        reqs: SGLang's requests, each with as many rows.
+        nodes: Rows per request.
+        depth: Most of them that can be accepted; they come first.
+        policy: Whom to capture.
+    """
+    return [
+        Chosen(place=place, row=place * nodes, count=depth, position=None)
+        for place, req in enumerate(reqs)
+        if _is_captured(req, policy)
+    ]
+
+
+def copied(hidden_RH: Tensor, rows: Sequence[Chosen]) -> Tensor:
+    """Return a copy [C, H] of the chosen rows, on the current stream and without waiting for the device."""
+    if sum(one.count for one in rows) == len(hidden_RH):  # all, in order
+        return hidden_RH.clone()
+    index = [at for one in rows for at in range(one.row, one.row + one.count)]
+    return hidden_RH.index_select(0, sent(index, hidden_RH.device, torch.int64))
+
+
+def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Sequence[int]) -> list[Rows]:
+    """
+    Return the copied rows of a processed round that are states of a response or its prompt.
+
+    `reqs` are SGLang's, and `lengths_before` are the response lengths before the round was processed: the tokens added
+    since are those of the round, without what was accepted after an end token.
+    """
+    first_row, stretches = 0, []
+    for one in rows:
+        req, before = reqs[one.place], lengths_before[one.place]
+        row, first_row = first_row, first_row + one.count
+        response, prompt_tokens = req.output_ids_through_stop, len(req.origin_input_ids)
+        if one.position is None and len(response) <= before:
+            continue
+        position = prompt_tokens + before - 1 if one.position is None else one.position
+        # The last token of a response has no successor, so its state is useless for training.
+        states = min(position + one.count, prompt_tokens + len(response) - 1) - position
+        if states <= 0:
+            continue
+        stretches.append(
+            Rows(
+                request_id=request_id(req.rid),
+                prompt=req.origin_input_ids,
+                prompt_tokens=prompt_tokens - prefix_of(req),
+                position=position,
+                first_row=row,
+                token_ids=_slice(req.origin_input_ids, response, position, position + states + 1),
+            )
+        )
+    return stretches
+
+
+def _is_captured(req: Any, policy: CapturePolicy) -> bool:
+    custom = req.sampling_params.custom_params or {}
+    return bool(custom.get("tlt_capture", True)) and is_sampled(request_id(req.rid), policy)
+
+
+def _slice(prompt: Sequence[int], response: Sequence[int], low: int, high: int) -> list[int]:
+    split = len(prompt)
+    head = list(prompt[low : min(high, split)]) if low < split else []
+    return head + list(response[max(0, low - split) : max(0, high - split)])

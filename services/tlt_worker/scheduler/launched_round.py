@@ -1,0 +1,61 @@
+"""A round between its launch and its processing. Used inside SGLang's processes only."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.domain.ids import PolicyVersion
+from tlt_worker.scheduler.arms.choice import Choice
+from tlt_worker.scheduler.captured_rows import Chosen, copied, decoded_rows, prompt_rows
+
+_ATTRIBUTE = "tlt_round"
+
+
+@dataclass(slots=True, kw_only=True)
+class LaunchedRound:
+    """
+    All that is read of a round when it is processed, besides SGLang's own result.
+
+    With overlapped scheduling (GPU) the next round has been launched by then: its outputs lie in the same buffers, and
+    arm, capture policy and weights may be others. So everything is decided at launch, and states are copied on the
+    stream of the round, right behind it.
+    """
+
+    choice: Choice | None
+    """None: the round did not decode."""
+    version: PolicyVersion
+    rows: Sequence[Chosen] = ()
+    states: Tensor | None = None
+    """[C, H] of `rows`; on the device, after `to_host` in the host's memory. None: nothing is captured."""
+
+    def take(self, hidden_RH: Tensor, batch: Any, policy: CapturePolicy, *, nodes: int) -> None:
+        """Copy the states of the requests to capture. `nodes`: rows per request in a round that decodes."""
+        # Not by the batch's forward mode: a round that verified drafts has left it as that of an extension.
+        if self.choice is None:
+            self.rows = prompt_rows(batch, policy)
+        else:
+            self.rows = decoded_rows(batch.reqs, nodes, min(nodes, self.choice.arm.steps + 1), policy)
+        self.states = copied(hidden_RH, self.rows) if self.rows else None
+
+    def attach(self, result: Any) -> None:
+        """Attach the round to SGLang's result, which is what reaches the processing."""
+        setattr(result, _ATTRIBUTE, self)
+
+
+def round_of(result: Any) -> LaunchedRound | None:
+    """Return the round attached to a result."""
+    found: LaunchedRound | None = getattr(result, _ATTRIBUTE, None)
+    return found
+
+
+def copy_with_states(original: Callable[..., Any], self: Any, *args: Any, **kw: Any) -> Any:
+    """Wrap `GenerationBatchResult.copy_to_cpu`: its stream copies the states too, and its event covers them."""
+    from sglang.srt.utils.common import async_d2h
+
+    launched = round_of(self)
+    if launched is not None and launched.states is not None:
+        launched.states = async_d2h(launched.states)
+    return original(self, *args, **kw)

@@ -1,0 +1,82 @@
+"""Ranks learn whether they failed together, over gloo between two processes."""
+
+import multiprocessing
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from tlt_worker.scheduler import ranks
+from tlt_worker.scheduler.ranks import LeaderError, Ranks
+
+WAIT_S = 3.0
+
+
+def one_rank(rank: int, folder: str, outcomes: Any) -> None:
+    ranks.FAILURE_S = WAIT_S
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    cpu_group = dist.new_group([0, 1], timedelta(seconds=60), backend="gloo")
+    one = Ranks.of(SimpleNamespace(ranks=[0, 1], world_size=2, rank_in_group=rank, cpu_group=cpu_group))
+    found: dict[str, Any] = {
+        "same": one.failed_together(["run", 3, "a", "b"]),
+        "other requests": one.failed_together(["run", 3, "ab"[rank]]),
+        "decision": one.agree(lambda: f"of {rank}"),
+        "all done": one.all_did(done=True),
+        "one undone": one.all_did(done=rank == 0),
+    }
+    try:
+        one.agree(lambda: [][rank])
+    except (IndexError, LeaderError) as error:
+        found["no decision"] = (type(error), str(error))
+    found["same failed decision"] = one.failed_together(["run", 4])
+    if rank == 1:
+        found["alone"] = one.failed_together(["run", 5])
+        one.all_did(done=True)
+    else:
+        found["unharmed"] = one.all_did(done=True)  # rank 0 goes on to its next message meanwhile
+    outcomes.put((rank, found))
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    context = multiprocessing.get_context("spawn")
+    queue: Any = context.Queue()
+    folder = str(tmp_path_factory.mktemp("ranks"))
+    processes = [context.Process(target=one_rank, args=(rank, folder, queue)) for rank in (0, 1)]
+    for process in processes:
+        process.start()
+    found = dict(queue.get(timeout=240) for _ in processes)
+    for process in processes:
+        process.join(60)
+    return [found[0], found[1]]
+
+
+def test_ranks_that_failed_at_the_same_point_with_the_same_requests_go_on(outcomes: list[dict[str, Any]]) -> None:
+    assert [one["same"] for one in outcomes] == [True, True]
+
+
+def test_ranks_that_failed_with_different_requests_do_not(outcomes: list[dict[str, Any]]) -> None:
+    assert [one["other requests"] for one in outcomes] == [False, False]
+
+
+def test_a_rank_that_failed_alone_gives_up_and_disturbs_no_message(outcomes: list[dict[str, Any]]) -> None:
+    assert outcomes[1]["alone"] is False
+    assert outcomes[0]["unharmed"] is True
+
+
+def test_a_decision_that_fails_on_rank_0_fails_on_all_ranks(outcomes: list[dict[str, Any]]) -> None:
+    text = "list index out of range"
+    assert outcomes[0]["no decision"] == (IndexError, text)
+    assert outcomes[1]["no decision"] == (LeaderError, f"IndexError: {text}")
+    assert [one["same failed decision"] for one in outcomes] == [True, True]
+
+
+def test_ranks_follow_rank_0(outcomes: list[dict[str, Any]]) -> None:
+    assert [one["decision"] for one in outcomes] == ["of 0", "of 0"]
+
+
+def test_something_is_done_once_all_ranks_did_it(outcomes: list[dict[str, Any]]) -> None:
+    assert [one["all done"] for one in outcomes] == [True, True]
+    assert [one["one undone"] for one in outcomes] == [False, False]
