@@ -15,8 +15,8 @@ from tests.lossless.cases import PLAIN_PHASE, PROMPT, SETTINGS, VOCABULARY
 from tests.lossless.goodness import Fit
 from tests.lossless.scenes import Answer, Drawn, PhaseResult
 
-LEVEL = 0.01
-"""Probability that a correct engine fails, over all comparisons (Bonferroni)."""
+LEVEL = 1e-3
+"""Probability that a correct engine fails a run, over all comparisons (Bonferroni)."""
 ALL = "all settings"
 OFF_WINDOW, LONG = "1-4 off", "long"
 PLACES = 20

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom, chi2, hypergeom
 
 from tests.lossless import goodness
 
@@ -56,9 +57,39 @@ def test_distances_average_to_what_equality_makes_of_them() -> None:
     assert np.mean([f.distance for f in pairs]) == pytest.approx(expected, rel=0.05)
 
 
+def test_small_p_values_are_exact_where_chi_square_is_not() -> None:
+    """One cell is expected six times, the rest is elsewhere: P(X >= 17) of a binomial distribution."""
+    masses = np.array([6 / 800, 794 / 800])
+    fit = goodness.fit(np.array([17, 783]), masses)
+    assert chi2.sf(fit.statistic, fit.freedom) < 1e-5
+    assert fit.p_value == pytest.approx(binom.sf(16, 800, 6 / 800), rel=0.3)
+
+
+def test_small_p_values_of_two_samples_are_exact_too() -> None:
+    fit = goodness.compare(np.array([25, 775]), np.array([3, 797]))
+    both = hypergeom(1600, 28, 800)
+    assert fit.p_value == pytest.approx(both.sf(24) + both.cdf(3), rel=0.3)
+
+
 def test_comparisons_add_up() -> None:
     fits = [goodness.fit(drawn(MASSES, 1000, seed), MASSES) for seed in range(10)]
     whole = goodness.combined(fits)
     assert whole.samples == 10_000
-    assert whole.freedom == sum(f.freedom for f in fits)
+    assert whole.freedom == 2 * len(fits)
     assert whole.p_value > 1e-4
+    shifted = [goodness.fit(drawn(MASSES * 0.98 + 0.02 / 8, 1000, seed), MASSES) for seed in range(10)]
+    assert goodness.combined(shifted).p_value < min(each.p_value for each in shifted)
+    impossible = goodness.fit(np.array([500, 499, 1]), np.array([0.5, 0.5, 0.0]))
+    assert goodness.combined([*fits, impossible]).p_value == 0.0
+
+
+def test_p_values_of_combinations_are_uniform() -> None:
+    p_values = np.array(
+        [
+            goodness.combined(
+                [goodness.fit(drawn(MASSES, 2000, seed), MASSES) for seed in range(8 * n, 8 * n + 8)]
+            ).p_value
+            for n in range(200)
+        ]
+    )
+    assert 0.44 < p_values.mean() < 0.56
