@@ -13,9 +13,10 @@ MIB = 2**20
 class PublishSettings(Frozen):
     """When to publish a drafter. Own and published drafters are scored on the same held-out data."""
 
-    first_top1: float = Field(0.55, ge=0, le=1)
-    """Share of first draft tokens that the first drafter must predict correctly to be published; below it drafting
-    hardly pays."""
+    first_gain: float = Field(1.0, ge=0)
+    """Minimum speed of the first drafter, relative to how its engine decodes without it: expected tokens per round over
+    the estimated duration of a round with a chain of three drafts, against the accept length of the engine's last
+    rounds. 0 publishes at once."""
     gain: float = Field(0.02, ge=0)
     """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts."""
     every_s: float = Field(8.0, gt=0)

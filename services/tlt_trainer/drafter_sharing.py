@@ -22,11 +22,11 @@ from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionError, UnavailableError, WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.config import PublishSettings
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter_registry import DrafterRegistry
 from tlt_trainer.drafter_sync import DrafterSync, SyncOutcome
 from tlt_trainer.learner import Learner
+from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.score import Score
 from tlt_trainer.storage import Storage
 
@@ -38,19 +38,13 @@ ATTEMPTS = 3
 """Attempts per publication. A trainer overtaken this often stops until the next time."""
 
 
-def is_worth_sharing(own: Score, published: Score | None, settings: PublishSettings) -> bool:
-    """Compare scores on the same frames; `published` is None while the fleet has no drafter."""
-    if published is None:
-        return own.top1 >= settings.first_top1
-    return own.accept_length >= published.accept_length + settings.gain
-
-
 class DrafterSharing:
     """
     One trainer's access to the fleet's drafter.
 
     Args:
         storage: Written by this worker only, readable by all.
+        kept: Number of own drafters to keep in it.
     """
 
     def __init__(
@@ -59,16 +53,18 @@ class DrafterSharing:
         storage: Storage,
         learner: Learner,
         sync: DrafterSync,
+        gate: PublishGate,
         *,
         worker_id: str,
-        settings: PublishSettings,
+        kept: int,
     ) -> None:
         self._registry = registry
         self._storage = storage
         self._learner = learner
         self._sync = sync
         self._worker_id = worker_id
-        self._settings = settings
+        self._gate = gate
+        self._kept = kept
         self._reachable = True
 
     async def follow(self, newest: DrafterVersion | None = None) -> bool:
@@ -109,7 +105,7 @@ class DrafterSharing:
                 log.warning("drafter_refused", field=error.field, error=error.message)
                 return False
             followed = await self._sync.follow()
-            if followed.own is None or not is_worth_sharing(followed.own, followed.newest, self._settings):
+            if followed.own is None or not self._gate.admits(followed.own, followed.newest):
                 break
             score, base = followed.own, followed.newest
         return False
@@ -171,7 +167,7 @@ class DrafterSharing:
     def _prune(self, newest: str) -> None:
         """Remove old drafters, once `newest` is the fleet's: before that, it was one of these."""
         try:
-            for old in [held for held in self._storage.names() if held != newest][: 1 - self._settings.kept]:
+            for old in [held for held in self._storage.names() if held != newest][: 1 - self._kept]:
                 self._storage.remove(old)
         except UnavailableError as error:  # the next publication removes them
             log.warning("drafters_not_removed", error=error.message)

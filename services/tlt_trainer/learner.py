@@ -118,7 +118,8 @@ class Learner:
         """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
         with torch.no_grad(), self._autocast():
             scores = unrolled_loss(candidate or self._average, *self._frozen(), pack)
-        return ScoreTally(hits=tuple(scores.hits.tolist()), counts=tuple(scores.counts.tolist()))
+        rows = torch.stack((scores.hits, scores.accepted, scores.counts)).tolist()  # one copy from the device
+        return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> Drafter:
         """Return a drafter with other weights, to compare with the own one."""

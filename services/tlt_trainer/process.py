@@ -26,8 +26,9 @@ from tlt_trainer.feed import Feed
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.frame_source import CacheClient, FrameSource
 from tlt_trainer.learner import Learner, Snapshot
+from tlt_trainer.publish_gate import PublishGate, draft_cost
 from tlt_trainer.servicer import TrainerServicer
-from tlt_trainer.shared_weights import read_format
+from tlt_trainer.shared_weights import read_format, read_layers
 from tlt_trainer.storage import Storage
 from tlt_trainer.training_lease import TrainingLease
 from tlt_trainer.training_loop import TrainingLoop
@@ -140,6 +141,7 @@ async def _loop(
         batch_tokens=config.data.batch_tokens,
         allowed=lease.holds,
     )
+    gate = PublishGate(config.publish, draft_cost(learner.form, read_layers(config.model)))
     sharing = None
     if config.coordinator:
         channel = connect(config.coordinator, to="coordinator", tls=config.tls)
@@ -149,8 +151,9 @@ async def _loop(
             Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),
             learner,
             DrafterSync(fleet, learner, examiner),
+            gate,
             worker_id=config.worker_id,
-            settings=config.publish,
+            kept=config.publish.kept,
         )
     feed = Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
-    return TrainingLoop(learner, device, lease, feed, examiner, checkpoints, sharing, config)
+    return TrainingLoop(learner, device, lease, feed, examiner, checkpoints, sharing, gate, config)

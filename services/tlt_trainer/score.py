@@ -8,17 +8,22 @@ from tlt_common.domain.ids import PolicyVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTally:
-    """Correct predictions and positions, per pass."""
+    """Correct predictions, accepted drafts and positions, per pass."""
 
     hits: tuple[float, ...]
+    accepted: tuple[float, ...]
     counts: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Per pass, the share of positions whose most likely token the drafter predicts."""
+    """Per pass, how well the drafter predicts the policy's next token."""
 
     hits: tuple[float, ...]
+    """Share of positions whose most likely token it predicts."""
+    accepted: tuple[float, ...]
+    """Probability that a draft sampled at temperature 1 is accepted: one minus the total variation. What counts when
+    responses are sampled; it also tells apart drafters that guess equally well."""
     policy_version: PolicyVersion = PolicyVersion(0)
     """Newest policy among those that generated the held-out data."""
 
@@ -29,10 +34,10 @@ class Score:
 
     @property
     def accept_length(self) -> float:
-        """Expected tokens per round, including the bonus token, of a greedy chain with one draft per pass."""
+        """Expected tokens per round at temperature 1, including the bonus token, of a chain with a draft per pass."""
         length, survives = 1.0, 1.0
-        for hit in self.hits:
-            survives *= hit
+        for share in self.accepted:
+            survives *= share
             length += survives
         return length
 
@@ -42,7 +47,17 @@ def score_of(tallies: Iterable[ScoreTally], policy_version: PolicyVersion = Poli
     counted = [tally for tally in tallies if tally.counts[0]]
     if not counted:
         return None
-    hits = (sum(column) for column in zip(*(tally.hits for tally in counted), strict=True))
-    counts = (sum(column) for column in zip(*(tally.counts for tally in counted), strict=True))
-    shares = tuple(hit / max(1.0, count) for hit, count in zip(hits, counts, strict=True))
-    return Score(hits=shares, policy_version=policy_version)
+    counts = _summed(tally.counts for tally in counted)
+    return Score(
+        hits=_shares(_summed(tally.hits for tally in counted), counts),
+        accepted=_shares(_summed(tally.accepted for tally in counted), counts),
+        policy_version=policy_version,
+    )
+
+
+def _summed(rows: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(sum(column) for column in zip(*rows, strict=True))
+
+
+def _shares(parts: tuple[float, ...], wholes: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(part / max(1.0, whole) for part, whole in zip(parts, wholes, strict=True))

@@ -16,6 +16,9 @@ from tlt_trainer.training_loop import TrainingLoop
 MAX_TTL_S = 86_400.0
 """Maximum time to live of a lease, in seconds."""
 
+MAX_ACCEPT_LENGTH = 1e6
+"""More than any engine's accept length, in tokens."""
+
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -35,12 +38,14 @@ class TrainerServicer(wire.Servicer):
         require_range("policy_version", request.policy_version, low=0, high=INT64_MAX)
         require_name("policy_uri", request.policy_uri, least=1, most=MAX_URI)
         require_range("drafter_version", request.drafter_version, low=0, high=INT64_MAX)
+        require_range("accept_length", request.accept_length, low=0.0, high=MAX_ACCEPT_LENGTH)
         await self._loop.start(
             Epoch(request.epoch),
             request.ttl_s,
             path_of(request.policy_uri),
             PolicyVersion(request.policy_version),
             newest=DrafterVersion(request.drafter_version) if request.HasField("drafter_version") else None,
+            accept_length=request.accept_length,
         )
         return wire.pb.StartResponse()
 

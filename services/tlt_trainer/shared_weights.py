@@ -33,6 +33,25 @@ def read_format(directory: Path) -> DrafterFormat:
     Raises:
         ConfigError: The directory has no checkpoint, or the checkpoint's architecture is not supported.
     """
+    return trained_format(_config_of(directory))
+
+
+def read_layers(directory: Path) -> int:
+    """
+    Read the policy's number of layers.
+
+    Raises:
+        ConfigError: The directory has no checkpoint, or its config.json does not say.
+    """
+    layers = _config_of(directory).get("num_hidden_layers")
+    if not isinstance(layers, int) or layers < 1:
+        raise ConfigError(
+            f"model: num_hidden_layers in config.json is {layers!r}; accepted: a number of at least 1", field="model"
+        )
+    return layers
+
+
+def _config_of(directory: Path) -> Json:
     path = directory / "config.json"
     try:
         config: Json = json_of(path.read_bytes())
@@ -42,7 +61,7 @@ def read_format(directory: Path) -> DrafterFormat:
         raise ConfigError(f"{path} is not JSON: {error}", field="model") from error
     if not isinstance(config, dict):
         raise ConfigError(f"{path} is not a JSON object; accepted: that of a supported model", field="model")
-    return trained_format(config)
+    return config
 
 
 def trained_format(config: Json) -> DrafterFormat:

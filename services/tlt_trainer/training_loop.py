@@ -19,12 +19,13 @@ from tlt_common.telemetry.log import get_logger
 from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
 from tlt_trainer.device import Device, release_memory
-from tlt_trainer.drafter_sharing import DrafterSharing, is_worth_sharing
+from tlt_trainer.drafter_sharing import DrafterSharing
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate
+from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.score import Score
 from tlt_trainer.shared_weights import read_shared
 from tlt_trainer.training_lease import TrainingLease
@@ -54,6 +55,7 @@ class TrainingLoop:
         examiner: Examiner,
         checkpoints: Checkpoints,
         sharing: DrafterSharing | None,
+        gate: PublishGate,
         config: TrainerConfig,
     ) -> None:
         self._learner = learner
@@ -63,6 +65,7 @@ class TrainingLoop:
         self._examiner = examiner
         self._checkpoints = checkpoints
         self._sharing = sharing
+        self._gate = gate
         self._config = config
         self._arrived = asyncio.Event()
         self._policy: tuple[Path, PolicyVersion] | None = None
@@ -97,7 +100,14 @@ class TrainingLoop:
         self._arrived.set()
 
     async def start(
-        self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion, *, newest: DrafterVersion | None = None
+        self,
+        epoch: Epoch,
+        ttl_s: float,
+        policy: Path,
+        version: PolicyVersion,
+        *,
+        newest: DrafterVersion | None = None,
+        accept_length: float = 0.0,
     ) -> None:
         """
         Begin a lease, or extend the current one. Read the policy's embedding and head if they changed.
@@ -108,6 +118,7 @@ class TrainingLoop:
             policy: Directory of the policy's weights.
             version: Their version.
             newest: Newest drafter of the fleet; None: not known.
+            accept_length: Tokens per request and round in the engine's last rounds; 0: not known.
 
         Raises:
             StaleEpochError: A newer lease was seen, or this one was revoked.
@@ -115,6 +126,7 @@ class TrainingLoop:
         """
         self._lease.start(epoch, ttl_s)
         self._newest = newest
+        self._gate.note(accept_length)
         if self._policy != (policy, version):
             try:
                 await self._device.run(self._read_policy, policy)
@@ -225,7 +237,7 @@ class TrainingLoop:
         if scores is None:
             return
         self._score, self._base_score = scores[0], scores[1] if published is not None else None
-        self._gained = is_worth_sharing(self._score, self._base_score, self._config.publish)
+        self._gained = self._gate.admits(self._score, self._base_score)
         metrics.HELD_OUT_TOP.set(self._score.top1)
         for drafter, score in zip(("own", "published"), scores, strict=False):
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)

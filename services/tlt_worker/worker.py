@@ -92,14 +92,15 @@ class Worker:
             make_way=self.make_way,
         )
         self._trainer = trainer
+        self.rounds = RoundLog(engine)
         self.spot = trainer and Spot(
             trainer.link,
             self.activity,
             policy=self._policy,
+            accept_length=lambda: self.rounds.accept_length,
             kill=trainer.process.kill,
             on_change=self._tell_coordinator,
         )
-        self.rounds = RoundLog(engine)
         self.watchers = Watchers(lambda: self.info)
         engine.set_capture(OFF)
         self._retired = False

@@ -26,6 +26,7 @@ class FakeTrainer:
         self.preempt_s = preempt_s
         self.calls: list[tuple[str, Epoch]] = []
         self.policies: list[tuple[Path, PolicyVersion]] = []
+        self.accept_lengths: list[float] = []
         self.gone = False
         self.has_data = True
         self.computes = 1.0
@@ -51,9 +52,10 @@ class FakeTrainer:
             self._exited.clear()
             on_exit()
 
-    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion, accept_length: float) -> None:
         self.calls.append(("start", lease.epoch))
         self.policies.append((policy, version))
+        self.accept_lengths.append(accept_length)
         await self._answer(self.start_s)
         if lease.epoch < self._newest:
             raise StaleEpochError(f"lease {lease.epoch} was replaced by {self._newest}", field="epoch")

@@ -10,12 +10,14 @@ DRAFTER = Path(__file__).with_name("drafter")
 """Drafter for the shipped policy; `tlt demo make-drafter` trains an equivalent one."""
 
 EAGER = {
-    "publish.first_top1": "0.45",
     "publish.every_s": "4",
     "score_every_s": "2",
     "data.held_out_tokens": "1024",
+    "nice": "0",
 }
-"""Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one."""
+"""Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one. Share
+the processors with the external trainer, which has GPUs of its own elsewhere: at a higher nice value, spot trainers get
+a tenth of the processors while it learns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ class PassScores:
     """Training loss, a scalar: decayed over passes. The loss of a pack is the sum of those of its samples."""
     hits: Tensor
     """(PASSES,): entries whose most likely token matches the policy's."""
+    accepted: Tensor
+    """(PASSES,): probabilities that a draft sampled at temperature 1 is accepted, one minus the total variation."""
     counts: Tensor
     """(PASSES,): scored entries."""
 
@@ -73,16 +75,24 @@ def unrolled_loss(drafter: Drafter, embedding_VH: Tensor, head_VH: Tensor, pack:
         target_SV = widened(functional.linear(target_SH, head_VH)).softmax(-1)
         best_S = target_SV.argmax(-1)
     turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
-    states, losses, hits, counts = pack.hidden, [], [], []
+    states, losses, hits, accepted, counts = pack.hidden, [], [], [], []
     for u in range(PASSES):
         guess = drafter(embedded, states, turn, attend)
         counted_S = offsets_S >= u  # pass u has no input before entry u
         guess_SH = guess.index_select(0, pack.scored)
         logits_SV = widened(functional.linear(guess_SH, head_VH))
-        entries_S = -(target_SV * logits_SV.log_softmax(-1)).sum(-1)
+        log_SV = logits_SV.log_softmax(-1)
+        entries_S = -(target_SV * log_SV).sum(-1)
         distances_S = functional.smooth_l1_loss(widened(guess_SH), widened(target_SH), reduction="none").mean(-1)
         losses.append(PASS_DECAY**u * ((entries_S + REGRESSION_WEIGHT * distances_S) * counted_S).sum())
         hits.append(((logits_SV.argmax(-1) == best_S) & counted_S).sum().detach())
+        with torch.no_grad():
+            accepted.append((torch.minimum(log_SV.exp(), target_SV).sum(-1) * counted_S).sum())
         counts.append(counted_S.sum())
         states = later_by(guess, 1).masked_fill(begins_P1, 0)
-    return PassScores(loss=torch.stack(losses).sum(), hits=torch.stack(hits), counts=torch.stack(counts))
+    return PassScores(
+        loss=torch.stack(losses).sum(),
+        hits=torch.stack(hits),
+        accepted=torch.stack(accepted),
+        counts=torch.stack(counts),
+    )

@@ -77,7 +77,11 @@ def evaluate(source: str, model: Path, data: Path, *, device: str) -> dict[str, 
 
 def described(score: Score) -> dict[str, Any]:
     """Return a score as JSON: shares of drafts that are the policy's most likely tokens, and what a chain yields."""
-    return {"top1": [round(hit, 4) for hit in score.hits], "accept_length": round(score.accept_length, 4)}
+    return {
+        "top1": [round(hit, 4) for hit in score.hits],
+        "accepted": [round(share, 4) for share in score.accepted],
+        "accept_length": round(score.accept_length, 4),
+    }
 
 
 def _training(model: Path, form: DrafterFormat, device: str, begin: str, option: str) -> OfflineTraining:

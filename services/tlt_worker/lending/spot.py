@@ -31,6 +31,7 @@ class Spot:
 
     Args:
         policy: Return the directory of the served weights, and their version.
+        accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
         kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
     """
@@ -41,12 +42,14 @@ class Spot:
         activity: Activity,
         *,
         policy: Callable[[], tuple[Path, PolicyVersion]],
+        accept_length: Callable[[], float],
         kill: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
         self._link = link
         self._activity = activity
         self._policy = policy
+        self._accept_length = accept_length
         self._kill = kill
         self._on_change = on_change
         self._lease: Lease | None = None
@@ -156,7 +159,7 @@ class Spot:
         policy, version = self._policy()
         try:
             async with asyncio.timeout(None) as self._starting:
-                await self._link.start(lease, policy=policy, version=version)
+                await self._link.start(lease, policy=policy, version=version, accept_length=self._accept_length())
         except TimeoutError:
             return  # taken back meanwhile: `_end` expired this timeout, and `_leave` follows
         except TltError as error:

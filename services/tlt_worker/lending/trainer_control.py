@@ -17,7 +17,7 @@ PROGRESS_S = 5.0
 class TrainerControl(Protocol):
     """Calls of a worker to its trainer. Each raises UnavailableError if the trainer is unreachable."""
 
-    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion, accept_length: float) -> None:
         """
         Start or continue training until the lease ends. Returns once the trainer holds the device.
 
@@ -43,13 +43,14 @@ class TrainerClient:
         self._start_s = start_s
         self._preempt_s = preempt_s
 
-    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion) -> None:
+    async def start(self, lease: Lease, *, policy: Path, version: PolicyVersion, accept_length: float) -> None:
         request = wire.pb.StartRequest(
             epoch=lease.epoch,
             ttl_s=lease.ttl_s,
             policy_uri=str(policy),
             policy_version=version,
             drafter_version=lease.newest,
+            accept_length=accept_length,
         )
         with translated():
             await self._stub.Start(request, timeout=self._start_s)

@@ -99,7 +99,7 @@ class Bench:
             cache=self.cache_address,
             coordinator=self.coordinator_address,
             score_every_s=0.2,
-            publish=PublishSettings(every_s=0.2, gain=0.0),
+            publish=PublishSettings(every_s=0.2, first_gain=0.6, gain=0.0),
         )
 
     async def worker(self, name: str = "w0") -> "Worker":
@@ -115,12 +115,18 @@ class Worker:
     def __init__(self, channel: grpc.aio.Channel, policy: TinyPolicy) -> None:
         self._stub, self._policy = wire.Stub(channel), policy
 
-    async def start(self, epoch: int, *, ttl_s: float = 100.0, policy: str | None = None) -> None:
-        uri = f"file://{self._policy.directory}" if policy is None else policy
+    async def start(
+        self, epoch: int, *, ttl_s: float = 100.0, policy: str | None = None, accept_length: float = 0.0
+    ) -> None:
+        request = wire.pb.StartRequest(
+            epoch=epoch,
+            ttl_s=ttl_s,
+            policy_uri=f"file://{self._policy.directory}" if policy is None else policy,
+            policy_version=1,
+            accept_length=accept_length,
+        )
         with translated():
-            await self._stub.Start(
-                wire.pb.StartRequest(epoch=epoch, ttl_s=ttl_s, policy_uri=uri, policy_version=1), timeout=WAIT_S
-            )
+            await self._stub.Start(request, timeout=WAIT_S)
 
     async def preempt(self, epoch: int) -> TrainingProgress:
         with translated():
@@ -161,11 +167,11 @@ async def test_a_leased_trainer_trains_and_publishes_and_stops_when_told(bench: 
     files = read_uri(wish.uri, mark=META_FILE)
     assert from_files(files, policy.form)
     assert meta_of(files).base == 0
-    assert meta_of(files).held_out_top1 >= 0.55
+    assert meta_of(files).held_out_top1 >= 0.3  # else it would be slower than no drafter
     await bench.coordinator.reached(2)
     progress = await worker.preempt(1)
     assert not progress.training
-    assert progress.held_out_top1 > 0.55
+    assert progress.held_out_top1 >= 0.3
     assert (await worker.progress()).steps == progress.steps
 
 
@@ -216,6 +222,7 @@ async def test_old_epochs_bad_requests_and_bad_policies_are_refused_by_name(benc
         ("epoch", worker.start(0)),
         ("ttl_s", worker.start(9, ttl_s=0.0)),
         ("policy_uri", worker.start(9, policy="s3://bucket/x")),
+        ("accept_length", worker.start(9, accept_length=float("nan"))),
     ):
         with pytest.raises(InvalidRequestError) as caught:
             await call

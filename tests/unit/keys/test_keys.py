@@ -41,6 +41,7 @@ NO_KEYS = {
     "max_position_embeddings",
     "vocab_size",
     "hidden_act",
+    "num_hidden_layers",
     "tokens.yaml",
     "update_weights",
     "expires_at",

@@ -163,7 +163,7 @@ def test_rates_warm_up_cool_down_and_stay() -> None:
 
 
 def test_a_score_says_what_a_chain_would_yield() -> None:
-    assert Score(hits=(0.5, 0.5, 0.5)).accept_length == 1.875
+    assert Score(hits=(0.9, 0.9, 0.9), accepted=(0.5, 0.5, 0.5)).accept_length == 1.875
     assert score_of([]) is None
 
 

@@ -16,16 +16,17 @@ from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
 from tlt_trainer.config import PublishSettings
-from tlt_trainer.drafter_sharing import DrafterSharing, is_worth_sharing
+from tlt_trainer.drafter_sharing import DrafterSharing
 from tlt_trainer.drafter_sync import GONE_AFTER_S, DrafterSync
 from tlt_trainer.examiner import Examiner
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate, plan
+from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.score import Score
 from tlt_trainer.storage import Storage
 
-SCORE = Score(hits=(0.8, 0.8, 0.8))
+SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))
 
 
 class Trainer:
@@ -41,8 +42,8 @@ class Trainer:
         )
         storage = Storage(str(root / name), mark=META_FILE)
         following = DrafterSync(fleet, self.learner, self.examiner)
-        settings = PublishSettings(kept=2)
-        self.sharing = DrafterSharing(fleet, storage, self.learner, following, worker_id=name, settings=settings)
+        gate = PublishGate(PublishSettings(), 0.1)
+        self.sharing = DrafterSharing(fleet, storage, self.learner, following, gate, worker_id=name, kept=2)
 
     def train(self, seed: int, steps: int) -> None:
         rng, frames = random.Random(seed), frames_of(self._policy, 60, seed=seed)
@@ -65,15 +66,6 @@ def one(policy: TinyPolicy, fleet: FakeFleet, tmp_path: Path) -> Trainer:
 @pytest.fixture
 def two(policy: TinyPolicy, fleet: FakeFleet, tmp_path: Path) -> Trainer:
     return Trainer(policy, fleet, tmp_path, "two")
-
-
-def test_the_first_is_shared_when_it_is_useful_and_later_ones_when_they_gain() -> None:
-    settings = PublishSettings(first_top1=0.55, gain=0.02)
-    assert not is_worth_sharing(Score(hits=(0.5, 0.9, 0.9)), None, settings)
-    assert is_worth_sharing(Score(hits=(0.6, 0.1, 0.1)), None, settings)
-    published = Score(hits=(0.6, 0.5, 0.5))
-    assert not is_worth_sharing(Score(hits=(0.605, 0.5, 0.5)), published, settings)
-    assert is_worth_sharing(Score(hits=(0.6, 0.55, 0.5)), published, settings)
 
 
 async def test_what_one_publishes_another_follows(one: Trainer, two: Trainer) -> None:
@@ -222,8 +214,8 @@ async def test_a_drafter_that_was_given_up_is_adopted_once_it_is_readable(
 
 async def test_the_score_of_the_base_on_the_same_frames_is_published(one: Trainer, fleet: FakeFleet) -> None:
     one.train(1, 3)
-    own = Score(hits=(0.8,), policy_version=PolicyVersion(5))
-    assert await one.sharing.publish(own, Score(hits=(0.7,)))
+    own = Score(hits=(0.8,), accepted=(0.8,), policy_version=PolicyVersion(5))
+    assert await one.sharing.publish(own, Score(hits=(0.7,), accepted=(0.7,)))
     (publication,) = fleet.publications
     assert (publication.held_out_top1, publication.base_top1, publication.policy_version) == (0.8, 0.7, 5)
 

@@ -20,6 +20,7 @@ from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner, Snapshot
+from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.training_lease import TrainingLease
 from tlt_trainer.training_loop import BROKEN_BATCHES, TrainingLoop
 
@@ -60,7 +61,8 @@ class Bench:
         examiner = Examiner(
             self.learner, self.device, self.pool, tokens=500, batch_tokens=512, allowed=self.lease.holds
         )
-        self.loop = TrainingLoop(self.learner, self.device, self.lease, feed, examiner, self.saved, None, config)
+        gate = PublishGate(config.publish, 0.1)
+        self.loop = TrainingLoop(self.learner, self.device, self.lease, feed, examiner, self.saved, None, gate, config)
 
     def give_data(self) -> None:
         self.pool.add(self.frames)

@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # When all engines are down, requests wait until one is back: an engine starts in minutes on a busy machine.
     "gateway": {"worker_wait_s": 900.0},
     # Drafters are published often, so that many swaps happen.
-    "trainer": {**EAGER, "publish": {"first_top1": 0.0, "gain": 0.0, "every_s": 4}},
+    "trainer": {**EAGER, "publish": {"first_gain": 0.0, "gain": 0.0, "every_s": 4}},
 }
 
 

@@ -33,6 +33,7 @@ class Device:
             self.trainer,
             self.activity,
             policy=lambda: (POLICY, PolicyVersion(7)),
+            accept_length=lambda: 1.5,
             kill=self._kill,
             on_change=self._change,
         )
@@ -76,6 +77,7 @@ async def test_a_lease_starts_training_with_the_served_policy() -> None:
         device.spot.grant(lease(1))
         await asyncio.sleep(1)
         assert device.trainer.policies == [(POLICY, PolicyVersion(7))]
+        assert device.trainer.accept_lengths == [1.5]
         assert [state for _, state in device.states] == [WorkerState.SWITCHING, WorkerState.TRAINING]
         assert device.spot.epoch == 1
 

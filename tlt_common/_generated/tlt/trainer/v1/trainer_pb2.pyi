@@ -27,6 +27,7 @@ class StartRequest(_message.Message):
     POLICY_URI_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
+    ACCEPT_LENGTH_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """Fencing token; epochs older than the newest seen are refused."""
     ttl_s: _builtins.float
@@ -39,6 +40,8 @@ class StartRequest(_message.Message):
     """Newest drafter version of the fleet, 0 if none was published; not set if it is not known. The coordinator is asked
     for the drafter only if the trainer has another one.
     """
+    accept_length: _builtins.float
+    """Tokens per request and round in the engine's last rounds, 0 if there were none: what the first drafter must beat."""
     def __init__(
         self,
         *,
@@ -47,10 +50,11 @@ class StartRequest(_message.Message):
         policy_uri: _builtins.str = ...,
         policy_version: _builtins.int = ...,
         drafter_version: _builtins.int | None = ...,
+        accept_length: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "drafter_version", b"drafter_version", "epoch", b"epoch", "policy_uri", b"policy_uri", "policy_version", b"policy_version", "ttl_s", b"ttl_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version", "accept_length", b"accept_length", "drafter_version", b"drafter_version", "epoch", b"epoch", "policy_uri", b"policy_uri", "policy_version", b"policy_version", "ttl_s", b"ttl_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__drafter_version: _TypeAlias = _typing.Literal["drafter_version"]  # noqa: Y015
     _WhichOneofArgType__drafter_version: _TypeAlias = _typing.Literal["_drafter_version", b"_drafter_version"]  # noqa: Y015
