@@ -69,14 +69,14 @@ def test_it_learns_and_guesses_what_it_has_not_seen(deep_policy: TinyPolicy, lea
     unseen = [collate(frames_of(deep_policy, 12, seed=2), CPU)]
     learner.choose(FIRST)
     losses = []
-    while learner.counters.steps < 120:
+    while learner.counters.steps < 100:
         losses += [learner.micro_step(collate(group, CPU)) for group in plan(rng.sample(frames, 16), 512, rng)]
     score = score_of(learner.tally(pack) for pack in unseen)
     assert score is not None
     assert len(score.hits) == PASSES
-    assert sum(losses[-10:]) < 0.6 * sum(losses[:10])
-    assert score.top1 > 0.5
-    assert score.accept_length > 1.8
+    assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
+    assert score.top1 > 0.35  # of 0.83 that can be drafted
+    assert score.accept_length > 1.5
 
 
 def test_a_token_that_cannot_be_drafted_is_never_a_hit(deep_policy: TinyPolicy) -> None:
