@@ -17,6 +17,7 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_trainer.drafter.files import shapes
 from tlt_trainer.learner import Counters, Snapshot
 from tlt_trainer.storage import SET_ASIDE, Storage
 
@@ -95,7 +96,7 @@ class Checkpoints:
             except WeightsError as error:
                 log.warning("checkpoint_damaged", name=name, kept_as=self._set_aside(name), error=error.message)
                 continue
-            if shapes_of(snapshot.weights) != form.tensor_shapes():
+            if shapes_of(snapshot.weights) != shapes(form):
                 raise ConfigError(
                     "checkpoint_dir holds the drafter of another model; accepted: one of this model, or an empty one",
                     field="checkpoint_dir",

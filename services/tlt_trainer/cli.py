@@ -54,16 +54,36 @@ def train(
     begin: Annotated[
         str, typer.Option("--from", metavar="PATH|URL", help="Drafter to continue. Default: begin from scratch.")
     ] = "",
+    kind: Annotated[str, typer.Option(help="eagle or eagle3. Default: that of --from, else eagle.")] = "",
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="N,N,...",
+            help="Layers of the policy that an EAGLE-3 drafter reads. Default: a low, a middle and a high one.",
+        ),
+    ] = "",
+    draft_vocabulary: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Tokens in an EAGLE-3 head, at most: the most frequent of the responses. Default: 32000."
+        ),
+    ] = None,
+    passes: Annotated[
+        int | None,
+        typer.Option(min=1, max=16, help="Drafts in a row to train for. Default: 3 for EAGLE, 7 for EAGLE-3."),
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the data.")] = 0,
     device: Device = "auto",
 ) -> None:
     """
-    Train an EAGLE drafter on collected rollouts, with the code of the spot trainers.
+    Train an EAGLE or EAGLE-3 drafter on collected rollouts, with the code of the spot trainers.
 
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
-    most likely token, and the tokens per round of a greedy chain. `tlt up --drafter DIR` starts with the result.
+    most likely token, the tokens per round of a greedy chain of three drafts, and the share of the responses' tokens
+    that the drafter's head covers. `tlt up --drafter DIR` starts with the result.
     """
+    from tlt_trainer.offline.beginning import Wanted
     from tlt_trainer.offline.commands import train_to
     from tlt_trainer.offline.training import Epoch
 
@@ -74,7 +94,8 @@ def train(
             err=True,
         )
 
-    found = train_to(model, data, to, begin=begin, epochs=epochs, seed=seed, device=device, report=report)
+    wanted = Wanted(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
+    found = train_to(model, data, to, wanted, passes=passes, epochs=epochs, seed=seed, device=device, report=report)
     typer.echo(json.dumps(found))
 
 
@@ -83,14 +104,15 @@ def evaluate(
     source: Annotated[str, typer.Argument(metavar="PATH|URL", help="A drafter, or a directory of published ones.")],
     model: Model,
     data: Data,
+    drafts: Annotated[int, typer.Option(min=1, max=16, help="Drafts of a chain.")] = 3,
     device: Device = "auto",
 ) -> None:
     """
-    Score an EAGLE drafter on collected rollouts.
+    Score an EAGLE or EAGLE-3 drafter on collected rollouts.
 
-    Prints JSON: per draft, the share that is the policy's most likely token, and the tokens per round of a greedy
-    chain.
+    Prints JSON: per draft, the share that is the policy's most likely token, the tokens per round of a greedy chain,
+    and the share of the responses' tokens that the drafter's head covers.
     """
     from tlt_trainer.offline import commands
 
-    typer.echo(json.dumps(commands.evaluate(source, model, data, device=device)))
+    typer.echo(json.dumps(commands.evaluate(source, model, data, drafts=drafts, device=device)))

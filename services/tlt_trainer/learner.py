@@ -13,10 +13,13 @@ from torch import Tensor
 
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
+from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds import drafter_of
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import merged, share_of
-from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.score import ScoreTally
 from tlt_trainer.shared_weights import SharedWeights
@@ -72,14 +75,26 @@ class Snapshot:
 
 
 class Learner:
-    """A drafter in training."""
+    """
+    A drafter in training.
 
-    def __init__(self, form: DrafterFormat, device: torch.device) -> None:
+    Args:
+        form: Its format.
+        device: Device to train on.
+        passes: Passes of training; None: as many as its kind is trained with.
+        drafts: Passes of scoring: drafts of a chain. None: as many as in training.
+    """
+
+    def __init__(
+        self, form: DrafterFormat, device: torch.device, *, passes: int | None = None, drafts: int | None = None
+    ) -> None:
         self.form = form
         self.device = device
+        self._passes = passes
+        self._drafts = drafts or passes
         self.counters = Counters()
-        self._drafter = Drafter(form).to(device)
-        self._average = Drafter(form).to(device).requires_grad_(requires_grad=False)
+        self._drafter = drafter_of(form).to(device)
+        self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._base = _copied(self._drafter)
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
@@ -88,6 +103,25 @@ class Learner:
     def share(self, shared: SharedWeights | None) -> None:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
         self._shared = shared
+
+    @property
+    def tokens(self) -> Tensor | None:
+        """The draft tokens of an EAGLE-3 drafter, (D,); -1: none has been chosen. None: EAGLE has no choice."""
+        return self._drafter.tokens if isinstance(self._drafter, Eagle3Drafter) else None
+
+    def choose(self, tokens_D: Tensor) -> None:
+        """
+        Make these tokens of the policy the draft tokens of an EAGLE-3 drafter, ascending. Does nothing for EAGLE.
+
+        What was learned of tokens that stay is kept; the others' rows of the head begin as the policy's.
+        """
+        _, head_VH = self._frozen()
+        if (before_D := self.tokens) is None:
+            return
+        for drafter in (self._drafter, self._average):
+            if isinstance(drafter, Eagle3Drafter):
+                drafter.choose(tokens_D, head_VH)
+        self._optimizer.rearrange(HEAD, before_D, tokens_D)
 
     def micro_step(self, pack: Pack) -> float:
         """
@@ -99,7 +133,7 @@ class Learner:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
         """
         with self._autocast():
-            scores = unrolled_loss(self._drafter, *self._frozen(), pack)
+            scores = unrolled_loss(self._drafter, *self._chosen(), pack, self._passes)
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
@@ -114,16 +148,16 @@ class Learner:
         self._optimizer.discard()
         self._pending_tokens = 0
 
-    def tally(self, pack: Pack, candidate: Drafter | None = None) -> ScoreTally:
+    def tally(self, pack: Pack, candidate: DraftModel | None = None) -> ScoreTally:
         """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
         with torch.no_grad(), self._autocast():
-            scores = unrolled_loss(candidate or self._average, *self._frozen(), pack)
+            scores = unrolled_loss(candidate or self._average, *self._chosen(), pack, self._drafts)
         rows = torch.stack((scores.hits, scores.accepted, scores.counts)).tolist()  # one copy from the device
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
-    def candidate(self, weights: Mapping[str, Tensor]) -> Drafter:
+    def candidate(self, weights: Mapping[str, Tensor]) -> DraftModel:
         """Return a drafter with other weights, to compare with the own one."""
-        return _loaded(Drafter(self.form).to(self.device), weights)
+        return _loaded(drafter_of(self.form).to(self.device), weights)
 
     def weights(self) -> dict[str, Tensor]:
         """Return copies of the averaged weights, on the CPU."""
@@ -198,14 +232,19 @@ class Learner:
             raise WeightsError("the policy's embedding and head are not loaded yet")
         return self._shared.embedding, self._shared.head
 
+    def _chosen(self) -> tuple[Tensor, Tensor]:
+        if (tokens_D := self.tokens) is not None and int(tokens_D[0]) < 0:
+            raise WeightsError("the drafter's tokens are not chosen yet")
+        return self._frozen()
+
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16)
 
 
-def _copied(drafter: Drafter) -> dict[str, Tensor]:
-    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in drafter.named_parameters()}
+def _copied(drafter: DraftModel) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in drafter.state_dict().items()}
 
 
-def _loaded(drafter: Drafter, weights: Mapping[str, Tensor]) -> Drafter:
+def _loaded(drafter: DraftModel, weights: Mapping[str, Tensor]) -> DraftModel:
     drafter.load_state_dict(cast("dict[str, Tensor]", weights))
     return drafter

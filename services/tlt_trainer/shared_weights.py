@@ -1,5 +1,6 @@
 """The policy's embedding and head, which the drafter shares and does not train."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +29,12 @@ class SharedWeights:
 
 def read_format(directory: Path) -> DrafterFormat:
     """
-    Read the format of drafters for this policy.
+    Read the format of EAGLE drafters for this policy.
 
     Raises:
         ConfigError: The directory has no checkpoint, or the checkpoint's architecture is not supported.
     """
-    return trained_format(_config_of(directory))
+    return trained_format(read_config(directory))
 
 
 def read_layers(directory: Path) -> int:
@@ -43,7 +44,7 @@ def read_layers(directory: Path) -> int:
     Raises:
         ConfigError: The directory has no checkpoint, or its config.json does not say.
     """
-    layers = _config_of(directory).get("num_hidden_layers")
+    layers = read_config(directory).get("num_hidden_layers")
     if not isinstance(layers, int) or layers < 1:
         raise ConfigError(
             f"model: num_hidden_layers in config.json is {layers!r}; accepted: a number of at least 1", field="model"
@@ -51,7 +52,13 @@ def read_layers(directory: Path) -> int:
     return layers
 
 
-def _config_of(directory: Path) -> Json:
+def read_config(directory: Path) -> Json:
+    """
+    Read the config.json of a policy.
+
+    Raises:
+        ConfigError: The directory has none, or it is no JSON object.
+    """
     path = directory / "config.json"
     try:
         config: Json = json_of(path.read_bytes())
@@ -64,14 +71,27 @@ def _config_of(directory: Path) -> Json:
     return config
 
 
-def trained_format(config: Json) -> DrafterFormat:
+def trained_format(
+    config: Json,
+    kind: DrafterArchitecture = DrafterArchitecture.EAGLE,
+    *,
+    draft_vocabulary: int | None = None,
+    layers: Sequence[int] | None = None,
+) -> DrafterFormat:
     """
-    Return the format of drafters for a policy with this config.json: EAGLE, with the sizes of one policy layer.
+    Return the format of drafters for a policy with this config.json, with the sizes of one policy layer.
+
+    Args:
+        config: The policy's config.json.
+        kind: Kind of drafter.
+        draft_vocabulary: Draft tokens of an EAGLE-3 drafter, at most; None: 32,000.
+        layers: Layers of the policy that it reads; None: a low, a middle and a high one.
 
     Raises:
         ConfigError: A size is missing, or the policy's activation or rotary embedding is not supported.
+        WeightsError: The policy does not have these layers, or too few to choose from.
     """
-    form = standard_format(DrafterArchitecture.EAGLE, config)
+    form = standard_format(kind, config, draft_vocabulary=draft_vocabulary, layers=layers)
     rope_of(form.rope)
     activation = config.get("hidden_act", "silu")
     if activation != "silu":

@@ -70,12 +70,13 @@ def write_target(
     return directory
 
 
-def write_qwen(directory: Path, family: str) -> Path:
+def write_qwen(directory: Path, family: str, *, layers: int = 2) -> Path:
     """Write a Qwen with random weights: biases and a tied head for Qwen2, normalised queries and keys for Qwen3."""
     torch.manual_seed(7)
     shape: dict[str, Any] = {
-        "vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "max_position_embeddings": 512, "bos_token_id": 0, "eos_token_id": 1,
+        "vocab_size": 48, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": layers,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+        "bos_token_id": 0, "eos_token_id": 1,
     }  # fmt: skip
     model: Any
     if family == "qwen2":

@@ -1,6 +1,6 @@
 """Derives a drafter's format from its own config.json or from that of its target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
@@ -29,22 +29,33 @@ Json = Mapping[str, Any]
 
 
 def standard_format(
-    architecture: DrafterArchitecture, target: Json, *, draft_vocabulary: int | None = None
+    architecture: DrafterArchitecture,
+    target: Json,
+    *,
+    draft_vocabulary: int | None = None,
+    layers: Sequence[int] | None = None,
 ) -> DrafterFormat:
     """
     Return the default format of drafters for a target: one of the target's own layers.
 
+    Args:
+        architecture: Of the drafter.
+        target: config.json of the target.
+        draft_vocabulary: Tokens of an EAGLE-3 head, at most; None: DRAFT_VOCABULARY.
+        layers: Layers of the target that an EAGLE-3 drafter reads; None: a low, a middle and a high one.
+
     Raises:
         ConfigError: The target's config.json lacks a size, which the message names, or a value of it cannot be used.
-        WeightsError: The target has too few layers to choose a low, a middle and a high one for EAGLE-3.
+        WeightsError: The target does not have these layers, or too few to choose from.
     """
     try:
-        layers: tuple[int, ...] = ()
+        read: tuple[int, ...] = ()
         vocabulary = int(target["vocab_size"])
         if architecture == DrafterArchitecture.EAGLE3:
-            layers = _standard_layers(target)
+            read = _standard_layers(target) if layers is None else tuple(layers)
+            _require_layers(read, target)
             vocabulary = min(vocabulary, draft_vocabulary or DRAFT_VOCABULARY)
-        return _format(architecture, target, target, draft_vocabulary=vocabulary, layers=layers)
+        return _format(architecture, target, target, draft_vocabulary=vocabulary, layers=read)
     except KeyError as error:
         name = str(error.args[0])
         raise ConfigError(
@@ -99,12 +110,18 @@ def _require_supported(drafter: Json, eagle_config: Json, target: Json) -> None:
 def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
     named = eagle_config.get("eagle_aux_hidden_state_layer_ids", drafter.get("eagle_aux_hidden_state_layer_ids"))
     layers = _standard_layers(target) if named is None else tuple(int(layer) for layer in named)
+    if not eagle_config.get("use_aux_hidden_state", True):
+        layers = ()
+    _require_layers(layers, target)
+    return layers
+
+
+def _require_layers(layers: tuple[int, ...], target: Json) -> None:
     last = int(target["num_hidden_layers"]) - 2  # SGLang captures the input of a layer, and no layer follows the last
-    if not eagle_config.get("use_aux_hidden_state", True) or len(layers) < 2:  # SGLang's fc requires at least two
+    if len(layers) < 2:  # SGLang's fc requires at least two
         raise WeightsError(f"the drafter reads layers {list(layers)} of its target; accepted: at least two layers")
     if list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] > last:
         raise WeightsError(f"the drafter reads layers {list(layers)}; accepted: ascending numbers from 0 to {last}")
-    return layers
 
 
 def _standard_layers(target: Json) -> tuple[int, ...]:

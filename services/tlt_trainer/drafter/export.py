@@ -1,9 +1,12 @@
 """
 A published drafter as files for other engines, with a model card.
 
-Format `sglang` is what EAGLE's authors publish and what SGLang loads without our plug-in: the published files. Format
-`vllm` differs for EAGLE drafters: vLLM derives its class from the architecture of the drafter's config.json, prefixing
-it with `Eagle` (`transformers_utils/configs/eagle.py`), and its layer has no bias (`models/llama_eagle.py`).
+Format `sglang` is what EAGLE's authors publish and what SGLang loads without our plug-in: the published files.
+
+Format `vllm` differs. vLLM's layers have no bias (`models/llama_eagle.py`, `llama_eagle3.py`). For EAGLE it derives its
+class from the architecture of the drafter's config.json, prefixing it with `Eagle`
+(`transformers_utils/configs/eagle.py`). For EAGLE-3 it reads three layers, and numbers them by their inputs, from 1
+(`v1/worker/gpu_model_runner.py`), where SGLang numbers them by their outputs, from 0.
 """
 
 import json
@@ -22,6 +25,9 @@ from tlt_common.drafter.tensors import BIAS
 from tlt_common.errors import WeightsError
 
 CARD_FILE = "README.md"
+
+LAYERS = "eagle_aux_hidden_state_layer_ids"
+VLLM_LAYERS = 3
 
 _CARD = """\
 ---
@@ -78,12 +84,8 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
     """
     config, tensors = _read(files)
     architecture = _architecture(config)
-    if to is ExportFormat.VLLM and architecture is DrafterArchitecture.EAGLE:
-        if bool(tensors.get(BIAS, tensors["fc.weight"][:0]).any()):
-            raise WeightsError(f"tensor {BIAS} is not zero, and vLLM's layer has no bias", field=BIAS)
-        tensors.pop(BIAS, None)
-        config = {key: value for key, value in config.items() if key != "bias"}
-        config["architectures"] = ["LlamaForCausalLM"]
+    if to is ExportFormat.VLLM:
+        config, tensors = _for_vllm(architecture, config, tensors)
     meta = meta_of(files) if META_FILE in files else None
     return {
         WEIGHTS_FILE: save(tensors, {"format": "pt"}),
@@ -113,6 +115,22 @@ def card(
         training=_TRAINED.format(**asdict(meta)) if meta else "No record of its training was published with it.",
         launch=_LAUNCH[to].replace("NAME", name).replace("METHOD", name.lower()),
     )
+
+
+def _for_vllm(
+    architecture: DrafterArchitecture, config: Mapping[str, Any], tensors: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    if bool(tensors.get(BIAS, tensors["fc.weight"][:0]).any()):
+        raise WeightsError(f"tensor {BIAS} is not zero, and vLLM's layer has no bias", field=BIAS)
+    kept = {key: value for key, value in config.items() if key != "bias"}
+    if architecture is DrafterArchitecture.EAGLE:
+        kept["architectures"] = ["LlamaForCausalLM"]
+    elif layers := (config.get("eagle_config") or {}).get(LAYERS):
+        if len(layers) != VLLM_LAYERS:
+            raise WeightsError(f"the drafter reads layers {layers}; vLLM reads {VLLM_LAYERS}", field=LAYERS)
+        kept["eagle_config"] = {key: value for key, value in config["eagle_config"].items() if key != LAYERS}
+        kept[LAYERS] = [layer + 1 for layer in layers]
+    return kept, {name: tensor for name, tensor in tensors.items() if name != BIAS}
 
 
 def _read(files: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,8 +1,8 @@
 """
 A drafter as the files SGLang loads: model.safetensors, config.json, and our meta.json.
 
-Only trained tensors are written; embedding and head come from the policy. `fc.bias` is all zeros: SGLang's layer has
-one, and would leave it uninitialised if it were missing from the file.
+Only trained tensors and the map of EAGLE-3's draft tokens are written; the rest comes from the policy. `fc.bias` is all
+zeros: SGLang's layer has one, and would leave it uninitialised if it were missing from the file.
 """
 
 import json
@@ -16,11 +16,17 @@ from torch import Tensor
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
-from tlt_common.drafter.tensors import BIAS
+from tlt_common.drafter.tensors import BIAS, MAP, canonical_name
 from tlt_common.errors import WeightsError
+from tlt_trainer.drafter.vocabulary import require_tokens
 
 Weights = Mapping[str, Tensor]
-"""Trained tensors by their names in SGLang's checkpoint."""
+"""Trained tensors by their names in SGLang's checkpoint, and for EAGLE-3 the map."""
+
+
+def shapes(form: DrafterFormat) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of `Weights`."""
+    return form.tensor_shapes() | ({MAP: (form.draft_vocab_size,)} if form.is_eagle3 else {})
 
 
 def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[str, bytes]:
@@ -30,7 +36,10 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
     Raises:
         WeightsError: A tensor, which the message names, is not finite.
     """
-    tensors = {name: tensor.detach().to("cpu", torch.bfloat16).contiguous() for name, tensor in weights.items()}
+    tensors = {
+        name: tensor.detach().to("cpu", torch.bfloat16 if tensor.is_floating_point() else tensor.dtype).contiguous()
+        for name, tensor in weights.items()
+    }
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
@@ -44,22 +53,27 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
 
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
-    Read a drafter's trained tensors, in float32.
+    Read a drafter's trained tensors, in float32, and the map of an EAGLE-3 drafter, in int64.
 
     Raises:
-        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite.
+        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite; or the map leaves
+            the vocabulary or has a token twice.
     """
     try:
-        tensors = load(files[WEIGHTS_FILE])
+        tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
     except (KeyError, SafetensorError) as error:
         raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
     weights: dict[str, Tensor] = {}
-    for name, expected in form.tensor_shapes().items():
+    if form.is_eagle3 and form.draft_vocab_size == form.vocab_size:  # a map that changes nothing may be left out
+        tensors.setdefault(MAP, torch.zeros(form.vocab_size, dtype=torch.int64))
+    for name, expected in shapes(form).items():
         tensor = tensors.get(name)
         if tensor is None or tuple(tensor.shape) != expected:
             found = "missing" if tensor is None else tuple(tensor.shape)
             raise WeightsError(f"drafter tensor {name} is {found}; accepted: {expected}")
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
-        weights[name] = tensor.float()
+        weights[name] = tensor.long() if name == MAP else tensor.float()
+    if MAP in weights:
+        require_tokens(weights[MAP], form.vocab_size)
     return weights

@@ -1,10 +1,14 @@
 """
-The loss of the draft layer: soft cross-entropy plus smooth L1, unrolled (EAGLE-3's training-time test).
+The loss of a draft layer: soft cross-entropy, for EAGLE plus smooth L1, unrolled (EAGLE-3's training-time test).
 
 Entry t of a sample receives the token of position t + 1 and the policy's state of position t, and predicts the state of
 t + 1. Pass 0 reads the policy's states; pass u reads the outputs of pass u - 1, as drafting does for its u-th token.
 
-Shapes: P states of a pack, S scored entries, H hidden size, V vocabulary.
+The cross-entropy is that of the policy's probabilities of the draft tokens. If those are not the whole vocabulary, an
+entry counts by the probability that they have together: what the policy says instead, the drafter cannot say.
+
+Shapes: P states of a pack, S scored entries, C elements of a captured state, H hidden size, V vocabulary, D draft
+tokens: all V for EAGLE.
 """
 
 from dataclasses import dataclass
@@ -14,13 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tlt_trainer.drafter.attention import Layout, PackedAttention, later_by, widened
-from tlt_trainer.drafter.model import Drafter
+from tlt_trainer.drafter.draft_model import DraftModel
 
-PASSES = 3
-"""Measured on the demo's model at 160 k tokens, chain of 5: 4.0 tokens per round with 3 passes, 2.7 with 1."""
 PASS_DECAY = 0.8
 """The weight of pass u is PASS_DECAY ** u (EAGLE-3)."""
-REGRESSION_WEIGHT = 0.1
+REGRESSION_WEIGHT = 3.0
 """Weight of smooth L1 on the states (EAGLE)."""
 
 
@@ -31,7 +33,7 @@ class Pack:
     next_ids: Tensor
     """(P,): the token at the next position, int64."""
     hidden: Tensor
-    """(P, H), the policy's states."""
+    """(P, C), the policy's states: the last one, for EAGLE-3 behind those of the layers that the drafter reads."""
     offsets: Tensor
     """(P,), indices of the states in their samples."""
     positions: Tensor
@@ -56,38 +58,41 @@ class PassScores:
     loss: Tensor
     """Training loss, a scalar: decayed over passes. The loss of a pack is the sum of those of its samples."""
     hits: Tensor
-    """(PASSES,): entries whose most likely token matches the policy's."""
+    """(passes,): entries whose most likely token matches the policy's."""
     accepted: Tensor
-    """(PASSES,): probabilities that a draft sampled at temperature 1 is accepted, one minus the total variation."""
+    """(passes,): probabilities that a draft sampled at temperature 1 is accepted, one minus the total variation."""
     counts: Tensor
-    """(PASSES,): scored entries."""
+    """(passes,): scored entries."""
 
 
-def unrolled_loss(drafter: Drafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack) -> PassScores:
+def unrolled_loss(
+    drafter: DraftModel, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, passes: int | None = None
+) -> PassScores:
     """
-    Run all passes. Only the drafter receives gradients.
+    Run all passes, by default as many as the kind of drafter is trained with. Only the drafter receives gradients.
 
     The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
     """
     embedded = functional.embedding(pack.next_ids, embedding_VH)
-    target_SH, offsets_S = pack.hidden[pack.scored + 1], pack.offsets[pack.scored]
+    offsets_S = pack.offsets[pack.scored]
     with torch.no_grad():
-        target_SV = widened(functional.linear(target_SH, head_VH)).softmax(-1)
-        best_S = target_SV.argmax(-1)
+        target = drafter.targets(pack.hidden[pack.scored + 1], head_VH)
     turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
-    states, losses, hits, accepted, counts = pack.hidden, [], [], [], []
-    for u in range(PASSES):
+    states, losses, hits, accepted, counts = drafter.begin(pack.hidden), [], [], [], []
+    for u in range(passes or drafter.default_passes):
         guess = drafter(embedded, states, turn, attend)
         counted_S = offsets_S >= u  # pass u has no input before entry u
         guess_SH = guess.index_select(0, pack.scored)
-        logits_SV = widened(functional.linear(guess_SH, head_VH))
-        log_SV = logits_SV.log_softmax(-1)
-        entries_S = -(target_SV * log_SV).sum(-1)
-        distances_S = functional.smooth_l1_loss(widened(guess_SH), widened(target_SH), reduction="none").mean(-1)
-        losses.append(PASS_DECAY**u * ((entries_S + REGRESSION_WEIGHT * distances_S) * counted_S).sum())
-        hits.append(((logits_SV.argmax(-1) == best_S) & counted_S).sum().detach())
+        logits_SD = widened(drafter.logits(guess_SH, head_VH))
+        log_SD = logits_SD.log_softmax(-1)
+        entries_S = -(target.shares * log_SD).sum(-1)
+        if drafter.regresses:
+            distances_SH = functional.smooth_l1_loss(widened(guess_SH), widened(target.states), reduction="none")
+            entries_S = entries_S + REGRESSION_WEIGHT * distances_SH.mean(-1)
+        losses.append(PASS_DECAY**u * (entries_S * counted_S).sum())
+        hits.append(((logits_SD.argmax(-1) == target.best) & counted_S).sum().detach())
         with torch.no_grad():
-            accepted.append((torch.minimum(log_SV.exp(), target_SV).sum(-1) * counted_S).sum())
+            accepted.append((torch.minimum(log_SD.exp(), target.shares).sum(-1) * counted_S).sum())
         counts.append(counted_S.sum())
         states = later_by(guess, 1).masked_fill(begins_P1, 0)
     return PassScores(

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from tlt_common.drafter.tensors import HEAD, MAP
+from tlt_trainer.drafter.vocabulary import rows_for, tokens_of
+
 
 def share_of(own_tokens: int, others_tokens: int) -> float:
     """Return the weight of the own drafter: its share of the tokens that both were trained on since they were equal."""
@@ -20,5 +23,13 @@ def share_of(own_tokens: int, others_tokens: int) -> float:
 
 
 def merged(own: Mapping[str, Tensor], newest: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return the weighted mean of both; `share` is the weight of `own`."""
-    return {name: tensor.lerp(own[name], share) for name, tensor in newest.items()}
+    """
+    Return the weighted mean of both; `share` is the weight of `own`.
+
+    An EAGLE-3 drafter has the newest's draft tokens; a row of its head that only the newest has stays as it is.
+    """
+    if MAP not in newest:
+        return {name: tensor.lerp(own[name], share) for name, tensor in newest.items()}
+    head = rows_for(tokens_of(newest[MAP]), own[HEAD], tokens_of(own[MAP]), newest[HEAD])
+    fitted = {**own, HEAD: head, MAP: newest[MAP]}
+    return {name: t.lerp(fitted[name], share) if t.is_floating_point() else t for name, t in newest.items()}

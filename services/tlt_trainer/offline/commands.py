@@ -1,21 +1,18 @@
 """`tlt drafter train` and `evaluate`: arguments in, files and JSON out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from tlt_common.drafter.format import DrafterFormat
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import ConfigError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.device import torch_device
-from tlt_trainer.drafter.exporting import find_drafter, require_empty
-from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.exporting import require_empty
+from tlt_trainer.offline.beginning import Beginning, Wanted, beginning, published
 from tlt_trainer.offline.rollouts import read_rollouts
-from tlt_trainer.offline.training import Epoch, OfflineTraining
+from tlt_trainer.offline.training import SCORED_DRAFTS, Epoch, OfflineTraining
 from tlt_trainer.score import Score
-from tlt_trainer.shared_weights import read_format
+from tlt_trainer.shared_weights import read_config
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -24,8 +21,9 @@ def train_to(
     model: Path,
     data: Path,
     to: Path,
+    wanted: Wanted,
     *,
-    begin: str,
+    passes: int | None,
     epochs: int,
     seed: int,
     device: str,
@@ -38,7 +36,8 @@ def train_to(
         model: Directory of the policy's checkpoint.
         data: File of rollouts.
         to: Directory to write, absent or empty.
-        begin: Drafter to begin from, as path or URL; empty: from scratch.
+        wanted: Which drafter to begin with.
+        passes: Passes of an unrolled step; None: as many as the kind is trained with.
         epochs: Passes over the data.
         seed: Seed of the order.
         device: One of `DEVICES`.
@@ -49,9 +48,9 @@ def train_to(
         WeightsError: The policy's weights cannot be read, or a loss is not finite.
     """
     require_empty(to)
-    form = read_format(model)
-    rollouts = read_rollouts(data, vocab_size=form.vocab_size)
-    training = _training(model, form, device, begin, "--from")
+    begin = beginning(wanted, read_config(model))
+    rollouts = read_rollouts(data, vocab_size=begin.form.vocab_size)
+    training = _training(model, begin, device, passes=passes)
     try:
         to.mkdir(parents=True, exist_ok=True)  # before hours of training
         files, score = training.train(rollouts, epochs=epochs, seed=seed, report=report)
@@ -59,46 +58,45 @@ def train_to(
             write_whole(to / name, content)
     except OSError as error:
         raise ConfigError(f"--to: {to} cannot be written: {error}", field="to") from error
-    return described(score)
+    return described(score, training.coverage(rollouts))
 
 
-def evaluate(source: str, model: Path, data: Path, *, device: str) -> dict[str, Any]:
+def evaluate(source: str, model: Path, data: Path, *, drafts: int, device: str) -> dict[str, Any]:
     """
-    Score a drafter on all responses of a file.
+    Score a drafter on all responses of a file, with chains of `drafts` drafts.
 
     Raises:
         ConfigError: An argument is invalid; the message names it and what is accepted.
         WeightsError: The policy's weights cannot be read.
     """
-    form = read_format(model)
-    rollouts = read_rollouts(data, vocab_size=form.vocab_size)
-    return described(_training(model, form, device, source, "source").score(rollouts))
+    _, drafter = published(source, read_config(model), "source")
+    rollouts = read_rollouts(data, vocab_size=drafter.form.vocab_size)
+    training = _training(model, drafter, device, drafts=drafts)
+    return described(training.score(rollouts), training.coverage(rollouts))
 
 
-def described(score: Score) -> dict[str, Any]:
-    """Return a score as JSON: shares of drafts that are the policy's most likely tokens, and what a chain yields."""
+def described(score: Score, coverage: float) -> dict[str, Any]:
+    """
+    Return a score as JSON.
+
+    That is: shares of drafts that are the policy's most likely tokens, and that are accepted at temperature 1; what a
+    chain yields; and the share of the responses' tokens that can be drafted.
+    """
     return {
         "top1": [round(hit, 4) for hit in score.hits],
         "accepted": [round(share, 4) for share in score.accepted],
         "accept_length": round(score.accept_length, 4),
+        "coverage": round(coverage, 4),
     }
 
 
-def _training(model: Path, form: DrafterFormat, device: str, begin: str, option: str) -> OfflineTraining:
-    """Load the policy and, if given, a drafter to begin from. Everything that is quick is checked first."""
+def _training(
+    model: Path, begin: Beginning, device: str, *, passes: int | None = None, drafts: int = SCORED_DRAFTS
+) -> OfflineTraining:
+    """Load the policy, after everything that is quick was checked."""
     if device not in DEVICES:
         raise ConfigError(f"--device is {device!r}; accepted: {', '.join(DEVICES)}", field="device")
-    weights: Mapping[str, Tensor] | None = None
-    if begin:
-        uri, files = find_drafter(begin)
-        try:
-            weights = from_files(files, form)
-        except WeightsError as error:
-            raise ConfigError(f"{option}: {uri}: {error.message}", field="source") from error
     try:
-        training = OfflineTraining(model, form, torch_device(device))
+        return OfflineTraining(model, begin, torch_device(device), passes=passes, drafts=drafts)
     except (OSError, ValueError, RuntimeError) as error:  # of transformers, or of a device that is not there
         raise ConfigError(f"--model: {model} cannot be loaded on {device}: {error}", field="model") from error
-    if weights is not None:
-        training.begin_from(weights)
-    return training

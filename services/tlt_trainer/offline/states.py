@@ -1,6 +1,6 @@
 """Hidden states of a policy over collected responses, as an engine captures them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,9 @@ FRAME_TOKENS = CapturePolicy().frame_tokens
 
 
 @torch.inference_mode()
-def frames_of(policy: Any, rollout: Rollout, name: str, *, frame_tokens: int = FRAME_TOKENS) -> Iterator[TrainingFrame]:
+def frames_of(
+    policy: Any, rollout: Rollout, name: str, *, frame_tokens: int = FRAME_TOKENS, layers: Sequence[int] = ()
+) -> Iterator[TrainingFrame]:
     """
     Yield the windows of a response, without those of prompt tokens alone.
 
@@ -23,9 +25,13 @@ def frames_of(policy: Any, rollout: Rollout, name: str, *, frame_tokens: int = F
         rollout: At least two tokens in all.
         name: Request id of the frames.
         frame_tokens: Maximum states of a window.
+        layers: Layers whose outputs precede the last state in every captured state: those an EAGLE-3 drafter reads.
     """
     ids = rollout.token_ids
-    states_TH = policy(torch.tensor([ids], device=policy.device)).last_hidden_state[0].bfloat16().cpu()
+    seen = policy(torch.tensor([ids], device=policy.device), output_hidden_states=bool(layers))
+    # transformers lists the embedding first, so entry n + 1 is what layer n makes.
+    read = [seen.hidden_states[layer + 1][0] for layer in layers]
+    states_TC = torch.cat((*read, seen.last_hidden_state[0]), dim=-1).bfloat16().cpu()
     for start in range(0, len(ids) - 1, frame_tokens):
         end = min(start + frame_tokens, len(ids) - 1)
         if end - start < 2 or end <= len(rollout.prompt):
@@ -37,12 +43,12 @@ def frames_of(policy: Any, rollout: Rollout, name: str, *, frame_tokens: int = F
                 prompt_hash=prompt_hash(rollout.prompt),
                 start=start,
                 token_count=end - start,
-                hidden_size=states_TH.shape[1],
+                hidden_size=states_TC.shape[1],
                 dtype="BF16",
                 prompt_tokens=len(rollout.prompt),
                 response_tokens=len(rollout.response),
                 finished=end == len(ids) - 1,
             ),
             token_ids=torch.tensor(ids[start : end + 1], dtype=torch.int32),
-            hidden=states_TH[start:end],
+            hidden=states_TC[start:end],
         )

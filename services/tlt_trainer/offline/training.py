@@ -1,13 +1,12 @@
 """Trains and scores a drafter on collected rollouts. The learner is the spot trainer's."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import DrafterVersion
@@ -17,8 +16,11 @@ from tlt_common.errors import ConfigError
 from tlt_trainer.config import DataSettings
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.vocabulary import TokenCounts
+from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.held_out import HeldOutPrompts
 from tlt_trainer.learner import Learner, Published
+from tlt_trainer.offline.beginning import Beginning
 from tlt_trainer.offline.rollouts import Rollout
 from tlt_trainer.offline.states import frames_of
 from tlt_trainer.pack import collate, plan
@@ -29,6 +31,8 @@ AT_ONCE = 64
 """Rollouts whose states are in memory at once."""
 BATCH_TOKENS = DataSettings().batch_tokens
 """States per micro-step, for which the learning rates were chosen."""
+SCORED_DRAFTS = 3
+"""Drafts of a chain in scores, whatever the drafter was trained with, so that scores can be compared."""
 AUTHOR = "tlt-drafter-train"
 """Recorded as the worker that trained the drafter."""
 
@@ -52,31 +56,41 @@ class OfflineTraining:
 
     Args:
         model: Directory of the policy's checkpoint.
-        form: Format of drafters for it.
+        begin: The drafter to begin with.
         device: Device to train on, and to compute the policy's states on.
+        passes: Passes of training; None: as many as its kind is trained with.
+        drafts: Drafts of a chain in scores.
 
     Raises:
         WeightsError: Embedding or head cannot be read.
     """
 
-    def __init__(self, model: Path, form: DrafterFormat, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Path,
+        begin: Beginning,
+        device: torch.device,
+        *,
+        passes: int | None = None,
+        drafts: int = SCORED_DRAFTS,
+    ) -> None:
         from transformers import AutoModelForCausalLM  # takes seconds
 
         self._device = device
-        self._learner = Learner(form, device)
-        self._learner.share(read_shared(model, form, device))
+        self._learner = Learner(begin.form, device, passes=passes, drafts=drafts)
+        self._learner.share(read_shared(model, begin.form, device))
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self._policy: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).base_model.to(device).eval()
-
-    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
-        """Continue from a drafter's trained tensors instead of from scratch."""
-        self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
+        if (weights := begin.weights) is not None:
+            self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
 
     def train(
         self, rollouts: Sequence[Rollout], *, epochs: int, seed: int, report: Callable[[Epoch], None]
     ) -> tuple[dict[str, bytes], Score]:
         """
         Train; return the drafter's files and its score. One prompt in eight, and at least one, is kept for scoring.
+
+        The draft tokens of an EAGLE-3 drafter are chosen from the responses first, if it has none that cover them.
 
         Args:
             rollouts: Data.
@@ -89,6 +103,10 @@ class OfflineTraining:
             WeightsError: A loss is not finite.
         """
         training, held_out = _split(rollouts)
+        if (tokens_D := self._learner.tokens) is not None:
+            better_D = _counted(training, self._learner.form).better_than(tokens_D)
+            if better_D is not None:
+                self._learner.choose(better_D)
         score = self.score(held_out)  # now: without a token to score on, no pass should begin
         rng = random.Random(seed)
         for number in range(1, epochs + 1):
@@ -97,15 +115,19 @@ class OfflineTraining:
             score = self.score(held_out)
             tokens = self._learner.counters.tokens
             report(Epoch(number=number, tokens=tokens, loss=sum(losses) / max(1, len(losses)), score=score))
-        meta = DrafterMeta(
+        meta = self._meta(score)
+        return to_files(self._learner.weights(), self._learner.form, meta), score
+
+    def _meta(self, score: Score) -> DrafterMeta:
+        counters = self._learner.counters
+        return DrafterMeta(
             version=1,
             base=0,
             worker_id=AUTHOR,
-            steps=self._learner.counters.steps,
-            tokens=self._learner.counters.tokens,
+            steps=counters.steps,
+            tokens=counters.tokens,
             held_out_top1=score.top1,
         )
-        return to_files(self._learner.weights(), self._learner.form, meta), score
 
     def score(self, rollouts: Sequence[Rollout]) -> Score:
         """
@@ -119,12 +141,27 @@ class OfflineTraining:
             raise ConfigError("--data has no token to score on; accepted: responses of several tokens", field="data")
         return score
 
+    def coverage(self, rollouts: Sequence[Rollout]) -> float:
+        """Return the share of the responses' tokens that are draft tokens."""
+        tokens_D = self._learner.tokens
+        return 1.0 if tokens_D is None else _counted(rollouts, self._learner.form).coverage(tokens_D)
+
     def _packs(self, rollouts: Sequence[Rollout], rng: random.Random) -> Iterator[Pack]:
         for first in range(0, len(rollouts), AT_ONCE):
             some = enumerate(rollouts[first : first + AT_ONCE], first)
-            frames = [frame for number, one in some for frame in frames_of(self._policy, one, f"{number}/0")]
+            frames = [frame for number, one in some for frame in self._frames(one, f"{number}/0")]
             for group in plan(frames, BATCH_TOKENS, rng):
                 yield collate(group, self._device)
+
+    def _frames(self, rollout: Rollout, name: str) -> Iterator[TrainingFrame]:
+        return frames_of(self._policy, rollout, name, layers=self._learner.form.layers)
+
+
+def _counted(rollouts: Sequence[Rollout], form: DrafterFormat) -> TokenCounts:
+    counts = TokenCounts(form.vocab_size)
+    for rollout in rollouts:
+        counts.add(torch.tensor(rollout.response))
+    return counts
 
 
 def _split(rollouts: Sequence[Rollout]) -> tuple[list[Rollout], list[Rollout]]:

@@ -1,6 +1,7 @@
 """A published drafter becomes files for other engines."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from safetensors.torch import load, save
 from typer.testing import CliRunner
 
 from tests.unit.tlt_trainer.tiny import TinyPolicy
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
-from tlt_common.drafter.tensors import BIAS
+from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.export import CARD_FILE, ExportFormat, exported
@@ -41,6 +43,24 @@ def test_vllm_gets_a_llama_without_a_bias(files: dict[str, bytes]) -> None:
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert "bias" not in config
     assert load(written[WEIGHTS_FILE]).keys() == load(files[WEIGHTS_FILE]).keys() - {BIAS}
+
+
+def test_vllm_gets_eagle3s_layers_by_its_own_numbers(policy: TinyPolicy) -> None:
+    form = replace(policy.form, architecture=DrafterArchitecture.EAGLE3, layers=(1, 3, 4), draft_vocab_size=8)
+    weights = {name: torch.ones(shape) for name, shape in form.tensor_shapes().items()} | {MAP: torch.arange(8)}
+    files = to_files(weights, form, META)
+    written = exported(files, ExportFormat.VLLM)
+    config = json.loads(written[CONFIG_FILE])
+    assert config["architectures"] == ["LlamaForCausalLMEagle3"]
+    assert config["eagle_aux_hidden_state_layer_ids"] == [2, 4, 5]
+    assert config["eagle_config"] == {"use_aux_hidden_state": True}
+    assert "bias" not in config
+    tensors = load(written[WEIGHTS_FILE])
+    assert tensors.keys() == load(files[WEIGHTS_FILE]).keys() - {BIAS}
+    assert torch.equal(tensors[MAP], torch.arange(8))
+    two = to_files(weights, replace(form, layers=(1, 3)), META)
+    with pytest.raises(WeightsError, match=r"layers \[1, 3\]; vLLM reads 3"):
+        exported(two, ExportFormat.VLLM)
 
 
 def test_a_bias_that_vllm_cannot_hold_is_refused(files: dict[str, bytes]) -> None:

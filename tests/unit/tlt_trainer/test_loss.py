@@ -11,10 +11,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, causal, frame, precise, wild
+from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
-from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.pack import collate
+
+
+@pytest.fixture(params=["eagle", "eagle3"])
+def policy(request: pytest.FixtureRequest, policy: TinyPolicy, deep_policy: TinyPolicy) -> TinyPolicy:
+    """A policy for each kind of drafter."""
+    return deep_policy if request.param == "eagle3" else policy
 
 
 def random_frames(policy: TinyPolicy, lengths: list[int], *, prompt: int = 0, seed: int = 0) -> list[TrainingFrame]:
@@ -22,7 +29,7 @@ def random_frames(policy: TinyPolicy, lengths: list[int], *, prompt: int = 0, se
     generator, found = torch.Generator().manual_seed(seed), []
     for number, length in enumerate(lengths):
         ids = torch.randint(0, 48, (length + 1,), generator=generator, dtype=torch.int32)
-        states = torch.randn(length, policy.form.hidden_size, generator=generator)
+        states = torch.randn(length, (len(policy.form.layers) + 1) * policy.form.hidden_size, generator=generator)
         found.append(dataclasses.replace(frame(number, length, prompt=prompt), token_ids=ids, hidden=states))
     return found
 
@@ -39,7 +46,7 @@ def spans(pack: Pack) -> list[slice]:
     return [slice(end - length, end) for end, length in zip(ends, pack.lengths, strict=True)]
 
 
-def gradients(drafter: Drafter, policy: TinyPolicy, pack: Pack) -> dict[str, Tensor]:
+def gradients(drafter: DraftModel, policy: TinyPolicy, pack: Pack) -> dict[str, Tensor]:
     drafter.zero_grad()
     loss = unrolled_loss(drafter, policy.shared.embedding.double(), policy.shared.head.double(), pack).loss
     loss.backward()  # type: ignore[no-untyped-call]
@@ -47,10 +54,10 @@ def gradients(drafter: Drafter, policy: TinyPolicy, pack: Pack) -> dict[str, Ten
 
 
 def stepwise_state(
-    drafter: Drafter, embedded: Tensor, hidden: Tensor, at: int, depth: int, positions: Tensor
+    drafter: DraftModel, embedded: Tensor, hidden: Tensor, at: int, depth: int, positions: Tensor
 ) -> Tensor:
     """What drafting gives at entry `at`: the policy's states up to at - depth, then its own, one by one."""
-    inputs = hidden[: at - depth + 1]
+    inputs = drafter.begin(hidden[: at - depth + 1])
     for _ in range(depth + 1):
         n = len(inputs)
         out = drafter(embedded[:n], inputs, drafter.angles(positions[:n]), causal)
@@ -88,9 +95,17 @@ def test_the_loss_is_the_stated_sum(policy: TinyPolicy) -> None:
     for u, state in enumerate(states):
         for rows in spans(pack):
             for t in range(max(2, u), rows.stop - rows.start - 1):  # entry 2 predicts the first token after the prompt
-                guess, truth = state[rows][t], pack.hidden[rows][t + 1]
-                entropy = -((truth @ head.T).softmax(-1) * (guess @ head.T).log_softmax(-1)).sum()
-                expected += 0.8**u * float(entropy + 0.1 * functional.smooth_l1_loss(guess, truth))
+                guess, truth = state[rows][t], pack.hidden[rows][t + 1][-policy.form.hidden_size :]
+                shares = (truth @ head.T).softmax(-1)
+                if isinstance(drafter, Eagle3Drafter):
+                    normed = functional.rms_norm(guess, guess.shape, drafter.norm.weight, policy.form.norm_eps)
+                    said = (normed @ drafter.lm_head.weight.T).log_softmax(-1).detach()
+                    expected -= 0.8**u * sum(
+                        float(shares[token] * said[place]) for place, token in enumerate(drafter.tokens)
+                    )
+                else:
+                    entropy = -(shares * (guess @ head.T).log_softmax(-1)).sum()
+                    expected += 0.8**u * float(entropy + 3.0 * functional.smooth_l1_loss(guess, truth))
     assert float(scores.loss) == pytest.approx(expected, rel=1e-4)
 
 

@@ -1,19 +1,29 @@
 """A drafter is trained and scored on a file of rollouts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from tests.unit.tlt_trainer.tiny import VOCAB, TinyPolicy, frames_of
-from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE, meta_of
+from tests.unit.tlt_trainer.tiny import CPU, VOCAB, TinyPolicy, frames_of
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
+from tlt_common.drafter.tensors import MAP
 from tlt_common.errors import ConfigError
 from tlt_trainer.cli import app
+from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.vocabulary import tokens_of
+from tlt_trainer.learner import Learner
+from tlt_trainer.offline.beginning import Wanted, beginning, published
 from tlt_trainer.offline.rollouts import Rollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
+from tlt_trainer.shared_weights import read_config, trained_format
+from tlt_worker.engine.checkpoints.drafter import next_drafter, read_format
 
 PROMPT = 4
 
@@ -30,7 +40,7 @@ def data(policy: TinyPolicy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tlt(*arguments: str | Path) -> dict[str, Any]:
+def tlt(*arguments: str | int | Path) -> dict[str, Any]:
     done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -50,6 +60,20 @@ def test_windows_are_those_an_engine_captures(policy: TinyPolicy) -> None:
     torch.testing.assert_close(states.float(), frame.hidden.float(), rtol=1e-2, atol=1e-2)
 
 
+def test_windows_for_eagle3_hold_the_layers_it_reads_and_the_last_state(deep_policy: TinyPolicy) -> None:
+    (frame,) = frames_of(deep_policy, 1, tokens=24, prompt=PROMPT)
+    ids = frame.token_ids.tolist()
+    made, model = list[torch.Tensor](), deep_policy.model.model
+    hooks = [layer.register_forward_hook(lambda _module, _args, out: made.append(out)) for layer in model.layers]
+    rollout = Rollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
+    (window,) = captured(model, rollout, "r", layers=(0, 2))
+    for hook in hooks:
+        hook.remove()
+    assert window.header.hidden_size == 96
+    assert torch.equal(window.hidden[:, :64], torch.cat((made[0], made[2]), -1)[0, :24].bfloat16())
+    assert torch.equal(window.hidden[:, 64:], model.norm(made[3])[0, :24].bfloat16())
+
+
 def test_windows_of_the_prompt_alone_are_left_out(policy: TinyPolicy) -> None:
     rollout = Rollout(prompt=tuple(range(40)), response=(1, 2, 3))
     assert [frame.header.start for frame in captured(policy.model.model, rollout, "r", frame_tokens=16)] == [32]
@@ -66,6 +90,76 @@ def test_what_is_trained_can_be_scored_continued_and_served(policy: TinyPolicy, 
     files = {path.name: path.read_bytes() for path in (tmp_path / "longer").iterdir()}
     assert {WEIGHTS_FILE, CONFIG_FILE} < files.keys()
     assert meta_of(files).held_out_top1 == pytest.approx(longer["top1"][0], abs=1e-3)
+
+
+def test_an_eagle3_drafter_is_trained_scored_continued_and_served(
+    deep_policy: TinyPolicy, data: Path, tmp_path: Path
+) -> None:
+    common = ("--model", deep_policy.directory, "--data", data, "--device", "cpu")
+    new = ("--kind", "eagle3", "--layers", "0,2", "--draft-vocabulary", 40, "--passes", 3)
+    short = tlt("train", *common, "--to", tmp_path / "short", *new, "--epochs", "1")
+    longer = tlt("train", *common, "--to", tmp_path / "longer", "--epochs", "4", "--from", tmp_path / "short")
+    assert longer["accept_length"] > short["accept_length"] > 1.0
+    assert 0.8 < longer["coverage"] < 1.0
+    scored = tlt("evaluate", tmp_path / "longer", *common, "--drafts", 5)
+    assert len(scored["top1"]) == 5
+    target = json.loads((deep_policy.directory / "config.json").read_text())
+    form = read_format(tmp_path / "longer", target)
+    assert (form.is_eagle3, form.layers, form.draft_vocab_size) == (True, (0, 2), 40)
+    engine = trained_format(target, DrafterArchitecture.EAGLE3, layers=(0, 2))
+    taken = dict(next_drafter(tmp_path / "longer", engine, target))
+    assert taken[MAP].shape == (48,)
+
+
+def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPolicy, tmp_path: Path) -> None:
+    common = ("--model", deep_policy.directory, "--device", "cpu", "--epochs", 1)
+    new = ("--kind", "eagle3", "--layers", "0,2", "--draft-vocabulary", 8, "--passes", 1)
+    found = []
+    for low, begin in ((8, new), (12, ("--from", tmp_path / "8")), (12, ("--from", tmp_path / "12"))):
+        lines = [line([n, 0, 0, 0, *(low + (n + m) % 8 for m in range(12))]) for n in range(12)]
+        (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        to = tmp_path / (str(low) if begin[-1] != tmp_path / "12" else "again")
+        assert tlt("train", *common, "--data", tmp_path / "data.jsonl", "--to", to, *begin)["coverage"] == 1.0
+        found.append(tokens_of(load_file(to / WEIGHTS_FILE)[MAP]).tolist())
+    assert found == [list(range(8, 16)), list(range(12, 20)), list(range(12, 20))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message", "field"),
+    [
+        (Wanted(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3", "kind"),
+        (Wanted(layers="1,2"), "--layers is 1,2; accepted: with --kind eagle3", "layers"),
+        (Wanted(draft_vocabulary=8), "--draft-vocabulary is 8; accepted: with --kind eagle3", "draft_vocabulary"),
+        (Wanted(kind="eagle3", layers="1-2"), "--layers is '1-2'; accepted: numbers with commas", "layers"),
+        (Wanted(kind="eagle3", layers="0,3"), "accepted: ascending numbers from 0 to 2", "layers"),
+        (Wanted(kind="eagle3", layers="1"), "accepted: at least two layers", "layers"),
+        (Wanted(kind="eagle3"), "--layers: the target has only 4 layers; .*; give --layers", "layers"),
+        (Wanted(kind="eagle3", begin="DRAFTER"), "--kind is eagle3; the drafter at .* is eagle", "kind"),
+        (Wanted(layers="0,1", begin="DRAFTER"), "without --from, whose drafter has its own", "layers"),
+    ],
+)
+def test_bad_choices_are_refused_by_name(
+    deep_policy: TinyPolicy, policy: TinyPolicy, tmp_path: Path, wanted: Wanted, message: str, field: str
+) -> None:
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    for name, content in to_files(Learner(policy.form, CPU).weights(), policy.form, meta).items():
+        (tmp_path / name).write_bytes(content)
+    if wanted.begin:
+        wanted = replace(wanted, begin=str(tmp_path))
+    with pytest.raises(ConfigError, match=message) as refused:
+        beginning(wanted, read_config(deep_policy.directory))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [("{", "not JSON"), ("[]", "not a JSON object"), ('{"architectures": ["X"]}', "architecture is 'X'; accepted")],
+)
+def test_a_drafter_that_is_none_is_refused(policy: TinyPolicy, tmp_path: Path, config: str, message: str) -> None:
+    (tmp_path / CONFIG_FILE).write_text(config)
+    with pytest.raises(ConfigError, match=message) as refused:
+        published(str(tmp_path), read_config(policy.directory), "source")
+    assert refused.value.field == "source"
 
 
 @pytest.mark.parametrize(

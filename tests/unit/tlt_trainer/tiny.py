@@ -13,19 +13,25 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from tlt_common.codec import encode
 from tlt_common.domain.hidden import EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds import drafter_of
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.frame import TrainingFrame, decoded
-from tlt_trainer.shared_weights import SharedWeights, read_format, read_shared
+from tlt_trainer.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
 
 VOCAB = 48
+DRAFT_TOKENS = 40
+READ = (0, 2)
+"""Layers that EAGLE-3 drafters read."""
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyPolicy:
-    """A Llama of 2 layers, as a directory and as what the trainer makes of it."""
+    """A Llama, as a directory and as what the trainer makes of it."""
 
     directory: Path
     model: LlamaForCausalLM
@@ -33,14 +39,14 @@ class TinyPolicy:
     shared: SharedWeights
 
 
-def tiny_policy(directory: Path) -> TinyPolicy:
-    """Make it, always the same."""
+def tiny_policy(directory: Path, layers: int = 2) -> TinyPolicy:
+    """Make one of so many layers, always the same, for EAGLE drafters."""
     torch.manual_seed(1)
     config = LlamaConfig(
         vocab_size=VOCAB,
         hidden_size=32,
         intermediate_size=64,
-        num_hidden_layers=2,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=512,
@@ -54,6 +60,13 @@ def tiny_policy(directory: Path) -> TinyPolicy:
         model.save_pretrained(directory)
     form = read_format(directory)
     return TinyPolicy(directory=directory, model=model, form=form, shared=read_shared(directory, form, CPU))
+
+
+def for_eagle3(policy: TinyPolicy) -> TinyPolicy:
+    """Return the policy with a format of EAGLE-3 drafters."""
+    config = read_config(policy.directory)
+    form = trained_format(config, DrafterArchitecture.EAGLE3, draft_vocabulary=DRAFT_TOKENS, layers=READ)
+    return replace(policy, form=form)
 
 
 def frames_of(
@@ -74,14 +87,16 @@ def encoded_frames_of(
         first, step = rng.randrange(VOCAB), rng.choice((1, 5))
         ids = [(first + step * n) % VOCAB for n in range(tokens + 1)]
         with torch.no_grad():
-            hidden = policy.model.model(torch.tensor([ids])).last_hidden_state[0, :tokens]
+            seen = policy.model.model(torch.tensor([ids]), output_hidden_states=True)
+        read = [seen.hidden_states[layer + 1] for layer in policy.form.layers]
+        hidden = torch.cat((*read, seen.last_hidden_state), dim=-1)[0, :tokens]
         header = FrameHeader(
             request_id=RequestId(f"s{seed}-{number}/0"),
             policy_version=PolicyVersion(version),
             prompt_hash=prompt_hash(ids[:prompt]),
             start=0,
             token_count=tokens,
-            hidden_size=policy.form.hidden_size,
+            hidden_size=hidden.shape[1],
             dtype="BF16",
             prompt_tokens=prompt,
             response_tokens=tokens - prompt,
@@ -91,9 +106,12 @@ def encoded_frames_of(
     return frames
 
 
-def wild(form: DrafterFormat, seed: int = 3) -> Drafter:
+def wild(form: DrafterFormat, seed: int = 3) -> DraftModel:
     """A drafter whose every weight matters; a new one has zeros."""
-    drafter, generator = Drafter(form), torch.Generator().manual_seed(seed)
+    drafter, generator = drafter_of(form), torch.Generator().manual_seed(seed)
+    if isinstance(drafter, Eagle3Drafter):
+        tokens = torch.randperm(form.vocab_size, generator=generator)[: form.draft_vocab_size].sort().values
+        drafter.choose(tokens, torch.zeros(form.vocab_size, form.hidden_size))
     with torch.no_grad():
         for parameter in drafter.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.arm import OFF, chain, ngram, tree
 from tlt_trainer.config import DataSettings
-from tlt_trainer.drafter import loss
+from tlt_trainer.drafter import model
 from tlt_trainer.feed import MIN_TOKENS
 from tlt_worker.capacity import trainer
 from tlt_worker.capacity.attention import QWEN_WORKSPACE, WRAPPER_BYTES, FlashAttention, FlashInfer, built_bytes
@@ -125,7 +125,7 @@ def test_flash_attention_has_tables_and_no_workspace() -> None:
 def test_the_trainer_is_planned_as_it_is_configured() -> None:
     assert DataSettings().batch_tokens == trainer.BATCH_TOKENS
     assert MIN_TOKENS == trainer.MIN_BATCH_TOKENS
-    assert loss.PASSES == trainer.PASSES
+    assert model.PASSES == trainer.PASSES
 
 
 def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:

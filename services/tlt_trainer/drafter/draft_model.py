@@ -1,0 +1,70 @@
+"""
+What all kinds of drafters have in common: the interface that loss and learner use.
+
+A drafter's first pass reads captured states of the policy, later passes its own states. Parameter names are those of
+SGLang's checkpoint. Embedding and head of the policy are no part of these modules.
+
+Shapes: P states of a pack, S scored entries, C elements of a captured state, H hidden size, V vocabulary of the policy,
+D draft tokens.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.drafter import rope
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(queries NPD, keys KPD, values KPD) -> NPD. The caller decides which keys a query attends to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What the policy says at some positions."""
+
+    states: Tensor
+    """(S, H), its last hidden states."""
+    shares: Tensor
+    """(S, D), its probabilities of the draft tokens. They add up to 1 only where it says nothing else."""
+    best: Tensor
+    """(S,), the draft token that is its most likely token; -1: there is none."""
+
+
+class DraftModel(nn.Module, ABC):
+    """A drafter of one layer."""
+
+    default_passes: ClassVar[int]
+    """Passes of training."""
+    regresses: ClassVar[bool]
+    """Whether its states are trained towards the policy's."""
+
+    frequencies: Tensor
+
+    def __init__(self, form: DrafterFormat) -> None:
+        super().__init__()
+        self.form = form
+        self.register_buffer("frequencies", rope.frequencies(rope.rope_of(form.rope), form.head_dim), persistent=False)
+
+    @abstractmethod
+    def begin(self, captured_PC: Tensor) -> Tensor:
+        """Return what the first pass reads, (P, H)."""
+
+    @abstractmethod
+    def forward(self, embedded_PH: Tensor, states_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """Return the states of the next positions, (P, H), which the next pass reads; `turn` is that of `angles`."""
+
+    @abstractmethod
+    def logits(self, states_SH: Tensor, head_VH: Tensor) -> Tensor:
+        """Return the logits of the draft tokens, (S, D), given states that `forward` returned."""
+
+    @abstractmethod
+    def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
+        """Return what the policy says, given its states at these positions."""
+
+    def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rotary cosines and sines for these positions."""
+        return rope.angles(self.frequencies, positions_P)

@@ -1,0 +1,103 @@
+"""
+The EAGLE-3 draft layer (arXiv 2503.01840), computed like SGLang's LlamaForCausalLMEagle3.
+
+Its first pass reads fc([states of some layers of the policy]), later ones its own last states. One Llama decoder layer
+attends to [embedding of the next token ; state], each behind a norm of its own, and adds to the state. Logits are those
+of an own head over the draft tokens, behind an own norm; the state that is passed on is not normed.
+
+A captured state is that of each layer in `form.layers`, then the policy's last one. The drafter does not read that:
+the policy's own head makes the targets from it.
+
+Shapes: P states of a pack, S scored entries, C = (layers + 1) * H elements of a captured state, H hidden size,
+V vocabulary, D draft tokens.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.drafter.attention import widened
+from tlt_trainer.drafter.draft_model import Attend, DraftModel, Targets
+from tlt_trainer.drafter.model import Attention, Mlp, Norm, reset
+from tlt_trainer.drafter.vocabulary import map_of, rows_for, tokens_of
+
+PASSES = 7
+"""As in the TLT paper, which takes it from EAGLE-3's code."""
+
+
+class Eagle3Layer(nn.Module):
+    """A decoder layer that reads embedding and state."""
+
+    def __init__(self, form: DrafterFormat) -> None:
+        super().__init__()
+        self.self_attn = Attention(form, 2 * form.hidden_size)
+        self.mlp = Mlp(form)
+        self.input_layernorm = Norm(form.hidden_size, form.norm_eps)
+        self.hidden_norm = Norm(form.hidden_size, form.norm_eps)
+        self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
+
+    def forward(self, embedded_PH: Tensor, x_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        both_P2H = torch.cat((self.input_layernorm(embedded_PH), self.hidden_norm(x_PH)), dim=-1)
+        x_PH = x_PH + self.self_attn(both_P2H, turn, attend)
+        out: Tensor = x_PH + self.mlp(self.post_attention_layernorm(x_PH))
+        return out
+
+
+class Eagle3Drafter(DraftModel):
+    """
+    The EAGLE-3 draft layer, without draft tokens until they are chosen.
+
+    Its other initial weights depend on format and seed only, so that those of several trainers can be merged.
+    """
+
+    default_passes: ClassVar[int] = PASSES
+    regresses: ClassVar[bool] = False
+
+    d2t: Tensor
+    """(D,), the policy's token of each draft token minus the draft token, int64; that token is -1 if there is none."""
+
+    def __init__(self, form: DrafterFormat, *, seed: int = 0) -> None:
+        super().__init__(form)
+        self.fc = nn.Linear(len(form.layers) * form.hidden_size, form.hidden_size, bias=False)
+        self.layers = nn.ModuleList([Eagle3Layer(form)])
+        self.norm = Norm(form.hidden_size, form.norm_eps)
+        self.lm_head = nn.Linear(form.hidden_size, form.draft_vocab_size, bias=False)
+        self.register_buffer("d2t", map_of(torch.full((form.draft_vocab_size,), -1)))
+        reset(self, torch.Generator().manual_seed(seed))
+
+    @property
+    def tokens(self) -> Tensor:
+        """(D,), the policy's token of each draft token; -1: none has been chosen."""
+        return tokens_of(self.d2t)
+
+    @torch.no_grad()
+    def choose(self, tokens_D: Tensor, head_VH: Tensor) -> None:
+        """Make these the draft tokens, ascending. Tokens that were none before begin with their row of `head_VH`."""
+        tokens_D, head_DH = tokens_D.to(self.d2t.device), self.lm_head.weight
+        head_DH.copy_(rows_for(tokens_D, head_DH, self.tokens, head_VH[tokens_D].to(head_DH)))
+        self.d2t.copy_(map_of(tokens_D))
+
+    def begin(self, captured_PC: Tensor) -> Tensor:
+        out: Tensor = self.fc(captured_PC[:, : -self.form.hidden_size].to(self.fc.weight.dtype))
+        return out
+
+    def forward(self, embedded_PH: Tensor, states_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        x_PH = states_PH
+        for layer in self.layers:
+            x_PH = layer(embedded_PH, x_PH, turn, attend)
+        return x_PH
+
+    def logits(self, states_SH: Tensor, head_VH: Tensor) -> Tensor:  # noqa: ARG002 - it has a head of its own
+        out: Tensor = self.lm_head(self.norm(states_SH))
+        return out
+
+    def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
+        last_SH = captured_SC[:, -self.form.hidden_size :]
+        shares_SV = widened(functional.linear(last_SH, head_VH)).softmax(-1)
+        tokens_D = self.tokens
+        drafts_V = torch.full((len(head_VH),), -1, device=tokens_D.device)
+        drafts_V[tokens_D] = torch.arange(len(tokens_D), device=tokens_D.device)
+        return Targets(states=last_SH, shares=shares_SV[:, tokens_D], best=drafts_V[shares_SV.argmax(-1)])

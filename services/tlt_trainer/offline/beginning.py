@@ -1,0 +1,114 @@
+"""Which drafter offline training begins with: a published one, or a new one of some kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tlt_common.documents import json_of
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat, Json
+from tlt_common.drafter.meta import CONFIG_FILE
+from tlt_common.drafter.reading import format_of
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_trainer.drafter.exporting import find_drafter
+from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.rope import rope_of
+from tlt_trainer.shared_weights import trained_format
+
+KINDS = tuple(map(str, DrafterArchitecture))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The options that choose the drafter."""
+
+    begin: str = ""
+    """Path or URL of the drafter to continue; empty: begin from scratch."""
+    kind: str = ""
+    """One of `KINDS`; empty: that of `begin`, else eagle."""
+    layers: str = ""
+    """Layers of the policy that a new EAGLE-3 drafter reads, as numbers with commas; empty: three by default."""
+    draft_vocabulary: int | None = None
+    """Draft tokens of a new EAGLE-3 drafter, at most; None: by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """A drafter to begin with."""
+
+    form: DrafterFormat
+    weights: Mapping[str, Tensor] | None = None
+    """None: it has not been trained."""
+
+
+def beginning(wanted: Wanted, target: Json) -> Beginning:
+    """
+    Return the drafter that the options choose for a policy with this config.json.
+
+    Raises:
+        ConfigError: An option is invalid; the message names it and what is accepted.
+    """
+    if wanted.kind and wanted.kind not in KINDS:
+        raise ConfigError(f"--kind is {wanted.kind!r}; accepted: {', '.join(KINDS)}", field="kind")
+    for option, value in (("layers", wanted.layers), ("draft-vocabulary", wanted.draft_vocabulary)):
+        if value and (wanted.begin or wanted.kind != DrafterArchitecture.EAGLE3):
+            accepted = "with --kind eagle3 and without --from, whose drafter has its own"
+            raise ConfigError(f"--{option} is {value}; accepted: {accepted}", field=option.replace("-", "_"))
+    if not wanted.begin:
+        return Beginning(form=_new(wanted, target))
+    uri, found = published(wanted.begin, target, "--from")
+    if wanted.kind and wanted.kind != found.form.architecture:
+        kind = found.form.architecture
+        raise ConfigError(f"--kind is {wanted.kind}; the drafter at {uri} is {kind}", field="kind")
+    return found
+
+
+def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
+    """
+    Return the URI of a published drafter, and the drafter.
+
+    Args:
+        source: The drafter's directory, or one of several, as path or URL.
+        target: config.json of the policy.
+        option: Name of the argument in error messages.
+
+    Raises:
+        ConfigError: There is none, it cannot be read, or it is one of another policy.
+    """
+    uri, files = find_drafter(source)
+    try:
+        form = format_of(_object(files), target)
+        rope_of(form.rope)
+        return uri, Beginning(form=form, weights=from_files(files, form))
+    except (ConfigError, WeightsError) as error:
+        raise ConfigError(f"{option}: {uri}: {error.message}", field="source") from error
+
+
+def _new(wanted: Wanted, target: Json) -> DrafterFormat:
+    kind = DrafterArchitecture(wanted.kind or DrafterArchitecture.EAGLE)
+    layers = _numbers(wanted.layers) if wanted.layers else None
+    try:
+        return trained_format(target, kind, draft_vocabulary=wanted.draft_vocabulary, layers=layers)
+    except WeightsError as error:
+        hint = "" if wanted.layers else "; give --layers"
+        raise ConfigError(f"--layers: {error.message}{hint}", field="layers") from error
+
+
+def _numbers(layers: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in layers.split(","))
+    except ValueError as error:
+        raise ConfigError(
+            f"--layers is {layers!r}; accepted: numbers with commas, as in 1,2", field="layers"
+        ) from error
+
+
+def _object(files: Mapping[str, bytes]) -> Json:
+    try:
+        config = json_of(files[CONFIG_FILE])
+    except (KeyError, ValueError) as error:
+        raise WeightsError(f"{CONFIG_FILE} is missing or not JSON: {error}", field=CONFIG_FILE) from error
+    if not isinstance(config, dict):
+        raise WeightsError(f"{CONFIG_FILE} is not a JSON object", field=CONFIG_FILE)
+    return config

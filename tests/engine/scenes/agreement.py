@@ -1,0 +1,181 @@
+"""
+SGLang's draft layers and the trainer's on the same inputs.
+
+SGLang's are built in this process, in a group of one, and run as an engine runs them: over a prompt, then token by
+token on their own states. Only the attention kernel is ours, in plain torch, with the keys of earlier tokens.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoConfig
+
+from tests.engine import models
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
+from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.files import from_files, to_files
+from tlt_trainer.drafter.kinds import drafter_of
+from tlt_trainer.shared_weights import read_config, trained_format
+from tlt_worker.engine.device import CPU
+
+TOKENS = 12
+DRAFTS = 5
+LAYERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Logits of one kind of drafter for one family of policies."""
+
+    kind: str
+    family: str
+    difference: float
+    """Largest difference of a logit, over prompt and drafts."""
+    spread: float
+    """Standard deviation of the logits."""
+
+
+async def agreement(work: Path) -> list[Agreement]:
+    """Compare both kinds of drafters for three families of policies."""
+    targets = {
+        "llama": models.write_target(work / "llama", vocabulary=48, layers=LAYERS),
+        **{family: models.write_qwen(work / family, family, layers=LAYERS) for family in ("qwen2", "qwen3")},
+    }
+    _enter(targets["llama"])
+    return [
+        _compared(target, kind, family, work / f"{family}-{kind}")
+        for family, target in targets.items()
+        for kind in DrafterArchitecture
+    ]
+
+
+class Cache:
+    """Causal attention that keeps keys and values, both as (heads, tokens, size)."""
+
+    def __init__(self) -> None:
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self._keys = k if self._keys is None else torch.cat((self._keys, k), dim=1)
+        self._values = v if self._values is None else torch.cat((self._values, v), dim=1)
+        places = torch.arange(self._keys.shape[1])
+        seen = places[None] <= places[-q.shape[1] :, None]
+        return functional.scaled_dot_product_attention(
+            q[None], self._keys[None], self._values[None], attn_mask=seen, enable_gqa=True
+        )[0]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, layer: Any, *_: Any, **__: Any) -> Tensor:
+        """Attend as one of SGLang's attention backends."""
+        heads = [x.reshape(len(x), -1, layer.head_dim).transpose(0, 1) for x in (q, k, v)]
+        return self(*heads).transpose(0, 1).flatten(1)
+
+
+class Batch(SimpleNamespace):
+    """What layers read of SGLang's batch. What is not given is None, as are most fields of an engine's."""
+
+    def __getattr__(self, name: str) -> None:
+        """Return None for a field that was not given."""
+
+
+def _enter(target: Path) -> None:
+    """Make this process one of SGLang's, of one rank."""
+    os.environ.update(CPU.variables())
+    CPU.enter()
+    from sglang.srt.distributed import parallel_state
+    from sglang.srt.runtime_context import SpawnRanks, publish
+    from sglang.srt.server_args import ServerArgs
+
+    args = ServerArgs(model_path=str(target), device="cpu", dtype="float32")
+    publish(args, role="scheduler", ranks=SpawnRanks(world_rank=0))
+    parallel_state.init_distributed_environment(
+        world_size=1, rank=0, local_rank=0, backend="gloo", distributed_init_method=f"file://{target}/group"
+    )
+    parallel_state.initialize_model_parallel(backend="gloo")
+
+
+def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: Path) -> Agreement:
+    form = trained_format(read_config(target), kind, draft_vocabulary=40, layers=(0, 1, 2))
+    ours = _written(form, directory)
+    embedding, head = (torch.randn(form.vocab_size, form.hidden_size) * scale for scale in (1.0, 0.5))
+    ids = torch.randint(0, form.vocab_size, (TOKENS,))
+    captured = torch.randn(TOKENS, (len(form.layers) + 1) * form.hidden_size)
+    with torch.no_grad():
+        found = list(_ours(ours, embedding, head, ids, captured))
+        expected = list(_theirs(directory, form, embedding, head, ids, captured))
+    difference = max(float((one - other).abs().max()) for one, other in zip(found, expected, strict=True))
+    return Agreement(kind=kind, family=family, difference=difference, spread=float(torch.cat(expected).std()))
+
+
+def _written(form: DrafterFormat, directory: Path) -> DraftModel:
+    """Write a drafter whose every weight matters, and return it as it was written."""
+    torch.manual_seed(5)
+    drafter = drafter_of(form)
+    for parameter in drafter.parameters():
+        parameter.data.add_(0.1 * torch.randn(parameter.shape))
+    if isinstance(drafter, Eagle3Drafter):
+        tokens = torch.randperm(form.vocab_size)[: form.draft_vocab_size].sort().values
+        drafter.d2t.copy_(tokens - torch.arange(form.draft_vocab_size))
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    files = to_files(drafter.state_dict(), form, meta)
+    directory.mkdir()
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    drafter.load_state_dict(from_files(files, form))
+    return drafter
+
+
+def _ours(drafter: DraftModel, embedding: Tensor, head: Tensor, ids: Tensor, captured: Tensor) -> Iterator[Tensor]:
+    """Yield the logits over the prompt, then those of each draft."""
+    attend, states, places = Cache(), drafter.begin(captured), torch.arange(len(ids))
+    for _ in range(DRAFTS):
+        states = drafter(embedding[ids], states, drafter.angles(places), attend)
+        logits = drafter.logits(states, head)
+        yield logits
+        states, ids, places = states[-1:], _drafted(logits, drafter.state_dict().get("d2t")), places[-1:] + 1
+
+
+def _theirs(
+    directory: Path, form: DrafterFormat, embedding: Tensor, head: Tensor, ids: Tensor, captured: Tensor
+) -> Iterator[Tensor]:
+    from safetensors.torch import load_file
+    from sglang.srt.layers import radix_attention
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+    from sglang.srt.models.llama_eagle import LlamaForCausalLMEagle
+    from sglang.srt.models.llama_eagle3 import LlamaForCausalLMEagle3
+
+    made = LlamaForCausalLMEagle3 if form.is_eagle3 else LlamaForCausalLMEagle
+    model: Any = made(AutoConfig.from_pretrained(directory)).float().eval()
+    model.load_weights(load_file(directory / WEIGHTS_FILE).items())
+    model.model.embed_tokens.weight.data[: form.vocab_size] = embedding
+    if not form.is_eagle3:
+        model.lm_head.weight.data[: form.vocab_size] = head
+    cache = Cache()
+    radix_attention.get_attn_backend = lambda: cache
+    hidden, places = captured[:, : form.hidden_size * max(1, len(form.layers))], torch.arange(len(ids))
+    mode = ForwardMode.EXTEND
+    for _ in range(DRAFTS):
+        spec_info = SimpleNamespace(hidden_states=hidden)
+        batch = Batch(spec_info=spec_info, forward_mode=mode, contains_mm_inputs=lambda: False)
+        out = model.model(ids, places, batch)
+        normed, state = (out[0], out[1][0]) if form.is_eagle3 else (out, out)
+        logits = normed @ model.lm_head.weight[: form.draft_vocab_size].T  # SGLang pads it
+        yield logits
+        tokens = model.hot_token_id - torch.arange(len(model.hot_token_id)) if form.is_eagle3 else None
+        hidden, ids, places, mode = state[-1:], _drafted(logits, tokens), places[-1:] + 1, ForwardMode.DECODE
+
+
+def _drafted(logits: Tensor, map_D: Tensor | None) -> Tensor:
+    """Return the most likely token after the last one."""
+    best = logits[-1:].argmax(-1)
+    return best if map_D is None else best + map_D[best]

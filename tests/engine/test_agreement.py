@@ -1,0 +1,26 @@
+"""What the trainer computes is what SGLang drafts with: logits of both, for both kinds of drafters."""
+
+import pytest
+
+from tests.engine.host import Play
+from tests.engine.scenes.agreement import Agreement, agreement
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+MAX_DIFFERENCE = 1e-4
+"""Of logits with a standard deviation above 0.5, in float32."""
+
+
+@pytest.fixture(scope="module")
+def result(play: Play) -> list[Agreement]:
+    return play(agreement)
+
+
+def test_logits_are_equal(result: list[Agreement]) -> None:
+    assert {(one.kind, one.family) for one in result} == {
+        (kind, family) for kind in ("eagle", "eagle3") for family in ("llama", "qwen2", "qwen3")
+    }
+    for one in result:
+        print(f"{one.kind} for {one.family}: {one.difference:.1e} of {one.spread:.2f}")  # noqa: T201 - with pytest -s
+        assert one.spread > 0.5
+        assert one.difference < MAX_DIFFERENCE, one
