@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.adapt.cli import adapt
 from tlt_bench.options import Device, DrafterOf, Model
 
 app = typer.Typer(
@@ -232,6 +233,9 @@ def train(
 
     check_target(json)
     measure().write(json)
+
+
+app.command()(adapt)
 
 
 @app.command()

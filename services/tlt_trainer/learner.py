@@ -24,6 +24,8 @@ from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.score import ScoreTally
 from tlt_trainer.shared_weights import SharedWeights
 
+SCORED_DRAFTS = 3
+"""Drafts of the chain by which drafters are compared, at least."""
 STEP_TOKENS = 256
 """Minimum tokens of an optimizer step. With batches of at most 512 tokens, a step has about 460. On the demo's model,
 expected tokens per round of a chain of 3 after 20 k and 160 k tokens: 2.14 and 3.37; with a minimum of 384, 2.00 and
@@ -82,19 +84,26 @@ class Learner:
         form: Its format.
         device: Device to train on.
         passes: Passes of training; None: as many as its kind is trained with.
-        drafts: Passes of scoring: drafts of a chain. None: as many as in training.
+        regression_weight: Weight of the states in the loss; None: as its kind is trained.
+        drafts: Passes of scoring: drafts of a chain. None: as many as in training, at least three.
     """
 
     def __init__(
-        self, form: DrafterFormat, device: torch.device, *, passes: int | None = None, drafts: int | None = None
+        self,
+        form: DrafterFormat,
+        device: torch.device,
+        *,
+        passes: int | None = None,
+        regression_weight: float | None = None,
+        drafts: int | None = None,
     ) -> None:
         self.form = form
         self.device = device
-        self._passes = passes
-        self._drafts = drafts or passes
+        self._passes, self._regression_weight = passes, regression_weight
         self.counters = Counters()
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
+        self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
         self._base = _copied(self._drafter)
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
@@ -133,7 +142,9 @@ class Learner:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
         """
         with self._autocast():
-            scores = unrolled_loss(self._drafter, *self._chosen(), pack, self._passes)
+            scores = unrolled_loss(
+                self._drafter, *self._chosen(), pack, passes=self._passes, regression_weight=self._regression_weight
+            )
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
@@ -151,7 +162,7 @@ class Learner:
     def tally(self, pack: Pack, candidate: DraftModel | None = None) -> ScoreTally:
         """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
         with torch.no_grad(), self._autocast():
-            scores = unrolled_loss(candidate or self._average, *self._chosen(), pack, self._drafts)
+            scores = unrolled_loss(candidate or self._average, *self._chosen(), pack, passes=self._drafts)
         rows = torch.stack((scores.hits, scores.accepted, scores.counts)).tolist()  # one copy from the device
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 

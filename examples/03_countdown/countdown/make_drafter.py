@@ -119,12 +119,13 @@ def frames_of_responses(
         yield [
             frame
             for place, one in enumerate(responses)
-            for frame in frames_of(model.model, _rollout(one), f"{number}-{place}/0", frame_tokens=frame_tokens)
+            for frame in frames_of(model.model, rollout_of(one), f"{number}-{place}/0", frame_tokens=frame_tokens)
         ]
         number += 1
 
 
-def _rollout(response: Response) -> Rollout:
+def rollout_of(response: Response) -> Rollout:
+    """Return a response with its prompt, as token ids."""
     return Rollout(prompt=tuple(prompt_ids(response.problem.prompt)), response=response.ids)
 
 

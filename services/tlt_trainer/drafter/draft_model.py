@@ -39,8 +39,8 @@ class DraftModel(nn.Module, ABC):
 
     default_passes: ClassVar[int]
     """Passes of training."""
-    regresses: ClassVar[bool]
-    """Whether its states are trained towards the policy's."""
+    regression_weight: ClassVar[float]
+    """Weight of smooth L1 between its states and the policy's; 0: its states are its own."""
 
     frequencies: Tensor
 

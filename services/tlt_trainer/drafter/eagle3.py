@@ -54,7 +54,7 @@ class Eagle3Drafter(DraftModel):
     """
 
     default_passes: ClassVar[int] = PASSES
-    regresses: ClassVar[bool] = False
+    regression_weight: ClassVar[float] = 0.0
 
     d2t: Tensor
     """(D,), the policy's token of each draft token minus the draft token, int64; that token is -1 if there is none."""

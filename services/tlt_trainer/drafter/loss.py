@@ -22,8 +22,6 @@ from tlt_trainer.drafter.draft_model import DraftModel
 
 PASS_DECAY = 0.8
 """The weight of pass u is PASS_DECAY ** u (EAGLE-3)."""
-REGRESSION_WEIGHT = 3.0
-"""Weight of smooth L1 on the states (EAGLE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +64,16 @@ class PassScores:
 
 
 def unrolled_loss(
-    drafter: DraftModel, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, passes: int | None = None
+    drafter: DraftModel,
+    embedding_VH: Tensor,
+    head_VH: Tensor,
+    pack: Pack,
+    *,
+    passes: int | None = None,
+    regression_weight: float | None = None,
 ) -> PassScores:
     """
-    Run all passes, by default as many as the kind of drafter is trained with. Only the drafter receives gradients.
+    Run all passes. Only the drafter receives gradients. None: as the kind of drafter is trained.
 
     The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
     """
@@ -79,6 +83,7 @@ def unrolled_loss(
         target = drafter.targets(pack.hidden[pack.scored + 1], head_VH)
     turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
     states, losses, hits, accepted, counts = drafter.begin(pack.hidden), [], [], [], []
+    weight = drafter.regression_weight if regression_weight is None else regression_weight
     for u in range(passes or drafter.default_passes):
         guess = drafter(embedded, states, turn, attend)
         counted_S = offsets_S >= u  # pass u has no input before entry u
@@ -86,9 +91,9 @@ def unrolled_loss(
         logits_SD = widened(drafter.logits(guess_SH, head_VH))
         log_SD = logits_SD.log_softmax(-1)
         entries_S = -(target.shares * log_SD).sum(-1)
-        if drafter.regresses:
+        if weight:
             distances_SH = functional.smooth_l1_loss(widened(guess_SH), widened(target.states), reduction="none")
-            entries_S = entries_S + REGRESSION_WEIGHT * distances_SH.mean(-1)
+            entries_S = entries_S + weight * distances_SH.mean(-1)
         losses.append(PASS_DECAY**u * (entries_S * counted_S).sum())
         hits.append(((logits_SD.argmax(-1) == target.best) & counted_S).sum().detach())
         with torch.no_grad():

@@ -100,7 +100,7 @@ def test_passes_can_be_chosen(deep_policy: TinyPolicy) -> None:
     assert len(learner.tally(pack).hits) == 5
     drafter, shared = wild(deep_policy.form), (deep_policy.shared.embedding, deep_policy.shared.head)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        two, all_of_them = (unrolled_loss(drafter, *shared, pack, passes) for passes in (2, None))
+        two, all_of_them = (unrolled_loss(drafter, *shared, pack, passes=passes) for passes in (2, None))
     assert len(two.hits) == 2
     assert len(all_of_them.hits) == PASSES
     assert 0 < float(two.loss) < float(all_of_them.loss)

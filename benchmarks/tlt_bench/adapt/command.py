@@ -1,0 +1,84 @@
+"""`tlt bench adapt`."""
+
+import torch
+
+from countdown.curriculum import LARGE, SMALL
+from countdown.settings import DRAFTER
+from countdown.task import DEFAULT_MIX
+from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
+from tlt_bench.adapt.data import Policy
+from tlt_bench.bench_engine import log
+from tlt_bench.ratios import Figures, over
+from tlt_bench.result import Result
+from tlt_trainer.drafter.files import from_files
+from tlt_trainer.shared_weights import read_format
+
+REPEATS = 3
+GOALS = (4.0, 5.0)
+BEFORE = Recipe(passes=3, regression_weight=0.1)
+"""How trainers learned at first, with the weights of EAGLE's authors."""
+TAIL_S = 30.0
+"""Device seconds of a long tail on one idle device."""
+SMALL_TOKENS = 60_000
+MAX_TOKENS = 240_000
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+
+def measure() -> Result:
+    """Run the benchmark and return its figures. Progress goes to stderr."""
+    found, policy = Figures(), Policy()
+    torch.set_num_threads(2)
+    _learning(found, policy)
+    _shift(found, policy)
+    return Result(name="adapt", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)
+
+
+def _learning(found: Figures, policy: Policy) -> None:
+    """Measure the device seconds from scratch to each accept length, with the present recipe and the one before."""
+    log("sampling 288 responses to 96 prompts")
+    frames = policy.frames(DEFAULT_MIX, prompts=96, samples=3, seed=10_000_000)
+    held_out = policy.frames(DEFAULT_MIX, prompts=24, samples=1, seed=20_000_000)
+    torch.set_num_threads(1)
+    seconds: dict[float, list[tuple[float, float]]] = {goal: [] for goal in GOALS}
+    for seed in range(REPEATS):
+        ways = []
+        for name, recipe in (("now", NOW), ("before", BEFORE)):
+            log(f"from scratch, {name}, {seed + 1} of {REPEATS}")
+            ways.append(Course(held_out, recipe=recipe, seed=seed).climb(frames, GOALS, max_tokens=MAX_TOKENS))
+        for goal in GOALS:
+            now, before = (seconds_to(goal, way) for way in ways)
+            if now is not None and before is not None:
+                seconds[goal].append((now, before))
+    for goal, pairs in seconds.items():
+        if pairs:  # a goal that was not reached has no figure
+            now_s, before_s = zip(*pairs, strict=True)
+            found.add(
+                f"seconds_to_{goal:.0f}", now_s, f"device seconds to an accept length of {goal:.0f}, from scratch"
+            )
+            found.add(f"seconds_ratio_{goal:.0f}", over(now_s, before_s))
+
+
+def _shift(found: Figures, policy: Policy) -> None:
+    """Train on small problems, then for one tail on the responses of a step with larger ones."""
+    torch.set_num_threads(2)
+    log("sampling small problems, and steps with larger ones")
+    small = policy.frames(SMALL, prompts=256, samples=2, seed=30_000_000)
+    steps = [policy.frames(LARGE, prompts=12, samples=3, seed=40_000_000 + seed) for seed in range(REPEATS)]
+    held_out = policy.frames(LARGE, prompts=24, samples=1, seed=50_000_000)
+    torch.set_num_threads(1)
+    files = {name: (DRAFTER / name).read_bytes() for name in (WEIGHTS, CONFIG)}
+    weights = from_files(files, read_format(DRAFTER.parent / "checkpoint"))
+    offline = Course(held_out, weights=weights).score()
+    frozen, adapted = [], []
+    for seed, step in enumerate(steps):
+        course = Course(held_out, seed=seed)
+        course.train(small, tokens=SMALL_TOKENS)
+        frozen.append(course.score())
+        course.train(step, seconds=TAIL_S)
+        adapted.append(course.score())
+        log(f"  {frozen[-1]:.2f} tokens per round, {adapted[-1]:.2f} after one tail, {offline:.2f} trained offline")
+    found.add("frozen_accept_length", frozen, f"on larger problems, after {SMALL_TOKENS} tokens of small ones")
+    found.add("adapted_accept_length", adapted, f"then {TAIL_S:.0f} device seconds on 36 responses to 12 larger ones")
+    found.add("offline_accept_length", [offline], "the shipped drafter, trained on 690 k tokens")
+    found.add("adapted_vs_frozen", over(adapted, frozen))
+    found.add("adapted_vs_offline", [value / offline for value in adapted])

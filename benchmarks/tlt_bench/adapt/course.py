@@ -1,0 +1,110 @@
+"""A course of training: one learner, the device seconds it has used, and its score on held-out prompts."""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor
+
+from countdown.model import CHECKPOINT
+from tlt_bench.adapt.data import BATCH_TOKENS, CPU, SCORED_TOKENS, Frames, packs
+from tlt_bench.bench_engine import log
+from tlt_common.domain.ids import DrafterVersion
+from tlt_trainer.learner import Learner, Published
+from tlt_trainer.score import score_of
+from tlt_trainer.shared_weights import read_format, read_shared
+
+DRAFTS = 7
+"""Drafts of the chain whose accept length is reported."""
+SCORE_EVERY_TOKENS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How to train; None: as trainers do."""
+
+    passes: int | None = None
+    regression_weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A score on the way."""
+
+    seconds: float
+    """Seconds that the device's thread computed."""
+    accept_length: float
+
+
+NOW = Recipe()
+
+
+class Course:
+    """
+    A learner on one thread, and its way.
+
+    Args:
+        held_out: Frames to score on.
+        recipe: How to train.
+        weights: Drafter to begin with; None: from scratch.
+        seed: Seed of the order of the data.
+    """
+
+    def __init__(
+        self,
+        held_out: Frames,
+        *,
+        recipe: Recipe = NOW,
+        weights: Mapping[str, Tensor] | None = None,
+        seed: int = 0,
+    ) -> None:
+        form = read_format(CHECKPOINT)
+        self.learner = Learner(
+            form, CPU, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS
+        )
+        self.learner.share(read_shared(CHECKPOINT, form, CPU))
+        if weights is not None:
+            self.learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
+        self._held_out = packs(held_out, SCORED_TOKENS, random.Random(0))
+        self._rng = random.Random(seed)
+        self.seconds = 0.0
+
+    def score(self) -> float:
+        """Return the expected accept length of a sampled chain on the held-out frames."""
+        score = score_of(self.learner.tally(pack) for pack in self._held_out)
+        return score.accept_length if score else 1.0
+
+    def train(self, frames: Frames, *, tokens: int | None = None, seconds: float | None = None) -> None:
+        """Train on frames, as often as it takes, for so many states or device seconds."""
+        until_tokens = None if tokens is None else self.learner.counters.tokens + tokens
+        until_s = None if seconds is None else self.seconds + seconds
+        while True:
+            for pack in packs(frames, BATCH_TOKENS, self._rng):
+                if until_s is not None and self.seconds >= until_s:
+                    return
+                if until_tokens is not None and self.learner.counters.tokens >= until_tokens:
+                    return
+                began_s = time.thread_time()  # of this thread: what else runs on the machine does not count
+                self.learner.micro_step(pack)
+                self.seconds += time.thread_time() - began_s
+
+    def climb(self, frames: Frames, goals: Sequence[float], *, max_tokens: int) -> list[Point]:
+        """Train until the last goal is reached, or `max_tokens`; return the scores on the way."""
+        way = [Point(seconds=0.0, accept_length=self.score())]
+        while way[-1].accept_length < goals[-1] and self.learner.counters.tokens < max_tokens:
+            self.train(frames, tokens=SCORE_EVERY_TOKENS)
+            way.append(Point(seconds=self.seconds, accept_length=self.score()))
+        log(f"  {way[-1].accept_length:.2f} tokens per round after {way[-1].seconds:.0f} device seconds")
+        return way
+
+
+def seconds_to(goal: float, way: Sequence[Point]) -> float | None:
+    """Return when an accept length was first reached, interpolated between two scores; None: it was not."""
+    for before, after in pairwise(way):
+        if after.accept_length >= goal:
+            rise = after.accept_length - before.accept_length
+            share = (goal - before.accept_length) / rise if rise > 0 else 1.0
+            return before.seconds + max(0.0, share) * (after.seconds - before.seconds)
+    return None
