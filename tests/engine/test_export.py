@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engine.host import Play
-from tests.engine.scenes.export import ExportResult, exported
+from tests.engine.scenes.export import ExportResult, exported, exported_eagle3
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
@@ -11,6 +11,16 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def result(play: Play) -> ExportResult:
     return play(exported)
+
+
+@pytest.fixture(scope="module")
+def of_eagle3(play: Play) -> ExportResult:
+    return play(exported_eagle3)
+
+
+def test_sglang_drafts_with_an_eagle3_drafter(of_eagle3: ExportResult) -> None:
+    assert of_eagle3.drafted.token_ids == of_eagle3.plain.token_ids
+    assert of_eagle3.accept_length > 1.5
 
 
 def test_sglang_drafts_with_it(result: ExportResult) -> None:

@@ -5,16 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from countdown.settings import DRAFTER
+from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
 from tlt_bench.stock import StockEngine
 from tlt_common.domain.rollout import TokenChunk
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
 from tlt_trainer.drafter.exporting import export_to
+from tlt_trainer.drafter.files import from_files, to_files
+from tlt_trainer.shared_weights import read_config, trained_format
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine_config import EngineConfig
 
 CHECKPOINT = DRAFTER.with_name("checkpoint")
 STEPS = 3
+CONFIG = EngineConfig(dtype="float32", max_running=2, context_length=512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +36,13 @@ class _Drafting(StockEngine):
     """SGLang's own EAGLE with an exported drafter."""
 
     drafter: Path
+    algorithm = "EAGLE"
 
     def arguments(self, plan: EnginePlan) -> dict[str, Any]:
         found = super().arguments(plan)
         return found | {
             "max_total_tokens": 4 * found["context_length"],
-            "speculative_algorithm": "EAGLE",
+            "speculative_algorithm": self.algorithm,
             "speculative_draft_model_path": str(self.drafter),
             "speculative_num_steps": STEPS,
             "speculative_eagle_topk": 1,
@@ -46,10 +53,28 @@ class _Drafting(StockEngine):
 async def exported(work: Path) -> ExportResult:
     """Export the demo's drafter, and let SGLang use it."""
     export_to(str(DRAFTER), work / "drafter", "sglang")
-    config = EngineConfig(dtype="float32", max_running=2, context_length=512)
-    plain = await _answer(StockEngine(CHECKPOINT, config))
-    engine = _Drafting(CHECKPOINT, config)
-    engine.drafter = work / "drafter"
+    return await _result(_Drafting(CHECKPOINT, CONFIG), work / "drafter")
+
+
+async def exported_eagle3(work: Path) -> ExportResult:
+    """Write an EAGLE-3 drafter as trainers do, export it, and let SGLang use it."""
+    target = models.write_target(work / "target", vocabulary=24, hidden=48, layers=4, weight=0.12, kv_heads=4)
+    form = trained_format(read_config(target), DrafterArchitecture.EAGLE3, draft_vocabulary=20, layers=(0, 1, 2))
+    authors = eagle3.write_drafter(work / "authors", target, form, range(2, 22), noise=0.02)
+    weights = from_files({WEIGHTS_FILE: (authors / WEIGHTS_FILE).read_bytes()}, form)
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    (work / "published").mkdir()
+    for name, content in to_files(weights, form, meta).items():
+        (work / "published" / name).write_bytes(content)
+    export_to(str(work / "published"), work / "drafter", "sglang")
+    engine = _Drafting(target, CONFIG)
+    engine.algorithm = "EAGLE3"
+    return await _result(engine, work / "drafter")
+
+
+async def _result(engine: _Drafting, drafter: Path) -> ExportResult:
+    plain = await _answer(StockEngine(engine.model, engine.config))
+    engine.drafter = drafter
     drafted = await _answer(engine)
     return ExportResult(plain=plain, drafted=drafted, accept_length=1 + accepted([drafted]) / rounds([drafted]))
 
