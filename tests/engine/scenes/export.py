@@ -36,7 +36,7 @@ class _Drafting(StockEngine):
     """SGLang's own EAGLE with an exported drafter."""
 
     drafter: Path
-    algorithm = "EAGLE"
+    algorithm: str
 
     def arguments(self, plan: EnginePlan) -> dict[str, Any]:
         found = super().arguments(plan)
@@ -53,7 +53,7 @@ class _Drafting(StockEngine):
 async def exported(work: Path) -> ExportResult:
     """Export the demo's drafter, and let SGLang use it."""
     export_to(str(DRAFTER), work / "drafter", "sglang")
-    return await _result(_Drafting(CHECKPOINT, CONFIG), work / "drafter")
+    return await _result(CHECKPOINT, "EAGLE", work / "drafter")
 
 
 async def exported_eagle3(work: Path) -> ExportResult:
@@ -67,14 +67,13 @@ async def exported_eagle3(work: Path) -> ExportResult:
     for name, content in to_files(weights, form, meta).items():
         (work / "published" / name).write_bytes(content)
     export_to(str(work / "published"), work / "drafter", "sglang")
-    engine = _Drafting(target, CONFIG)
-    engine.algorithm = "EAGLE3"
-    return await _result(engine, work / "drafter")
+    return await _result(target, "EAGLE3", work / "drafter")
 
 
-async def _result(engine: _Drafting, drafter: Path) -> ExportResult:
-    plain = await _answer(StockEngine(engine.model, engine.config))
-    engine.drafter = drafter
+async def _result(target: Path, algorithm: str, drafter: Path) -> ExportResult:
+    plain = await _answer(StockEngine(target, CONFIG))
+    engine = _Drafting(target, CONFIG)  # now: SGLang changes how this process makes event loops
+    engine.drafter, engine.algorithm = drafter, algorithm
     drafted = await _answer(engine)
     return ExportResult(plain=plain, drafted=drafted, accept_length=1 + accepted([drafted]) / rounds([drafted]))
 
