@@ -20,6 +20,7 @@ from tlt_worker.engine_config import EngineConfig
 
 CHECKPOINT = DRAFTER.with_name("checkpoint")
 STEPS = 3
+PROMPT = (1, 5, 9)
 CONFIG = EngineConfig(dtype="float32", max_running=2, context_length=512)
 
 
@@ -29,7 +30,17 @@ class ExportResult:
 
     plain: TokenChunk
     drafted: TokenChunk
+    rounds: int
+    """Rounds of the drafted answer after the prompt's."""
     accept_length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle3Result:
+    """The same for EAGLE-3, and the rounds that the drafter takes in plain torch."""
+
+    exported: ExportResult
+    expected_rounds: int
 
 
 class _Drafting(StockEngine):
@@ -56,9 +67,9 @@ async def exported(work: Path) -> ExportResult:
     return await _result(CHECKPOINT, "EAGLE", work / "drafter")
 
 
-async def exported_eagle3(work: Path) -> ExportResult:
+async def exported_eagle3(work: Path) -> Eagle3Result:
     """Write an EAGLE-3 drafter as trainers do, export it, and let SGLang use it."""
-    target = models.write_target(work / "target", vocabulary=24, hidden=48, layers=4, weight=0.12, kv_heads=4)
+    target = models.write_target(work / "target", vocabulary=24, hidden=48, layers=4, weight=0.09, kv_heads=4, seed=0)
     form = trained_format(read_config(target), DrafterArchitecture.EAGLE3, draft_vocabulary=20, layers=(0, 1, 2))
     authors = eagle3.write_drafter(work / "authors", target, form, range(2, 22), noise=0.02)
     weights = from_files({WEIGHTS_FILE: (authors / WEIGHTS_FILE).read_bytes()}, form)
@@ -67,7 +78,11 @@ async def exported_eagle3(work: Path) -> ExportResult:
     for name, content in to_files(weights, form, meta).items():
         (work / "published" / name).write_bytes(content)
     export_to(str(work / "published"), work / "drafter", "sglang")
-    return await _result(target, "EAGLE3", work / "drafter")
+    found = await _result(target, "EAGLE3", work / "drafter")
+    reference = eagle3.Reference(work / "published", target, form)
+    reference.tensors = {name: tensor.float() for name, tensor in reference.tensors.items()}
+    expected = reference.rounds([*PROMPT, *found.plain.token_ids], len(PROMPT), (STEPS,))
+    return Eagle3Result(exported=found, expected_rounds=expected)
 
 
 async def _result(target: Path, algorithm: str, drafter: Path) -> ExportResult:
@@ -75,12 +90,17 @@ async def _result(target: Path, algorithm: str, drafter: Path) -> ExportResult:
     engine = _Drafting(target, CONFIG)  # now: SGLang changes how this process makes event loops
     engine.drafter, engine.algorithm = drafter, algorithm
     drafted = await _answer(engine)
-    return ExportResult(plain=plain, drafted=drafted, accept_length=1 + accepted([drafted]) / rounds([drafted]))
+    return ExportResult(
+        plain=plain,
+        drafted=drafted,
+        rounds=rounds([drafted]) - 1,
+        accept_length=1 + accepted([drafted]) / rounds([drafted]),
+    )
 
 
 async def _answer(engine: StockEngine) -> TokenChunk:
     try:
         await engine.start()
-        return await answer(engine, prompt("ask", (1, 5, 9), temperature=0.0, max_new_tokens=64))
+        return await answer(engine, prompt("ask", PROMPT, temperature=0.0, max_new_tokens=64))
     finally:
         await engine.aclose()
