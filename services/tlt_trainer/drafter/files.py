@@ -51,6 +51,18 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
     }
 
 
+def require_no_bias(files: Mapping[str, bytes]) -> None:
+    """
+    Check a drafter that `from_files` accepts: the trainer's layers have no bias, and it would be another without.
+
+    Raises:
+        WeightsError: Its `fc.bias` is not zero.
+    """
+    tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
+    if BIAS in tensors and bool(tensors[BIAS].any()):
+        raise WeightsError(f"drafter tensor {BIAS} is not zero; accepted: zeros, or none", field=BIAS)
+
+
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
     Read a drafter's trained tensors, in float32, and the map of an EAGLE-3 drafter, in int64.

@@ -22,7 +22,7 @@ chain of 3 after 20, 40, 80, 160 and 320 k tokens: 2.31, 2.96, 3.19, 3.40, 3.61.
 the reference implementation, in half the time."""
 ADAM_RATE = 0.002
 HEAD_RATE = 0.0005
-"""Of EAGLE-3's head, which begins as the policy's."""
+"""Of EAGLE-3's head, which begins as the policy's. Not a result of measurements."""
 MUON_DECAY = 0.02
 WARMUP_STEPS = 10
 COOLING_TOKENS = 150_000

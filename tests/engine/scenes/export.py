@@ -5,16 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from countdown.settings import DRAFTER
+from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
 from tlt_bench.stock import StockEngine
 from tlt_common.domain.rollout import TokenChunk
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
 from tlt_trainer.drafter.exporting import export_to
+from tlt_trainer.drafter.files import from_files, to_files
+from tlt_trainer.shared_weights import read_config, trained_format
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine_config import EngineConfig
 
 CHECKPOINT = DRAFTER.with_name("checkpoint")
 STEPS = 3
+PROMPT = (1, 5, 9)
+CONFIG = EngineConfig(dtype="float32", max_running=2, context_length=512)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +30,30 @@ class ExportResult:
 
     plain: TokenChunk
     drafted: TokenChunk
+    rounds: int
+    """Rounds of the drafted answer after the prompt's."""
     accept_length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle3Result:
+    """The same for EAGLE-3, and the rounds that the drafter takes in plain torch."""
+
+    exported: ExportResult
+    expected_rounds: int
 
 
 class _Drafting(StockEngine):
     """SGLang's own EAGLE with an exported drafter."""
 
     drafter: Path
+    algorithm: str
 
     def arguments(self, plan: EnginePlan) -> dict[str, Any]:
         found = super().arguments(plan)
         return found | {
             "max_total_tokens": 4 * found["context_length"],
-            "speculative_algorithm": "EAGLE",
+            "speculative_algorithm": self.algorithm,
             "speculative_draft_model_path": str(self.drafter),
             "speculative_num_steps": STEPS,
             "speculative_eagle_topk": 1,
@@ -46,17 +64,43 @@ class _Drafting(StockEngine):
 async def exported(work: Path) -> ExportResult:
     """Export the demo's drafter, and let SGLang use it."""
     export_to(str(DRAFTER), work / "drafter", "sglang")
-    config = EngineConfig(dtype="float32", max_running=2, context_length=512)
-    plain = await _answer(StockEngine(CHECKPOINT, config))
-    engine = _Drafting(CHECKPOINT, config)
-    engine.drafter = work / "drafter"
+    return await _result(CHECKPOINT, "EAGLE", work / "drafter")
+
+
+async def exported_eagle3(work: Path) -> Eagle3Result:
+    """Write an EAGLE-3 drafter as trainers do, export it, and let SGLang use it."""
+    target = models.write_target(work / "target", vocabulary=24, hidden=48, layers=4, weight=0.09, kv_heads=4, seed=0)
+    form = trained_format(read_config(target), DrafterArchitecture.EAGLE3, draft_vocabulary=20, layers=(0, 1, 2))
+    authors = eagle3.write_drafter(work / "authors", target, form, range(2, 22), noise=0.02)
+    weights = from_files({WEIGHTS_FILE: (authors / WEIGHTS_FILE).read_bytes()}, form)
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    (work / "published").mkdir()
+    for name, content in to_files(weights, form, meta).items():
+        (work / "published" / name).write_bytes(content)
+    export_to(str(work / "published"), work / "drafter", "sglang")
+    found = await _result(target, "EAGLE3", work / "drafter")
+    reference = eagle3.Reference(work / "published", target, form)
+    reference.tensors = {name: tensor.float() for name, tensor in reference.tensors.items()}
+    expected = reference.rounds([*PROMPT, *found.plain.token_ids], len(PROMPT), (STEPS,))
+    return Eagle3Result(exported=found, expected_rounds=expected)
+
+
+async def _result(target: Path, algorithm: str, drafter: Path) -> ExportResult:
+    plain = await _answer(StockEngine(target, CONFIG))
+    engine = _Drafting(target, CONFIG)  # now: SGLang changes how this process makes event loops
+    engine.drafter, engine.algorithm = drafter, algorithm
     drafted = await _answer(engine)
-    return ExportResult(plain=plain, drafted=drafted, accept_length=1 + accepted([drafted]) / rounds([drafted]))
+    return ExportResult(
+        plain=plain,
+        drafted=drafted,
+        rounds=rounds([drafted]) - 1,
+        accept_length=1 + accepted([drafted]) / rounds([drafted]),
+    )
 
 
 async def _answer(engine: StockEngine) -> TokenChunk:
     try:
         await engine.start()
-        return await answer(engine, prompt("ask", (1, 5, 9), temperature=0.0, max_new_tokens=64))
+        return await answer(engine, prompt("ask", PROMPT, temperature=0.0, max_new_tokens=64))
     finally:
         await engine.aclose()

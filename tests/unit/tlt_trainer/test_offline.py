@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from tests.unit.tlt_trainer.tiny import CPU, VOCAB, TinyPolicy, frames_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
-from tlt_common.drafter.tensors import MAP
+from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.files import to_files
@@ -149,6 +149,19 @@ def test_bad_choices_are_refused_by_name(
     with pytest.raises(ConfigError, match=message) as refused:
         beginning(wanted, read_config(deep_policy.directory))
     assert refused.value.field == field
+
+
+def test_a_drafter_with_a_bias_is_refused(policy: TinyPolicy, tmp_path: Path) -> None:
+    """Neither layer of the trainer has one: it would be another drafter without it."""
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    for name, content in to_files(Learner(policy.form, CPU).weights(), policy.form, meta).items():
+        (tmp_path / name).write_bytes(content)
+    target = read_config(policy.directory)
+    assert published(str(tmp_path), target, "source")[1].form == policy.form
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    save_file({**tensors, BIAS: torch.ones(32)}, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(ConfigError, match=r"fc\.bias is not zero"):
+        published(str(tmp_path), target, "source")
 
 
 @pytest.mark.parametrize(
