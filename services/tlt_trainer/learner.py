@@ -15,7 +15,7 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
-from tlt_trainer.drafter.merge import merged, share_of
+from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.score import ScoreTally
@@ -80,7 +80,7 @@ class Learner:
         self.counters = Counters()
         self._drafter = Drafter(form).to(device)
         self._average = Drafter(form).to(device).requires_grad_(requires_grad=False)
-        self._base = _copied(self._drafter)
+        self._base = _copied(_tensors(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
@@ -89,11 +89,20 @@ class Learner:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
         self._shared = shared
 
-    def micro_step(self, pack: Pack) -> float:
+    @property
+    def step_is_due(self) -> bool:
+        """Whether STEP_TOKENS have accumulated since the last optimizer step."""
+        return self._pending_tokens >= STEP_TOKENS
+
+    def micro_step(self, pack: Pack, *, steps: bool = True) -> float:
         """
         Learn from one pack and return its loss per scored entry; the optimizer steps once STEP_TOKENS have accumulated.
 
         The gradient of a step is the sum over its samples, however they are packed.
+
+        Args:
+            pack: Samples.
+            steps: False leaves a step that is due to the caller, who calls `step` for it.
 
         Raises:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
@@ -105,8 +114,8 @@ class Learner:
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
         (scores.loss / STEP_TOKENS).backward()  # type: ignore[no-untyped-call]
         self._pending_tokens += pack.tokens
-        if self._pending_tokens >= STEP_TOKENS:
-            self._step()
+        if steps and self.step_is_due:
+            self.step()
         return loss
 
     def discard(self) -> None:
@@ -121,27 +130,41 @@ class Learner:
         return ScoreTally(hits=tuple(scores.hits.tolist()), counts=tuple(scores.counts.tolist()))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> Drafter:
-        """Return a drafter with other weights, to compare with the own one."""
-        return _loaded(Drafter(self.form).to(self.device), weights)
+        """Return a drafter with other weights, which are on the device and not copied, to compare with the own one."""
+        with torch.device("meta"):  # without memory and initial values: seconds, for a large model
+            drafter = Drafter(self.form).requires_grad_(requires_grad=False)
+        drafter.load_state_dict(cast("dict[str, Tensor]", weights), assign=True)
+        drafter.frequencies = self._drafter.frequencies
+        return drafter
 
     def weights(self) -> dict[str, Tensor]:
         """Return copies of the averaged weights, on the CPU."""
-        return _copied(self._average)
+        return _copied(self.averaged())
+
+    def averaged(self) -> dict[str, Tensor]:
+        """Return the averaged weights themselves, which the next step changes."""
+        return _tensors(self._average)
 
     def base(self) -> Mapping[str, Tensor] | None:
         """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
         return self._base if self.counters.base_version and self._base else None
 
-    def merged_with(self, newest: Published) -> dict[str, Tensor]:
-        """Return the mean of the newest and the own weights, weighted by the tokens of each since they were equal."""
+    def share_beside(self, newest: Published) -> float:
+        """Return the weight of the own drafter in a mean with the newest: its share of the tokens of both."""
         own = self.counters
-        share = share_of(own.own_tokens, newest.tokens - own.base_tokens)
-        return merged(self.weights(), newest.weights, share)
+        return share_of(own.own_tokens, newest.tokens - own.base_tokens)
 
-    def follow(self, newest: Published, adopt: Mapping[str, Tensor]) -> None:
-        """Make the newest drafter the base and continue from `adopt`: its weights, a merge with the own, or the own."""
+    def follow(self, newest: Published, adopt: Mapping[str, Tensor], *, has_own: bool = False) -> None:
+        """
+        Make the newest drafter the base and continue from `adopt`.
+
+        Args:
+            newest: The fleet's drafter.
+            adopt: Its weights, a merge with the own, or the own. Fast if they are on the device.
+            has_own: Whether they contain the own training.
+        """
         own = self.counters
-        ahead = 0 if adopt is newest.weights else 1
+        ahead = 1 if has_own else 0
         self._base = dict(newest.weights)
         self.counters = Counters(
             steps=newest.steps + ahead * own.own_steps,
@@ -153,11 +176,12 @@ class Learner:
         _loaded(self._drafter, adopt)
         _loaded(self._average, adopt)
 
-    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor]) -> None:
-        """Record that the own weights were published as they are now; training continues unchanged."""
+    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: Counters) -> None:
+        """Record that these own weights, as they were at `trained`, were published; training continues unchanged."""
         self._base = dict(weights)
-        own = self.counters
-        self.counters = replace(own, base_version=version, base_steps=own.steps, base_tokens=own.tokens)
+        self.counters = replace(
+            self.counters, base_version=version, base_steps=trained.steps, base_tokens=trained.tokens
+        )
 
     def stand_on(self, version: DrafterVersion) -> None:
         """Set the base version without adopting its weights, which are missing or broken."""
@@ -166,12 +190,22 @@ class Learner:
 
     def snapshot(self) -> Snapshot:
         """Copy everything, so that it can be written while training continues."""
+        state = self.state()
+        return replace(
+            state,
+            weights=_copied(state.weights),
+            average=_copied(state.average),
+            optimizer=_copied(state.optimizer),
+        )
+
+    def state(self) -> Snapshot:
+        """Return everything that `snapshot` copies, uncopied: the next step changes it."""
         return Snapshot(
             counters=self.counters,
-            weights=_copied(self._drafter),
-            average=self.weights(),
+            weights=_tensors(self._drafter),
+            average=self.averaged(),
             base=self._base,  # replaced as a whole, never modified
-            optimizer={name: tensor.to("cpu", copy=True) for name, tensor in self._optimizer.state().items()},
+            optimizer=self._optimizer.state(),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -182,7 +216,8 @@ class Learner:
         self._optimizer.load(snapshot.optimizer)
         self.counters = snapshot.counters
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Let the optimizer step."""
         done = self.counters
         self._optimizer.step(rate(done.steps, done.tokens))
         self.counters = replace(done, steps=done.steps + 1, tokens=done.tokens + self._pending_tokens)
@@ -201,10 +236,18 @@ class Learner:
         return torch.autocast(self.device.type, torch.bfloat16)
 
 
-def _copied(drafter: Drafter) -> dict[str, Tensor]:
-    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in drafter.named_parameters()}
+def copied(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU."""
+    return tensor.detach().to("cpu", copy=True)
 
 
-def _loaded(drafter: Drafter, weights: Mapping[str, Tensor]) -> Drafter:
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: copied(tensor) for name, tensor in tensors.items()}
+
+
+def _tensors(drafter: Drafter) -> dict[str, Tensor]:
+    return {name: parameter.detach() for name, parameter in drafter.named_parameters()}
+
+
+def _loaded(drafter: Drafter, weights: Mapping[str, Tensor]) -> None:
     drafter.load_state_dict(cast("dict[str, Tensor]", weights))
-    return drafter

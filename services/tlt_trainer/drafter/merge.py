@@ -7,8 +7,6 @@ of a chain of 3: from scratch 2.22 and 2.20 alone, 2.26 their mean; from 40 k to
 mean, 3.01 the sum of one and half the other's progress, 2.72 the sum of both.
 """
 
-from collections.abc import Mapping
-
 from torch import Tensor
 
 
@@ -19,6 +17,6 @@ def share_of(own_tokens: int, others_tokens: int) -> float:
     return own_tokens / (own_tokens + others_tokens)
 
 
-def merged(own: Mapping[str, Tensor], newest: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return the weighted mean of both; `share` is the weight of `own`."""
-    return {name: tensor.lerp(own[name], share) for name, tensor in newest.items()}
+def mean_of(own: Tensor, newest: Tensor, share: float) -> Tensor:
+    """Return the weighted mean of both, on the device of `own`, of which `share` is the weight."""
+    return newest.to(own.device).lerp(own, share)

@@ -39,7 +39,7 @@ def equal(one: Snapshot, two: Snapshot) -> bool:
 
 def test_a_restart_goes_on_with_equal_weights_and_optimizer(policy: TinyPolicy, tmp_path: Path) -> None:
     one = trained(policy, Learner(policy.form, CPU), 5)
-    one.settle(DrafterVersion(2), one.weights())
+    one.settle(DrafterVersion(2), one.weights(), one.counters)
     Checkpoints(str(tmp_path / "c")).write(one.snapshot())
     two, read = Learner(policy.form, CPU), Checkpoints(str(tmp_path / "c")).newest(policy.form)
     assert read is not None
