@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tlt_bench.lease.cli import lease
 from tlt_bench.options import Device, DrafterOf, Model
 
 app = typer.Typer(
@@ -290,6 +291,9 @@ def campaign(
     check_target(json)
     if not run(json=json, size=size, parts=part, seed=seed, keep=keep):
         raise typer.Exit(1)
+
+
+app.command()(lease)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,24 +15,25 @@ import torch
 
 from countdown.model import CHECKPOINT
 from tlt_bench.bench_engine import log
+from tlt_bench.lease.percentiles import percentile
 from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.trainer import RunningTrainer, running
+from tlt_bench.random_frame import random_frame
 from tlt_bench.ratios import Figures
-from tlt_bench.train.windows import windows
 from tlt_cache.config import CacheConfig
 from tlt_cache.main import cache_service
 from tlt_common.codec import encode
 from tlt_common.domain.fleet import Lease
-from tlt_common.domain.hidden import EncodedFrame
+from tlt_common.domain.hidden import EncodedFrame, prompt_hash
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire import hidden
-from tlt_trainer.frame import TrainingFrame
+from tlt_trainer.shared_weights import read_format
 
 WINDOWS = 320
-WINDOW_TOKENS = 256
+SHORTEST_TOKENS, LONGEST_TOKENS = 64, 256
 SETTINGS: Mapping[str, str] = {
     # Whatever a trainer does beside training comes about once per second.
     "score_every_s": "0.7",
@@ -40,6 +41,8 @@ SETTINGS: Mapping[str, str] = {
     "publish.first_top1": "0",
     "publish.gain": "0",
     "checkpoint_every_s": "1",
+    # At the default niceness every other process of the machine is measured too: none may delay a call on the device.
+    "nice": "0",
 }
 SHORTEST_S, LONGEST_S = 0.02, 2.0
 """Duration of a lease, in seconds."""
@@ -66,10 +69,8 @@ class Waits:
 
 def measure(*, leases: int, seed: int = 0) -> Figures:
     """Return how long grants and revocations take."""
-    log("responses of the demo's policy")
-    frames = [_encoded(one) for one in windows(CHECKPOINT, seed=seed, frame_tokens=WINDOW_TOKENS, count=WINDOWS)]
-    waits = asyncio.run(_measure(frames, leases, random.Random(seed)))
-    return figures_of(waits)
+    rng = random.Random(seed)
+    return figures_of(asyncio.run(_measure(_frames(rng), leases, rng)))
 
 
 def figures_of(waits: Waits) -> Figures:
@@ -84,12 +85,6 @@ def figures_of(waits: Waits) -> Figures:
         found.figures[key], found.spread[key] = max(values), (min(values), max(values))
         found.notes[key] = f"{len(values)} revocations"
     return found
-
-
-def percentile(values: Sequence[float], share: int) -> float:
-    """Return the value that this many percent of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, share * len(ordered) // 100)]
 
 
 async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> Waits:
@@ -145,6 +140,11 @@ async def _started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncI
                 yield trainer
 
 
-def _encoded(frame: TrainingFrame) -> EncodedFrame:
-    states = frame.hidden.contiguous().view(torch.uint8).numpy().tobytes()
-    return encode(frame.header, frame.token_ids.tolist(), [states])
+def _frames(rng: random.Random) -> list[EncodedFrame]:
+    """Return random states of the demo's policy, in the lengths of windows that engines capture."""
+    form, frames = read_format(CHECKPOINT), []
+    for number in range(WINDOWS):
+        made = random_frame(form, rng.randint(SHORTEST_TOKENS, LONGEST_TOKENS), number=number)
+        header = replace(made.header, prompt_hash=prompt_hash([number]))
+        frames.append(encode(header, made.token_ids.tolist(), [made.hidden.view(torch.uint8).numpy().tobytes()]))
+    return frames
