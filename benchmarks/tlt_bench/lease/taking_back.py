@@ -52,6 +52,7 @@ NEW_POLICY_EVERY = 4
 OVERTAKEN_EVERY = 5
 TTL_S = 60.0
 SETTLED_S = 0.5
+IDLE_CALLS = 100
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ class Waits:
     grants: list[float] = field(default_factory=list)
     revokes: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By what the trainer was doing."""
+    idle: list[float] = field(default_factory=list)
+    """Of leases that had ended."""
 
     @property
     def all_revokes(self) -> list[float]:
@@ -76,7 +79,11 @@ def measure(*, leases: int, seed: int = 0) -> Figures:
 def figures_of(waits: Waits) -> Figures:
     """Return the figures; the spread of a percentile is that of all values."""
     found = Figures()
-    for name, values in (("grant", waits.grants), ("revoke", waits.all_revokes)):
+    for name, values in (
+        ("grant", waits.grants),
+        ("revoke", waits.all_revokes),
+        ("revoke_idle", waits.idle),
+    ):
         for share in (50, 99):
             key = f"{name}_ms_p{share}"
             found.figures[key], found.spread[key] = percentile(values, share), (min(values), max(values))
@@ -108,6 +115,11 @@ async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Rand
             if number % 50 == 0:
                 log(f"  lease {number} of {leases}")
         await asyncio.sleep(SETTLED_S)  # for the last events
+        for _ in range(IDLE_CALLS):
+            began_s = time.monotonic()
+            await trainer.link.preempt(Epoch(leases))
+            waits.idle.append(1000 * (time.monotonic() - began_s))
+            await asyncio.sleep(PAUSES_S[1])
     for number, at_s in trainer.log.began_at_s.items():
         if number > 1:  # the first had no data yet
             waits.grants.append(1000 * (at_s - sent_s[number]))
