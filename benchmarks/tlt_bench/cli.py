@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from tlt_bench.adapt.cli import adapt
+from tlt_bench.lease.cli import lease
 from tlt_bench.options import Device, DrafterOf, Model
+from tlt_bench.train.cli import train
 
 app = typer.Typer(
     help="Measure the project's performance claims, each against its baseline in the same run.", no_args_is_help=True
@@ -219,22 +221,7 @@ def weights(
     measure(megabytes=megabytes, repeats=repeats).write(json)
 
 
-@app.command()
-def train(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-) -> None:
-    """
-    Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
-
-    Both sides of packing learn from the same windows; reports samples per second and what the drafters then predict.
-    """
-    from tlt_bench.result import check_target
-    from tlt_bench.train.command import measure
-
-    check_target(json)
-    measure().write(json)
-
-
+app.command()(train)
 app.command()(adapt)
 
 
@@ -294,6 +281,9 @@ def campaign(
     check_target(json)
     if not run(json=json, size=size, parts=part, seed=seed, keep=keep):
         raise typer.Exit(1)
+
+
+app.command()(lease)
 
 
 if __name__ == "__main__":

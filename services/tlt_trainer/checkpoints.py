@@ -18,7 +18,7 @@ from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, Weig
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.files import shapes
-from tlt_trainer.learner import Counters, Snapshot
+from tlt_trainer.learned import Counters, Snapshot
 from tlt_trainer.storage import SET_ASIDE, Storage
 
 log = get_logger(__name__)

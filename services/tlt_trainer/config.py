@@ -37,7 +37,7 @@ class DataSettings(Frozen):
     held_out_tokens: int = Field(4096, ge=64)
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
-    """States per micro-step, packed without padding; fewer if a step would take longer than `step_s`."""
+    """Maximum states of a micro-step, packed without padding; fewer if it would take longer than `step_s`."""
 
 
 class TrainerConfig(ServiceConfig):
@@ -70,8 +70,9 @@ class TrainerConfig(ServiceConfig):
     """Maximum fraction of the GPU's memory that this process allocates; a worker passes what its plan leaves. At the
     limit training ends for the rest of the lease, with half the `data.batch_tokens` from the next one on. Null: no
     limit."""
-    step_s: float = Field(0.5, gt=0)
-    """Target duration of a micro-step, in seconds; preemption waits for at most one micro-step."""
+    step_s: float = Field(0.08, gt=0)
+    """Maximum duration of a micro-step, in seconds, to which its size is adjusted. A request that takes the device back
+    waits for one at most."""
     score_every_s: float = Field(4.0, gt=0)
     """Seconds of training between evaluations."""
     checkpoint_every_s: float = Field(30.0, gt=0)

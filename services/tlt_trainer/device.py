@@ -105,6 +105,10 @@ def _prepare(device: torch.device, threads: int, nice: int) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)  # of this thread; the clock's events belong to its current stream
     torch.set_num_threads(threads)
-    # On Linux priorities belong to threads; those torch starts inherit this one's.
+    make_nicer(nice)
+
+
+def make_nicer(nice: int) -> None:
+    """Raise the nice value of this thread. On Linux priorities belong to threads; those torch starts inherit it."""
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread, min(NICEST, os.getpriority(os.PRIO_PROCESS, thread) + nice))

@@ -5,6 +5,9 @@ A drafter is accepted only if it is based on the newest one (compare-and-swap at
 overtaken merges and, if the merge is better than the newest, publishes it at once: trainers that publish in turn would
 otherwise overtake each other for ever. So no work is lost and no synchronisation is needed.
 
+Training goes on while files are written and the coordinator is asked; only what touches the learner takes its turn.
+What was learned is copied from the device also after the lease, tensor by tensor: nothing is computed then.
+
 The coordinator also refuses a drafter that scores clearly below the newest; training then continues, and the drafter is
 offered again once it gained.
 """
@@ -12,7 +15,7 @@ offered again once it gained.
 import asyncio
 import uuid
 from collections.abc import Awaitable, Mapping
-from typing import TypeVar
+from typing import Never, TypeVar
 
 from torch import Tensor
 
@@ -22,10 +25,13 @@ from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionError, UnavailableError, WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_trainer.device import Device
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter_registry import DrafterRegistry
 from tlt_trainer.drafter_sync import DrafterSync, SyncOutcome
 from tlt_trainer.learner import Learner
+from tlt_trainer.learner_turn import LearnerTurn, Occupation
+from tlt_trainer.pieces import copies
 from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.score import Score
 from tlt_trainer.storage import Storage
@@ -52,6 +58,8 @@ class DrafterSharing:
         registry: DrafterRegistry,
         storage: Storage,
         learner: Learner,
+        device: Device,
+        turn: LearnerTurn,
         sync: DrafterSync,
         gate: PublishGate,
         *,
@@ -61,11 +69,37 @@ class DrafterSharing:
         self._registry = registry
         self._storage = storage
         self._learner = learner
+        self._device = device
+        self._turn = turn
         self._sync = sync
         self._worker_id = worker_id
         self._gate = gate
         self._kept = kept
         self._reachable = True
+        self._due = asyncio.Event()
+        self._offered: tuple[Score, Score | None, DrafterVersion] | None = None
+        self._newest: DrafterVersion | None = None
+
+    def offer(self, score: Score, base: Score | None) -> None:
+        """Let `run` publish the own weights, unless it adopts others before; see `publish`."""
+        self._offered = score, base, self._learner.counters.base_version
+        self._due.set()
+
+    def catch_up(self, newest: DrafterVersion | None) -> None:
+        """Let `run` make the fleet's newest drafter the base; see `follow`."""
+        self._newest = newest
+        self._due.set()
+
+    async def run(self) -> Never:
+        """Do what is asked, one thing at a time, until cancelled. Training goes on meanwhile."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            offered, self._offered = self._offered, None
+            if offered is not None and offered[2] == self._learner.counters.base_version:
+                await self.publish(offered[0], offered[1])
+            else:
+                await self.follow(self._newest)
 
     async def follow(self, newest: DrafterVersion | None = None) -> bool:
         """
@@ -119,10 +153,12 @@ class DrafterSharing:
             WeightsError: They are not finite.
             UnavailableError: Coordinator or storage are unreachable.
         """
-        own, weights = self._learner.counters, self._learner.weights()
         newest = await self._registry.newest()  # nothing is written for a coordinator that is away
-        if newest is not None and newest.version > own.base_version:
+        if newest is not None and newest.version > self._learner.counters.base_version:
             return self._overtaken()
+        async with self._turn.of(Occupation.PUBLISHING):
+            own = self._learner.counters
+            weights = await copies(self._device, self._learner.averaged())
         meta = DrafterMeta(
             version=own.base_version + 1,
             base=own.base_version,
@@ -150,7 +186,8 @@ class DrafterSharing:
         except InvalidRequestError:
             await asyncio.to_thread(self._remove, name)
             raise
-        self._learner.settle(version, weights)
+        async with self._turn.of(Occupation.PUBLISHING):
+            self._learner.settle(version, weights, own)
         await asyncio.to_thread(self._prune, name)
         metrics.DRAFTERS_PUBLISHED.labels(outcome="accepted").inc()
         log.info("drafter_published", drafter_version=version, steps=own.steps, top1=round(score.top1, 3))

@@ -1,18 +1,26 @@
 """Follows the fleet's newest drafter without losing what was learned here since the last one."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from torch import Tensor
 
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.meta import META_FILE, WEIGHTS_FILE, meta_of
 from tlt_common.errors import NotFoundError, TltError, WeightsError
 from tlt_common.telemetry.log import get_logger
+from tlt_trainer.device import Device
 from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.merge import fitted, mean_of
 from tlt_trainer.drafter_registry import DrafterRegistry
 from tlt_trainer.examiner import Examiner
-from tlt_trainer.learner import Learner, Published
+from tlt_trainer.learned import Published
+from tlt_trainer.learner import Learner
+from tlt_trainer.learner_turn import LearnerTurn, Occupation
+from tlt_trainer.pieces import in_pieces, placed
 from tlt_trainer.score import Score
 from tlt_trainer.storage import read_uri
 
@@ -51,9 +59,13 @@ class SyncResult:
 class DrafterSync:
     """Keeps a learner up to date with its fleet's newest drafter."""
 
-    def __init__(self, registry: DrafterRegistry, learner: Learner, examiner: Examiner) -> None:
+    def __init__(
+        self, registry: DrafterRegistry, learner: Learner, device: Device, turn: LearnerTurn, examiner: Examiner
+    ) -> None:
         self._registry = registry
         self._learner = learner
+        self._device = device
+        self._turn = turn
         self._examiner = examiner
         self._unusable: tuple[DrafterVersion, float] | None = None
         """The version that was last found missing or broken, and since when."""
@@ -72,21 +84,27 @@ class DrafterSync:
         base = self._learner.counters.base_version
         if wish is None:
             if base:  # the coordinator lost all drafters: the own one will be its first
-                self._learner.stand_on(DrafterVersion(0))
+                await self._stand_on(DrafterVersion(0))
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
         if wish.version == base and self._learner.base() is not None:
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
         try:
             newest = await asyncio.to_thread(self._read, wish)
         except (NotFoundError, WeightsError) as error:
-            self._note_unusable(wish, error)
+            await self._note_unusable(wish, error)
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
         self._unusable = None
-        followed = await self._choose(newest)
-        log.info("drafter_followed", drafter_version=newest.version, outcome=followed.outcome)
+        async with self._turn.of(Occupation.MERGING):
+            followed = await self._choose(newest)
+        if followed.outcome is not SyncOutcome.UNCHANGED:
+            log.info("drafter_followed", drafter_version=newest.version, outcome=followed.outcome)
         return followed
 
-    def _note_unusable(self, wish: DrafterWish, error: TltError) -> None:
+    async def _stand_on(self, version: DrafterVersion) -> None:
+        async with self._turn.of(Occupation.MERGING):  # steps count too
+            self._learner.stand_on(version)
+
+    async def _note_unusable(self, wish: DrafterWish, error: TltError) -> None:
         """Stand on a version without its weights once it has been unusable for GONE_AFTER_S."""
         now_s = asyncio.get_running_loop().time()
         if self._unusable is None or self._unusable[0] != wish.version:
@@ -94,28 +112,43 @@ class DrafterSync:
             log.warning("drafter_unusable", drafter_version=wish.version, uri=wish.uri, error=error.message)
         elif self._learner.counters.base_version != wish.version and now_s - self._unusable[1] >= GONE_AFTER_S:
             log.error("drafter_gone", drafter_version=wish.version, uri=wish.uri, error=error.message)
-            self._learner.stand_on(wish.version)
+            await self._stand_on(wish.version)
 
     async def _choose(self, newest: Published) -> SyncResult:
         if not self._learner.counters.own_steps:
-            self._learner.follow(newest, newest.weights)
-            return SyncResult(outcome=SyncOutcome.NEWEST)
+            return await self._adopted(newest, SyncOutcome.NEWEST, newest.weights)
+        share, own = self._learner.share_beside(newest), self._learner.averaged()
+        fit = await self._device.run(fitted, own, newest.weights)
+
+        def mean(name: str) -> Tensor:
+            return mean_of(fit[name], newest.weights[name], share)
+
+        merged = await in_pieces(self._device, mean, {name: name for name in fit}, allowed=self._allowed)
+        if merged is None:
+            return SyncResult(outcome=SyncOutcome.UNCHANGED)
         # max() returns the first of equals: the merge, which contains the work of all.
-        candidates = {
-            SyncOutcome.MERGED: self._learner.merged_with(newest),
-            SyncOutcome.NEWEST: newest.weights,
-            SyncOutcome.OWN: self._learner.weights(),
-        }
+        candidates = {SyncOutcome.MERGED: merged, SyncOutcome.NEWEST: newest.weights, SyncOutcome.OWN: own}
         scores = await self._examiner.scores(*candidates.values())
         if scores is None:
-            if not self._examiner.allowed:
-                return SyncResult(outcome=SyncOutcome.UNCHANGED)
-            self._learner.follow(newest, candidates[SyncOutcome.MERGED])
-            return SyncResult(outcome=SyncOutcome.MERGED)
+            return await self._adopted(newest, SyncOutcome.MERGED, merged)
         scored = dict(zip(candidates, scores, strict=True))
         outcome = max(scored, key=lambda candidate: scored[candidate].accept_length)
-        self._learner.follow(newest, candidates[outcome])
+        adopted = await self._adopted(newest, outcome, candidates[outcome])
+        if adopted.outcome is SyncOutcome.UNCHANGED:
+            return adopted
         return SyncResult(outcome=outcome, own=scored[outcome], newest=scored[SyncOutcome.NEWEST])
+
+    async def _adopted(self, newest: Published, outcome: SyncOutcome, weights: Mapping[str, Tensor]) -> SyncResult:
+        """Continue from these weights, unless the device was taken back meanwhile."""
+        held = await placed(self._device, weights, allowed=self._allowed)
+        if held is None or not self._allowed():
+            return SyncResult(outcome=SyncOutcome.UNCHANGED)
+        # One call: half of the weights must not be another drafter's. On the device it is a copy in memory.
+        await self._device.run(self._learner.follow, newest, held, has_own=outcome is not SyncOutcome.NEWEST)
+        return SyncResult(outcome=outcome)
+
+    def _allowed(self) -> bool:
+        return self._examiner.allowed
 
     def _read(self, wish: DrafterWish) -> Published:
         files = read_uri(wish.uri, mark=WEIGHTS_FILE)

@@ -7,9 +7,12 @@ from torch import Tensor
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_trainer.device import Device
+from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate, plan
+from tlt_trainer.pieces import placed
 from tlt_trainer.score import Score, ScoreTally, score_of
 
 
@@ -19,7 +22,7 @@ class Examiner:
 
     Args:
         tokens: Approximate number of states to score on.
-        batch_tokens: Maximum states per batch.
+        batch_tokens: Returns the maximum number of states per batch.
         allowed: Returns whether the device may still be used.
     """
 
@@ -30,7 +33,7 @@ class Examiner:
         pool: FramePool,
         *,
         tokens: int,
-        batch_tokens: int,
+        batch_tokens: Callable[[], int],
         allowed: Callable[[], bool],
     ) -> None:
         self._learner = learner
@@ -53,18 +56,25 @@ class Examiner:
         """
         frames = self._pool.held_out(self._tokens)
         newest = max((frame.header.policy_version for frame in frames), default=PolicyVersion(0))
-        groups = plan(frames, self._batch_tokens, random.Random(0))
+        groups = plan(frames, self._batch_tokens(), random.Random(0))
         scores: list[Score] = []
         for weights in candidates:
-            drafter = None if weights is None else self._learner.candidate(weights)
+            drafter = None
+            if weights is not None:
+                held = await placed(self._device, weights, allowed=self._allowed)
+                if held is None:
+                    return None
+                drafter = await self._device.run(self._learner.candidate, held)
             tallies: list[ScoreTally] = []
             for group in groups:
                 if not self._allowed():
                     return None
-                pack = collate(group, self._learner.device)
-                tallies.append(await self._device.run(self._learner.tally, pack, drafter))
+                tallies.append(await self._device.run(self._tally, group, drafter))
             score = score_of(tallies, newest)
             if score is None:
                 return None
             scores.append(score)
         return tuple(scores)
+
+    def _tally(self, group: tuple[TrainingFrame, ...], drafter: DraftModel | None) -> ScoreTally:
+        return self._learner.tally(collate(group, self._learner.device), drafter)

@@ -5,7 +5,7 @@ The trained weights fluctuate; `average` is their running average, which is scor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -19,8 +19,9 @@ from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.kinds import drafter_of
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
-from tlt_trainer.drafter.merge import merged, share_of
+from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
+from tlt_trainer.learned import Counters, Published, Snapshot
 from tlt_trainer.score import ScoreTally
 from tlt_trainer.shared_weights import SharedWeights
 
@@ -30,50 +31,6 @@ STEP_TOKENS = 256
 """Minimum tokens of an optimizer step. With batches of at most 512 tokens, a step has about 460. On the demo's model,
 expected tokens per round of a chain of 3 after 20 k and 160 k tokens: 2.14 and 3.37; with a minimum of 384, 2.00 and
 3.40; with batches of at most 256, 2.28 and 3.36 at four fifths of the speed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """Training that went into these weights, over restarts and by all trainers whose work they contain."""
-
-    steps: int = 0
-    tokens: int = 0
-    base_version: DrafterVersion = DrafterVersion(0)
-    """The published drafter they are based on; 0: none, from scratch."""
-    base_steps: int = 0
-    base_tokens: int = 0
-
-    @property
-    def own_steps(self) -> int:
-        """Steps made by this trainer since the base."""
-        return self.steps - self.base_steps
-
-    @property
-    def own_tokens(self) -> int:
-        """Tokens trained on by this trainer since the base."""
-        return self.tokens - self.base_tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A drafter of the fleet."""
-
-    version: DrafterVersion
-    weights: Mapping[str, Tensor]
-    steps: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """Everything needed to continue training: copies on the CPU."""
-
-    counters: Counters
-    weights: Mapping[str, Tensor]
-    average: Mapping[str, Tensor]
-    base: Mapping[str, Tensor]
-    """Empty if the base could not be read."""
-    optimizer: Mapping[str, Tensor]
 
 
 class Learner:
@@ -104,7 +61,7 @@ class Learner:
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
-        self._base = _copied(self._drafter)
+        self._base = _copied(_tensors(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
@@ -132,11 +89,20 @@ class Learner:
                 drafter.choose(tokens_D, head_VH)
         self._optimizer.rearrange(HEAD, before_D, tokens_D)
 
-    def micro_step(self, pack: Pack) -> float:
+    @property
+    def step_is_due(self) -> bool:
+        """Whether STEP_TOKENS have accumulated since the last optimizer step."""
+        return self._pending_tokens >= STEP_TOKENS
+
+    def micro_step(self, pack: Pack, *, steps: bool = True) -> float:
         """
         Learn from one pack and return its loss per scored entry; the optimizer steps once STEP_TOKENS have accumulated.
 
         The gradient of a step is the sum over its samples, however they are packed.
+
+        Args:
+            pack: Samples.
+            steps: False leaves a step that is due to the caller, who calls `step` for it.
 
         Raises:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
@@ -150,8 +116,8 @@ class Learner:
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
         (scores.loss / STEP_TOKENS).backward()  # type: ignore[no-untyped-call]
         self._pending_tokens += pack.tokens
-        if self._pending_tokens >= STEP_TOKENS:
-            self._step()
+        if steps and self.step_is_due:
+            self.step()
         return loss
 
     def discard(self) -> None:
@@ -167,27 +133,41 @@ class Learner:
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
     def candidate(self, weights: Mapping[str, Tensor]) -> DraftModel:
-        """Return a drafter with other weights, to compare with the own one."""
-        return _loaded(drafter_of(self.form).to(self.device), weights)
+        """Return a drafter with other weights, which are on the device and not copied, to compare with the own one."""
+        with torch.device("meta"):  # without memory and initial values: seconds, for a large model
+            drafter = drafter_of(self.form).requires_grad_(requires_grad=False)
+        drafter.load_state_dict(cast("dict[str, Tensor]", weights), assign=True)
+        drafter.frequencies = self._drafter.frequencies
+        return drafter
 
     def weights(self) -> dict[str, Tensor]:
         """Return copies of the averaged weights, on the CPU."""
-        return _copied(self._average)
+        return _copied(self.averaged())
+
+    def averaged(self) -> dict[str, Tensor]:
+        """Return the averaged weights themselves, which the next step changes."""
+        return _tensors(self._average)
 
     def base(self) -> Mapping[str, Tensor] | None:
         """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
         return self._base if self.counters.base_version and self._base else None
 
-    def merged_with(self, newest: Published) -> dict[str, Tensor]:
-        """Return the mean of the newest and the own weights, weighted by the tokens of each since they were equal."""
+    def share_beside(self, newest: Published) -> float:
+        """Return the weight of the own drafter in a mean with the newest: its share of the tokens of both."""
         own = self.counters
-        share = share_of(own.own_tokens, newest.tokens - own.base_tokens)
-        return merged(self.weights(), newest.weights, share)
+        return share_of(own.own_tokens, newest.tokens - own.base_tokens)
 
-    def follow(self, newest: Published, adopt: Mapping[str, Tensor]) -> None:
-        """Make the newest drafter the base and continue from `adopt`: its weights, a merge with the own, or the own."""
+    def follow(self, newest: Published, adopt: Mapping[str, Tensor], *, has_own: bool = False) -> None:
+        """
+        Make the newest drafter the base and continue from `adopt`.
+
+        Args:
+            newest: The fleet's drafter.
+            adopt: Its weights, a merge with the own, or the own. Fast if they are on the device.
+            has_own: Whether they contain the own training.
+        """
         own = self.counters
-        ahead = 0 if adopt is newest.weights else 1
+        ahead = 1 if has_own else 0
         self._base = dict(newest.weights)
         self.counters = Counters(
             steps=newest.steps + ahead * own.own_steps,
@@ -199,11 +179,12 @@ class Learner:
         _loaded(self._drafter, adopt)
         _loaded(self._average, adopt)
 
-    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor]) -> None:
-        """Record that the own weights were published as they are now; training continues unchanged."""
+    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: Counters) -> None:
+        """Record that these own weights, as they were at `trained`, were published; training continues unchanged."""
         self._base = dict(weights)
-        own = self.counters
-        self.counters = replace(own, base_version=version, base_steps=own.steps, base_tokens=own.tokens)
+        self.counters = replace(
+            self.counters, base_version=version, base_steps=trained.steps, base_tokens=trained.tokens
+        )
 
     def stand_on(self, version: DrafterVersion) -> None:
         """Set the base version without adopting its weights, which are missing or broken."""
@@ -212,12 +193,22 @@ class Learner:
 
     def snapshot(self) -> Snapshot:
         """Copy everything, so that it can be written while training continues."""
+        state = self.state()
+        return replace(
+            state,
+            weights=_copied(state.weights),
+            average=_copied(state.average),
+            optimizer=_copied(state.optimizer),
+        )
+
+    def state(self) -> Snapshot:
+        """Return everything that `snapshot` copies, uncopied: the next step changes it."""
         return Snapshot(
             counters=self.counters,
-            weights=_copied(self._drafter),
-            average=self.weights(),
+            weights=_tensors(self._drafter),
+            average=self.averaged(),
             base=self._base,  # replaced as a whole, never modified
-            optimizer={name: tensor.to("cpu", copy=True) for name, tensor in self._optimizer.state().items()},
+            optimizer=self._optimizer.state(),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -228,7 +219,8 @@ class Learner:
         self._optimizer.load(snapshot.optimizer)
         self.counters = snapshot.counters
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Let the optimizer step."""
         done = self.counters
         self._optimizer.step(rate(done.steps, done.tokens))
         self.counters = replace(done, steps=done.steps + 1, tokens=done.tokens + self._pending_tokens)
@@ -252,10 +244,18 @@ class Learner:
         return torch.autocast(self.device.type, torch.bfloat16)
 
 
-def _copied(drafter: DraftModel) -> dict[str, Tensor]:
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in drafter.state_dict().items()}
+def copied(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU."""
+    return tensor.detach().to("cpu", copy=True)
 
 
-def _loaded(drafter: DraftModel, weights: Mapping[str, Tensor]) -> DraftModel:
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: copied(tensor) for name, tensor in tensors.items()}
+
+
+def _tensors(drafter: DraftModel) -> dict[str, Tensor]:
+    return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
+
+
+def _loaded(drafter: DraftModel, weights: Mapping[str, Tensor]) -> None:
     drafter.load_state_dict(cast("dict[str, Tensor]", weights))
-    return drafter

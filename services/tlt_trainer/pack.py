@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import torch
 
@@ -36,6 +37,23 @@ def plan(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -
         group.frames.append(frame)
         group.room -= count
     return [tuple(group.frames) for group in groups]
+
+
+def cut(frame: TrainingFrame, max_tokens: int) -> list[TrainingFrame]:
+    """
+    Return a frame as windows of similar length with at most `max_tokens` states. Their tensors are views.
+
+    A cut costs a scored entry, and the states after it no longer attend to those before.
+    """
+    count = frame.header.token_count
+    pieces = -(-count // max_tokens)
+    edges = [count * piece // pieces for piece in range(pieces + 1)]
+    return [_window(frame, first, end) for first, end in pairwise(edges)] if pieces > 1 else [frame]
+
+
+def _window(frame: TrainingFrame, first: int, end: int) -> TrainingFrame:
+    header = replace(frame.header, start=frame.header.start + first, token_count=end - first)
+    return TrainingFrame(header=header, token_ids=frame.token_ids[first : end + 1], hidden=frame.hidden[first:end])
 
 
 def collate(frames: Sequence[TrainingFrame], device: torch.device) -> Pack:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Never
 
@@ -17,7 +18,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.device import DeviceThread, limit_memory, torch_device
+from tlt_trainer.device import DeviceThread, limit_memory, make_nicer, torch_device
 from tlt_trainer.drafter_registry import CoordinatorClient
 from tlt_trainer.drafter_sharing import DrafterSharing
 from tlt_trainer.drafter_sync import DrafterSync
@@ -25,13 +26,16 @@ from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame_pool import FramePool
 from tlt_trainer.frame_source import CacheClient, FrameSource
-from tlt_trainer.learner import Learner, Snapshot
+from tlt_trainer.learned import Snapshot
+from tlt_trainer.learner import Learner
+from tlt_trainer.learner_turn import LearnerTurn
 from tlt_trainer.publish_gate import PublishGate, draft_cost
 from tlt_trainer.servicer import TrainerServicer
 from tlt_trainer.shared_weights import read_format, read_layers
 from tlt_trainer.storage import Storage
 from tlt_trainer.training_lease import TrainingLease
 from tlt_trainer.training_loop import TrainingLoop
+from tlt_trainer.warm_up import warm_up
 
 log = get_logger(__name__)
 
@@ -47,6 +51,8 @@ async def serve(config: TrainerConfig) -> None:
         ConfigError: The model or the checkpoint cannot be used.
     """
     parent = os.getppid()
+    threads = ThreadPoolExecutor(thread_name_prefix="files", initializer=make_nicer, initargs=(config.nice,))
+    asyncio.get_running_loop().set_default_executor(threads)  # files are read and written beside rollouts
     async with trainer_service(config):
         while os.getppid() == parent:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(PARENT_POLL_S)
@@ -66,13 +72,27 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     checkpoints = Checkpoints(config.checkpoint_dir)
     async with AsyncExitStack() as stack:
         learner = await stack.enter_async_context(_learning(config, device, checkpoints))
+        await device.run(warm_up, learner)
         lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes)
-        loop = await _loop(config, stack, learner, device, checkpoints, lease, pool)
+        turn, feed = LearnerTurn(), _feed(config, pool)
+        examiner = Examiner(
+            learner,
+            device,
+            pool,
+            tokens=config.data.held_out_tokens,
+            batch_tokens=lambda: feed.tokens,
+            allowed=lease.holds,
+        )
+        gate = PublishGate(config.publish, draft_cost(learner.form, read_layers(config.model)))
+        sharing = await _sharing(config, stack, learner, device, turn, examiner, gate)
+        loop = TrainingLoop(learner, device, turn, lease, feed, examiner, checkpoints, sharing, gate, config)
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
             parts.create_task(loop.run(), name="loop"),
             parts.create_task(checkpoints.run(), name="checkpoints"),
         ]
+        if sharing is not None:
+            tasks.append(parts.create_task(sharing.run(), name="sharing"))
         if config.cache:
             channel = connect(config.cache, to="cache", tls=config.tls)
             cache = CacheClient(await stack.enter_async_context(channel))
@@ -80,7 +100,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             taking = source.run(every_s=config.data.take_every_s, tokens=config.data.take_tokens)
             tasks.append(parts.create_task(taking, name="source"))
         stack.callback(_cancel, tasks)
-        servicer = TrainerServicer(loop)
+        servicer = TrainerServicer(loop, gate)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
         security = internal(config.tls, Roles({}))  # its worker connects over the socket
         await stack.enter_async_context(serving(config.listen, service, uds=config.socket, security=security))
@@ -124,36 +144,33 @@ async def _newest(checkpoints: Checkpoints, form: DrafterFormat) -> Snapshot | N
             await asyncio.sleep(next(delays))
 
 
-async def _loop(
+def _feed(config: TrainerConfig, pool: FramePool) -> Feed:
+    """Return the feed with the configured sizes."""
+    return Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
+
+
+async def _sharing(
     config: TrainerConfig,
     stack: AsyncExitStack,
     learner: Learner,
     device: DeviceThread,
-    checkpoints: Checkpoints,
-    lease: TrainingLease,
-    pool: FramePool,
-) -> TrainingLoop:
-    examiner = Examiner(
+    turn: LearnerTurn,
+    examiner: Examiner,
+    gate: PublishGate,
+) -> DrafterSharing | None:
+    """Return what shares drafters with the fleet; None: there is no coordinator."""
+    if not config.coordinator:
+        return None
+    channel = connect(config.coordinator, to="coordinator", tls=config.tls)
+    fleet = CoordinatorClient(await stack.enter_async_context(channel))
+    return DrafterSharing(
+        fleet,
+        Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),
         learner,
         device,
-        pool,
-        tokens=config.data.held_out_tokens,
-        batch_tokens=config.data.batch_tokens,
-        allowed=lease.holds,
+        turn,
+        DrafterSync(fleet, learner, device, turn, examiner),
+        gate,
+        worker_id=config.worker_id,
+        kept=config.publish.kept,
     )
-    gate = PublishGate(config.publish, draft_cost(learner.form, read_layers(config.model)))
-    sharing = None
-    if config.coordinator:
-        channel = connect(config.coordinator, to="coordinator", tls=config.tls)
-        fleet = CoordinatorClient(await stack.enter_async_context(channel))
-        sharing = DrafterSharing(
-            fleet,
-            Storage(f"{config.drafter_dir.rstrip('/')}/{config.worker_id}", mark=META_FILE),
-            learner,
-            DrafterSync(fleet, learner, examiner),
-            gate,
-            worker_id=config.worker_id,
-            kept=config.publish.kept,
-        )
-    feed = Feed(pool, limit_tokens=config.data.batch_tokens, step_s=config.step_s, seed=config.worker_id)
-    return TrainingLoop(learner, device, lease, feed, examiner, checkpoints, sharing, gate, config)

@@ -1,8 +1,10 @@
 """The policy's embedding and head, which the drafter shares and does not train."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -106,23 +108,53 @@ def read_shared(directory: Path, form: DrafterFormat, device: torch.device) -> S
     Raises:
         WeightsError: They are missing, unreadable or of another shape.
     """
+    found = {name: read_rows(path, name).to(device) for name, path in find_shared(directory, form).items()}
+    return shared_of(found)
+
+
+def shared_of(found: Mapping[str, Tensor]) -> SharedWeights:
+    """Return the weights made of the tensors that `find_shared` names."""
+    return SharedWeights(embedding=found[EMBEDDING], head=found.get(HEAD, found[EMBEDDING]))
+
+
+def find_shared(directory: Path, form: DrafterFormat) -> dict[str, Path]:
+    """
+    Return the file of each shared tensor, by name: two tensors, or one if they are tied.
+
+    Raises:
+        WeightsError: One is missing or of another shape, or a file is unreadable.
+    """
     names = (EMBEDDING,) if form.is_target_tied else (EMBEDDING, HEAD)
-    found: dict[str, Tensor] = {}
+    expected = [form.vocab_size, form.hidden_size]
+    found: dict[str, Path] = {}
     for path in sorted(directory.glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="pt", device=str(device)) as tensors:
-                held = set(tensors.keys())
-                found |= {name: tensors.get_tensor(name) for name in names if name in held}
-        except (OSError, SafetensorError) as error:
-            raise WeightsError(f"{path} is not readable as safetensors: {error}", field="policy_uri") from error
+        with _opened(path) as tensors:
+            for name in set(names) & set(tensors.keys()):
+                shape = list(tensors.get_slice(name).get_shape())
+                if shape != expected:
+                    raise WeightsError(f"{directory}: {name} is {shape}; accepted: {expected}", field="policy_uri")
+                found[name] = path
     for name in names:
         if name not in found:
             raise WeightsError(f"{directory} has no tensor {name} in *.safetensors", field="policy_uri")
-        if tuple(found[name].shape) != (form.vocab_size, form.hidden_size):
-            expected = f"{form.vocab_size} x {form.hidden_size}"
-            raise WeightsError(
-                f"{directory}: {name} is {tuple(found[name].shape)}; accepted: {expected}", field="policy_uri"
-            )
-    # The dtype drafting runs in; also halves the memory of a large vocabulary.
-    cast = {name: tensor.to(torch.bfloat16) for name, tensor in found.items()}
-    return SharedWeights(embedding=cast[EMBEDDING], head=cast[EMBEDDING if form.is_target_tied else HEAD])
+    return found
+
+
+def read_rows(path: Path, name: str, rows: slice = slice(None)) -> Tensor:
+    """
+    Read rows of a tensor into memory, in bfloat16: the type drafting runs in, and half the memory.
+
+    Raises:
+        WeightsError: The file is unreadable.
+    """
+    with _opened(path) as tensors:
+        return cast("Tensor", tensors.get_slice(name)[rows]).to(torch.bfloat16)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="pt") as tensors:
+            yield tensors
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{path} is not readable as safetensors: {error}", field="policy_uri") from error

@@ -57,17 +57,25 @@ class TrainingLease:
         return self._state.epoch
 
     def holds(self) -> bool:
-        """Return whether the device may be used now."""
-        return self._state.holds(asyncio.get_running_loop().time())
+        """Return whether the device may be used to train now."""
+        return self.granted.is_set() and self._holds()
+
+    def is_current(self, epoch: Epoch) -> bool:
+        """Return whether this lease was started and has not ended, so that what training needs may be loaded."""
+        return epoch == self.epoch and self._holds()
 
     def start(self, epoch: Epoch, ttl_s: float) -> None:
-        """Begin or extend; see `LeaseState.started`. `grant` wakes the waiting tasks."""
+        """Begin or extend; see `LeaseState.started`. A new lease is held once `grant` was called."""
         self._state = self._state.started(epoch, ttl_s, asyncio.get_running_loop().time())
 
     def grant(self) -> None:
-        """Wake the tasks that wait for a lease, if it is still held."""
-        if self.holds():
+        """Wake the tasks that wait for a lease, if it has not ended."""
+        if self._holds():
             self.granted.set()
+
+    def suspend(self) -> None:
+        """Let training stop until `grant`, since something it needs is about to be replaced."""
+        self.granted.clear()
 
     def preempt(self, epoch: Epoch) -> None:
         """Revoke; see `LeaseState.preempted`."""
@@ -78,3 +86,6 @@ class TrainingLease:
         """Clear `granted` after the lease expired, unless a new one was granted meanwhile."""
         if not self.holds():
             self.granted.clear()
+
+    def _holds(self) -> bool:
+        return self._state.holds(asyncio.get_running_loop().time())

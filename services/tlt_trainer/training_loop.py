@@ -2,10 +2,12 @@
 The main loop of a spot trainer: idle until a lease is granted, training while it is held and there is data.
 
 All computation consists of short calls on the device, one at a time, and the lease is checked before each. So taking
-the device back waits for one call at most. Weights, optimizer and data stay in memory between leases.
+the device back waits for one call at most. Weights, optimizer and data stay in memory between leases. `DrafterSharing`
+reads, writes and publishes drafters meanwhile; it takes turns with this loop at the learner.
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
@@ -24,10 +26,13 @@ from tlt_trainer.examiner import Examiner
 from tlt_trainer.feed import Feed
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.learner import Learner
+from tlt_trainer.learner_turn import LearnerTurn, Occupation
+from tlt_trainer.lease_times import LeaseTimes
 from tlt_trainer.pack import collate
+from tlt_trainer.pieces import snapshot_of
+from tlt_trainer.policy_reading import PolicyReader
 from tlt_trainer.publish_gate import PublishGate
 from tlt_trainer.score import Score
-from tlt_trainer.shared_weights import read_shared
 from tlt_trainer.training_lease import TrainingLease
 
 log = get_logger(__name__)
@@ -39,17 +44,13 @@ BROKEN_BATCHES = 8
 
 
 class TrainingLoop:
-    """
-    One trainer. All methods must be called in one event loop.
-
-    Args:
-        sharing: None: drafters are not shared with the fleet.
-    """
+    """One trainer. All methods must be called in one event loop. Without `sharing` drafters stay here."""
 
     def __init__(
         self,
         learner: Learner,
         device: Device,
+        turn: LearnerTurn,
         lease: TrainingLease,
         feed: Feed,
         examiner: Examiner,
@@ -60,6 +61,9 @@ class TrainingLoop:
     ) -> None:
         self._learner = learner
         self._device = device
+        self._turn = turn
+        self._times = LeaseTimes()
+        self._policy = PolicyReader(learner, device, turn, lease)
         self._lease = lease
         self._feed = feed
         self._examiner = examiner
@@ -68,7 +72,6 @@ class TrainingLoop:
         self._gate = gate
         self._config = config
         self._arrived = asyncio.Event()
-        self._policy: tuple[Path, PolicyVersion] | None = None
         self._newest: DrafterVersion | None = None  # the fleet's drafter, as the worker knows it
         self._training = False
         self._counted_s = 0.0  # seconds of training in the metric
@@ -100,17 +103,10 @@ class TrainingLoop:
         self._arrived.set()
 
     async def start(
-        self,
-        epoch: Epoch,
-        ttl_s: float,
-        policy: Path,
-        version: PolicyVersion,
-        *,
-        newest: DrafterVersion | None = None,
-        accept_length: float = 0.0,
+        self, epoch: Epoch, ttl_s: float, policy: Path, version: PolicyVersion, *, newest: DrafterVersion | None = None
     ) -> None:
         """
-        Begin a lease, or extend the current one. Read the policy's embedding and head if they changed.
+        Begin a lease, or extend the current one. Load the policy's embedding and head first, if they changed.
 
         Args:
             epoch: Fencing token.
@@ -118,23 +114,15 @@ class TrainingLoop:
             policy: Directory of the policy's weights.
             version: Their version.
             newest: Newest drafter of the fleet; None: not known.
-            accept_length: Tokens per request and round in the engine's last rounds; 0: not known.
 
         Raises:
             StaleEpochError: A newer lease was seen, or this one was revoked.
             WeightsError: The policy cannot be read; the lease is not held.
         """
         self._lease.start(epoch, ttl_s)
+        self._times.granted(epoch)
         self._newest = newest
-        self._gate.note(accept_length)
-        if self._policy != (policy, version):
-            try:
-                await self._device.run(self._read_policy, policy)
-            except WeightsError:
-                if self._lease.epoch == epoch:
-                    self._lease.preempt(epoch)
-                raise
-            self._policy = (policy, version)
+        await self._policy.read(epoch, policy, version)
         self._lease.grant()
 
     async def preempt(self, epoch: Epoch) -> TrainingProgress:
@@ -144,9 +132,11 @@ class TrainingLoop:
         Raises:
             StaleEpochError: A newer lease is held.
         """
+        asked_s, doing = asyncio.get_running_loop().time(), self._turn.doing
         self._lease.preempt(epoch)
         self._training = False
         await self._device.free()
+        self._times.freed(epoch, doing, asyncio.get_running_loop().time() - asked_s)
         self._count_seconds()
         return self.progress
 
@@ -160,7 +150,7 @@ class TrainingLoop:
         while True:
             await self._lease.granted.wait()
             log.info("lease_begun", epoch=self._lease.epoch)
-            await self._share()
+            self._share()
             self._is_short = False
             while self._lease.holds() and not self._is_short:
                 group = self._feed.next()
@@ -178,10 +168,17 @@ class TrainingLoop:
     async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
         """Run one micro-step."""
         self._training = True
-        clock, steps = asyncio.get_running_loop(), self._learner.counters.steps
-        began_s = clock.time()
+        clock, took_s, steps = asyncio.get_running_loop(), 0.0, 0
         try:
-            self._loss = await self._device.run(self._micro_step, group)
+            async with self._turn.of(Occupation.TRAINING):
+                if not self._lease.holds():  # lost while another task had its turn
+                    return
+                began_s = clock.time()
+                self._loss = await self._device.run(self._micro_step, group)
+                took_s = clock.time() - began_s
+                if self._learner.step_is_due and self._lease.holds():  # otherwise the next lease makes up for it
+                    await self._device.run(self._step)
+                    steps = 1
         except WeightsError as error:
             self._broken += 1
             log.warning("batch_broken", error=error.message)
@@ -196,11 +193,12 @@ class TrainingLoop:
             await self._give_up_memory()
             return
         self._broken = 0
+        tokens = sum(frame.header.token_count for frame in group)
         # What a Preempt waits for is the whole call, with what the host did in it.
-        self._feed.pace(clock.time() - began_s)
+        self._feed.pace(tokens, took_s)
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
-        metrics.TRAINING_TOKENS.inc(sum(frame.header.token_count for frame in group))
-        metrics.TRAINING_STEPS.inc(self._learner.counters.steps - steps)
+        metrics.TRAINING_TOKENS.inc(tokens)
+        metrics.TRAINING_STEPS.inc(steps)
         metrics.TRAINING_LOSS.set(self._loss)
 
     async def _give_up_memory(self) -> None:
@@ -221,15 +219,16 @@ class TrainingLoop:
         if self._device.trained_s - self._scored_at_s >= self._config.score_every_s and self._lease.holds():
             await self._examine()
         if self._device.trained_s - self._shared_at_s >= self._config.publish.every_s:
-            await self._share()
+            self._share()
         if self._device.trained_s - self._saved_at_s >= self._config.checkpoint_every_s:
-            await self._save()
+            await self._save(self._lease.holds)
 
     async def _examine(self) -> None:
         self._scored_at_s = self._device.trained_s
         published, scores = self._learner.base(), None
         try:
-            scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
+            async with self._turn.of(Occupation.SCORING):
+                scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
         except torch.OutOfMemoryError:
             self._is_short = True
         if self._is_short:
@@ -242,27 +241,31 @@ class TrainingLoop:
         for drafter, score in zip(("own", "published"), scores, strict=False):
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
 
-    async def _share(self) -> None:
-        """Publish weights that are better than the fleet's drafter; otherwise follow a newer one."""
+    def _share(self) -> None:
+        """Let weights that are better than the fleet's drafter be published; otherwise let a newer one be followed."""
         self._shared_at_s = self._device.trained_s
         if self._sharing is None:
             return
         if self._gained and self._score is not None:
             self._gained = False  # publish once per score
-            await self._sharing.publish(self._score, self._base_score)
-        elif await self._sharing.follow(self._newest):
-            self._gained = False
+            self._sharing.offer(self._score, self._base_score)
+        else:
+            self._sharing.catch_up(self._newest)
 
     async def _end_lease(self) -> None:
         log.info("lease_over", epoch=self._lease.epoch, steps=self._learner.counters.steps)
         if self._gained:
-            await self._share()
+            self._share()
         if self._learner.counters.steps != self._saved_steps:
-            await self._save()
+            # A copy of memory, not a computation; the next lease does not wait for it.
+            await self._save(lambda: not self._lease.granted.is_set())
 
-    async def _save(self) -> None:
-        self._saved_at_s, self._saved_steps = self._device.trained_s, self._learner.counters.steps
-        self._checkpoints.offer(await self._device.run(self._learner.snapshot))
+    async def _save(self, allowed: Callable[[], bool]) -> None:
+        async with self._turn.of(Occupation.SAVING):
+            snapshot = await snapshot_of(self._device, self._learner.state(), allowed=allowed)
+        if snapshot is not None:
+            self._saved_at_s, self._saved_steps = self._device.trained_s, snapshot.counters.steps
+            self._checkpoints.offer(snapshot)
 
     async def _wait_for_data(self) -> None:
         self._training = False
@@ -281,17 +284,15 @@ class TrainingLoop:
         self._counted_s = self._device.trained_s
 
     def _micro_step(self, group: tuple[TrainingFrame, ...]) -> float:
+        self._times.begin()
         pack = collate(group, self._learner.device)
         with self._device.training():
-            return self._learner.micro_step(pack)
+            return self._learner.micro_step(pack, steps=False)
+
+    def _step(self) -> None:
+        with self._device.training():
+            self._learner.step()
 
     def _release(self) -> None:
         self._learner.discard()
         release_memory(self._learner.device)
-
-    def _read_policy(self, policy: Path) -> None:
-        self._learner.share(None)  # first: a large vocabulary would need its memory twice
-        try:
-            self._learner.share(read_shared(policy, self._learner.form, self._learner.device))
-        except torch.OutOfMemoryError as error:
-            raise WeightsError(f"{policy}: no memory for embedding and head: {error}", field="policy_uri") from error

@@ -93,6 +93,15 @@ TRAINING_LOSS = Gauge("tlt_trainer_loss", "Loss of the last step.")
 TRAINING_STEPS = Counter("tlt_trainer_steps", "Optimizer steps.")
 TRAINING_TOKENS = Counter("tlt_trainer_tokens", "Tokens trained on.")
 TRAINING_SECONDS = Counter("tlt_trainer_step_seconds", "Time the device computed for training.")
+TRAINER_BEGIN_SECONDS = Histogram(
+    "tlt_trainer_begin_seconds", "Time from a lease to its first micro-step.", buckets=SHORT_SECONDS
+)
+TRAINER_FREE_SECONDS = Histogram(
+    "tlt_trainer_free_seconds",
+    "Time from a revocation until the device is free, by what the trainer was doing.",
+    ["doing"],
+    buckets=SHORT_SECONDS,
+)
 TRAINER_OUT_OF_MEMORY = Counter(
     "tlt_trainer_out_of_memory", "Leases whose training ended early because device memory was short."
 )

@@ -1,4 +1,4 @@
-"""`tlt bench adapt`."""
+"""Options of `tlt bench adapt`. Imports no torch, so that --help stays fast."""
 
 from typing import Annotated
 

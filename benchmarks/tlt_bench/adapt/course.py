@@ -12,7 +12,8 @@ from countdown.model import CHECKPOINT
 from tlt_bench.adapt.data import BATCH_TOKENS, CPU, SCORED_TOKENS, Frames, packs
 from tlt_bench.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
-from tlt_trainer.learner import Learner, Published
+from tlt_trainer.learned import Published
+from tlt_trainer.learner import Learner
 from tlt_trainer.score import score_of
 from tlt_trainer.shared_weights import read_format, read_shared
 

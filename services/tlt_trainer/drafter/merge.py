@@ -22,14 +22,21 @@ def share_of(own_tokens: int, others_tokens: int) -> float:
     return own_tokens / (own_tokens + others_tokens)
 
 
-def merged(own: Mapping[str, Tensor], newest: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+def fitted(own: Mapping[str, Tensor], newest: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """
-    Return the weighted mean of both; `share` is the weight of `own`.
+    Return own weights that can be averaged with the newest, tensor by tensor.
 
-    An EAGLE-3 drafter has the newest's draft tokens; a row of its head that only the newest has stays as it is.
+    An EAGLE-3 drafter gets the newest's draft tokens; a row of its head that only the newest has is taken from there.
     """
     if MAP not in newest:
-        return {name: tensor.lerp(own[name], share) for name, tensor in newest.items()}
-    head = rows_for(tokens_of(newest[MAP]), own[HEAD], tokens_of(own[MAP]), newest[HEAD])
-    fitted = {**own, HEAD: head, MAP: newest[MAP]}
-    return {name: t.lerp(fitted[name], share) if t.is_floating_point() else t for name, t in newest.items()}
+        return own
+    device = own[HEAD].device
+    there = {name: newest[name].to(device) for name in (HEAD, MAP)}
+    head = rows_for(tokens_of(there[MAP]), own[HEAD], tokens_of(own[MAP]), there[HEAD])
+    return {**own, HEAD: head, MAP: there[MAP]}
+
+
+def mean_of(own: Tensor, newest: Tensor, share: float) -> Tensor:
+    """Return the weighted mean of both, on the device of `own`, of which `share` is the weight; of maps the newest."""
+    placed = newest.to(own.device)
+    return placed.lerp(own, share) if own.is_floating_point() else placed

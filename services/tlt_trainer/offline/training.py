@@ -19,7 +19,8 @@ from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.held_out import HeldOutPrompts
-from tlt_trainer.learner import Learner, Published
+from tlt_trainer.learned import Published
+from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Beginning
 from tlt_trainer.offline.rollouts import Rollout
 from tlt_trainer.offline.states import frames_of

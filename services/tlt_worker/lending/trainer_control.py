@@ -22,7 +22,7 @@ class TrainerControl(Protocol):
         Start or continue training until the lease ends. Returns once the trainer holds the device.
 
         Raises:
-            StaleEpochError: The trainer has seen a newer lease.
+            StaleEpochError: The trainer has seen a newer lease, or this one ended meanwhile.
         """
         ...
 

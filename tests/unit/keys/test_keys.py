@@ -32,6 +32,7 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("tlt_common/rpc/addresses.py", "named.lstrip('-')"): ("port", "listen"),
     ("tlt_common/rpc/certificates.py", "field"): ("tls.ca", "ca"),
     ("tlt_common/rpc/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
+    ("services/tlt_trainer/offline/beginning.py", "option.replace('-', '_')"): ("layers", "draft_vocabulary"),
     # Empty, or tokens.0.scopes and the like.
     ("tlt_common/rpc/tokens.py", "key"): ("tokens",),
 }

@@ -54,7 +54,10 @@ class FakeFleet:
 
     def __init__(self) -> None:
         self.drafter: DrafterWish | None = None
-        self.asked, self.refused = 0, 0
+        self.asked, self.offered, self.refused = 0, 0, 0
+        self.accepts = asyncio.Event()
+        """Cleared, it keeps publications waiting."""
+        self.accepts.set()
         self.away = False
         self.hides_newest = False
         """Whether `newest` returns an old answer, as if another trainer published right after it."""
@@ -68,6 +71,8 @@ class FakeFleet:
         return self._before if self.hides_newest else self.drafter
 
     async def publish(self, publication: Publication) -> DrafterVersion:
+        self.offered += 1
+        await self.accepts.wait()
         self._answer()
         self.hides_newest = False
         base = publication.base

@@ -13,7 +13,8 @@ from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, WeightsError
 from tlt_trainer.checkpoints import COUNTERS_FILE, STATE_FILE, Checkpoints, from_files, to_files
-from tlt_trainer.learner import Learner, Snapshot
+from tlt_trainer.learned import Snapshot
+from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate, plan
 from tlt_trainer.storage import Storage, read_uri
 
@@ -39,7 +40,7 @@ def equal(one: Snapshot, two: Snapshot) -> bool:
 
 def test_a_restart_goes_on_with_equal_weights_and_optimizer(policy: TinyPolicy, tmp_path: Path) -> None:
     one = trained(policy, Learner(policy.form, CPU), 5)
-    one.settle(DrafterVersion(2), one.weights())
+    one.settle(DrafterVersion(2), one.weights(), one.counters)
     Checkpoints(str(tmp_path / "c")).write(one.snapshot())
     two, read = Learner(policy.form, CPU), Checkpoints(str(tmp_path / "c")).newest(policy.form)
     assert read is not None

@@ -15,7 +15,7 @@ from tlt_trainer.feed import MIN_TOKENS, Feed, paced
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.frame_pool import FramePool, is_usable
 from tlt_trainer.held_out import HELD_OUT_BELOW
-from tlt_trainer.pack import collate, plan, scored_count
+from tlt_trainer.pack import collate, cut, plan, scored_count
 
 MIB = 2**20
 
@@ -121,12 +121,58 @@ def test_frames_of_another_model_or_of_a_prompt_alone_are_not_used(policy: TinyP
     assert not is_usable(replace(good, prompt_tokens=good.token_count + 2), policy.form)
 
 
-def test_batches_shrink_until_a_step_is_short_enough_and_grow_again() -> None:
-    assert paced(512, 0.9, 0.5, 512) == 256
+@given(st.integers(MIN_TOKENS, 4096), st.floats(0.001, 2.0), st.floats(1e-5, 1e-2))
+def test_batches_reach_the_largest_size_that_keeps_to_the_duration(tokens: int, fixed_s: float, each_s: float) -> None:
+    step_s, limit = fixed_s + 1000 * each_s, 4096
+    for _ in range(40):
+        tokens = paced(tokens, fixed_s + tokens * each_s, step_s, limit)
+    assert tokens <= 1000
+    assert fixed_s + tokens * each_s >= 0.89 * step_s or tokens == limit
+
+
+def test_batches_have_a_least_and_a_largest_size() -> None:
     assert paced(MIN_TOKENS, 9.0, 0.5, 512) == MIN_TOKENS
-    assert paced(256, 0.3, 0.5, 512) == 256
-    assert paced(256, 0.1, 0.5, 512) == 384
     assert paced(512, 0.1, 0.5, 512) == 512
+    assert paced(512, 0.49, 0.5, 512) == 512
+
+
+def test_a_feed_begins_small_and_plans_anew_when_its_size_changes() -> None:
+    pool = FramePool(budget_bytes=16 * MIB)
+    pool.add([frame(number, 100) for number in range(200)])
+    feed, sizes = Feed(pool, limit_tokens=512, step_s=1.0, seed="w"), list[int]()
+    for _ in range(20):
+        sizes.append(sum(one.header.token_count for one in feed.next() or ()))
+        feed.pace(sizes[-1], sizes[-1] / 1000)
+    assert sizes[0] <= MIN_TOKENS
+    assert max(sizes) == 500
+    feed.pace(500, 10.0)
+    assert all(sum(one.header.token_count for one in feed.next() or ()) <= 256 for _ in range(5))
+
+
+def test_a_small_group_does_not_tell_that_a_large_one_is_fast() -> None:
+    feed = Feed(FramePool(budget_bytes=MIB), limit_tokens=512, step_s=1.0, seed="w")
+    for _ in range(10):
+        feed.pace(feed.tokens, 0.1)
+    assert feed.tokens == 512
+    feed.pace(512, 1.6)
+    halved = feed.tokens
+    feed.pace(10, 0.1)
+    assert feed.tokens == halved == 288
+
+
+@given(st.integers(1, 300), st.integers(4, 100), st.integers(0, 50))
+def test_a_cut_frame_is_its_windows_one_after_the_other(tokens: int, most: int, prompt: int) -> None:
+    whole = replace(frame(7, tokens, prompt=prompt), hidden=torch.arange(tokens * 32.0).view(tokens, 32))
+    windows = cut(whole, most)
+    assert torch.equal(torch.cat([one.hidden for one in windows]), whole.hidden)
+    first = 0
+    for one in windows:
+        count = one.header.token_count
+        assert count <= most
+        assert one.header.start == first
+        assert torch.equal(one.token_ids, whole.token_ids[first : first + count + 1])
+        first += count
+    assert sum(scored_count(one.header) for one in windows) >= scored_count(whole.header) - len(windows) + 1
 
 
 def test_a_feed_ends_when_there_is_no_data_and_goes_on_when_there_is() -> None:
@@ -138,4 +184,4 @@ def test_a_feed_ends_when_there_is_no_data_and_goes_on_when_there_is() -> None:
         group = feed.next()
         assert group is not None
         assert len(group) * max(f.header.token_count for f in group) <= 64
-    feed.pace(1.0)
+    feed.pace(60, 1.0)

@@ -17,7 +17,7 @@ from tlt_common.drafter import meta as metas
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter import files
-from tlt_trainer.drafter.merge import merged, share_of
+from tlt_trainer.drafter.merge import mean_of, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
 from tlt_trainer.drafter.rope import Rope, frequencies, rope_of
@@ -148,8 +148,7 @@ def test_shapes_are_read_as_every_version_of_transformers_writes_them() -> None:
 
 
 def test_a_merge_lies_between_both_by_their_tokens() -> None:
-    own, newest = {"w": torch.tensor([4.0])}, {"w": torch.tensor([0.0])}
-    assert merged(own, newest, share_of(30, 10))["w"].item() == 3.0
+    assert mean_of(torch.tensor([4.0]), torch.tensor([0.0]), share_of(30, 10)).item() == 3.0
     assert share_of(0, 10) == 0.0
     assert share_of(10, 0) == share_of(10, -5) == 0.5
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,62 +9,14 @@ import pytest
 import torch
 from fsspec.implementations.local import LocalFileSystem
 
-from tests.unit.tlt_trainer.inline import FakeFleet, InlineDevice
-from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
+from tests.unit.tlt_trainer.fleet_trainer import SCORE, Trainer
+from tests.unit.tlt_trainer.inline import FakeFleet
+from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.config import PublishSettings
-from tlt_trainer.drafter_sharing import DrafterSharing
-from tlt_trainer.drafter_sync import GONE_AFTER_S, DrafterSync
-from tlt_trainer.examiner import Examiner
-from tlt_trainer.frame_pool import FramePool
-from tlt_trainer.learner import Learner
-from tlt_trainer.pack import collate, plan
-from tlt_trainer.publish_gate import PublishGate
+from tlt_trainer.drafter_sync import GONE_AFTER_S
 from tlt_trainer.score import Score
-from tlt_trainer.storage import Storage
-
-SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))
-
-
-class Trainer:
-    """One trainer's learner and its part in the fleet."""
-
-    def __init__(self, policy: TinyPolicy, fleet: FakeFleet, root: Path, name: str) -> None:
-        self._policy = policy
-        self.learner = Learner(policy.form, CPU)
-        self.learner.share(policy.shared)
-        self.pool = FramePool(budget_bytes=2**24)
-        self.examiner = Examiner(
-            self.learner, InlineDevice(), self.pool, tokens=2000, batch_tokens=512, allowed=lambda: True
-        )
-        storage = Storage(str(root / name), mark=META_FILE)
-        following = DrafterSync(fleet, self.learner, self.examiner)
-        gate = PublishGate(PublishSettings(), 0.1)
-        self.sharing = DrafterSharing(fleet, storage, self.learner, following, gate, worker_id=name, kept=2)
-
-    def train(self, seed: int, steps: int) -> None:
-        rng, frames = random.Random(seed), frames_of(self._policy, 60, seed=seed)
-        goal = self.learner.counters.steps + steps
-        while self.learner.counters.steps < goal:
-            for group in plan(rng.sample(frames, 8), 512, rng):
-                self.learner.micro_step(collate(group, CPU))
-
-
-@pytest.fixture
-def fleet() -> FakeFleet:
-    return FakeFleet()
-
-
-@pytest.fixture
-def one(policy: TinyPolicy, fleet: FakeFleet, tmp_path: Path) -> Trainer:
-    return Trainer(policy, fleet, tmp_path, "one")
-
-
-@pytest.fixture
-def two(policy: TinyPolicy, fleet: FakeFleet, tmp_path: Path) -> Trainer:
-    return Trainer(policy, fleet, tmp_path, "two")
 
 
 async def test_what_one_publishes_another_follows(one: Trainer, two: Trainer) -> None:

@@ -13,7 +13,7 @@ from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.eagle3 import PASSES, Eagle3Drafter
 from tlt_trainer.drafter.loss import unrolled_loss
-from tlt_trainer.drafter.merge import merged
+from tlt_trainer.drafter.merge import fitted, mean_of
 from tlt_trainer.drafter.vocabulary import TokenCounts, map_of, require_tokens, rows_for, tokens_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate, plan
@@ -134,7 +134,8 @@ def test_tokens_that_stay_keep_what_was_learned_of_them(deep_policy: TinyPolicy,
 def test_a_merge_has_the_newest_drafters_tokens() -> None:
     own = {HEAD: torch.tensor([[1.0], [2.0]]), MAP: map_of(torch.tensor([3, 5])), "w": torch.tensor([4.0])}
     newest = {HEAD: torch.tensor([[10.0], [20.0]]), MAP: map_of(torch.tensor([5, 7])), "w": torch.tensor([0.0])}
-    found = merged(own, newest, 0.5)
+    fit = fitted(own, newest)
+    found = {name: mean_of(fit[name], newest[name], 0.5) for name in newest}
     assert found["w"].item() == 2.0
     assert torch.equal(found[MAP], newest[MAP])
     assert found[HEAD].flatten().tolist() == [6.0, 20.0]

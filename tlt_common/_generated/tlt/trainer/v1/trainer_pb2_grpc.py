@@ -64,7 +64,7 @@ class TrainerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Preempt(self, request, context):
-        """Stops within one micro-step; returns once the device is free.
+        """Stops within one short call on the device; returns once the device is free.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

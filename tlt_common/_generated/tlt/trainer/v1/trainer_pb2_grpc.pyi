@@ -36,7 +36,7 @@ class TrainerServiceStub:
     Start: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.StartRequest, _trainer_pb2.StartResponse]
     """Trains until the lease ends. Repeating the call with the same epoch extends the lease."""
     Preempt: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.PreemptRequest, _trainer_pb2.PreemptResponse]
-    """Stops within one micro-step; returns once the device is free."""
+    """Stops within one short call on the device; returns once the device is free."""
     GetProgress: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetProgressRequest, _trainer_pb2.GetProgressResponse]
     """Returns the training progress."""
 
@@ -48,7 +48,7 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     Start: _aio.UnaryUnaryMultiCallable[_trainer_pb2.StartRequest, _trainer_pb2.StartResponse]  # type: ignore[assignment]
     """Trains until the lease ends. Repeating the call with the same epoch extends the lease."""
     Preempt: _aio.UnaryUnaryMultiCallable[_trainer_pb2.PreemptRequest, _trainer_pb2.PreemptResponse]  # type: ignore[assignment]
-    """Stops within one micro-step; returns once the device is free."""
+    """Stops within one short call on the device; returns once the device is free."""
     GetProgress: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetProgressRequest, _trainer_pb2.GetProgressResponse]  # type: ignore[assignment]
     """Returns the training progress."""
 
@@ -69,7 +69,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.PreemptRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.PreemptResponse, _abc.Awaitable[_trainer_pb2.PreemptResponse]]:
-        """Stops within one micro-step; returns once the device is free."""
+        """Stops within one short call on the device; returns once the device is free."""
 
     @_abc_1.abstractmethod
     def GetProgress(

@@ -1,0 +1,1 @@
+"""How fast a spot trainer takes up a lease and gives the device back."""

@@ -1,0 +1,25 @@
+"""Options of `tlt bench lease`. Imports no torch, so that --help stays fast."""
+
+from typing import Annotated
+
+import typer
+
+
+def lease(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    part: Annotated[
+        list[str] | None, typer.Option(help="leases, requests or throughput; repeatable. Default: all.")
+    ] = None,
+) -> None:
+    """
+    Measure how fast a spot trainer takes up a lease and gives the device back, in about 10 minutes.
+
+    Parts: leases granted and revoked at random moments of a trainer process; requests that find their worker training
+    against ones that find it idle, with a real engine; training speed by the size of micro-steps.
+    """
+    from tlt_bench.lease.command import PARTS, measure
+    from tlt_bench.prepare import check_parts
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(tuple(check_parts(part or PARTS, PARTS))).write(json)

@@ -1,0 +1,83 @@
+"""Time to the first token of a request that finds its only worker training, against one that finds it idle."""
+
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from countdown.coordinator import fleet_at, lend
+from countdown.run import deepened
+from tlt_bench.bench_engine import log
+from tlt_bench.lease.percentiles import percentile
+from tlt_bench.ratios import Figures
+from tlt_bench.workload import mixed_prompts
+from tlt_common.client import Client, SamplingParams
+from tlt_common.domain.fleet import WorkerState
+from tlt_local.config import StackConfig
+from tlt_local.stack import Stack
+
+PROMPTS = 24
+SAMPLES = 4
+"""Responses that the trainer learns from."""
+LONGEST_PAUSE_S = 1.5
+"""A request comes this long after the worker began to train, or to idle, at most: also while the trainer scores."""
+STATE_S = 60.0
+LOOK_S = 0.05
+SIDES = {"training": True, "idle": False}
+"""Whether lending is enabled on each."""
+LEARNED = SamplingParams(max_new_tokens=256)
+SHORT = SamplingParams(max_new_tokens=4)
+
+
+def measure(*, repeats: int, seed: int = 0) -> Figures:
+    """Return the times to the first token, in milliseconds, and what training adds."""
+    return figures_of(asyncio.run(_measure(repeats, random.Random(seed))))
+
+
+def figures_of(waits: dict[str, list[float]]) -> Figures:
+    """Return the figures; the spread of a percentile is that of all values."""
+    found = Figures()
+    for side, values in waits.items():
+        for share in (50, 99):
+            key = f"first_token_ms_{side}_p{share}"
+            found.figures[key], found.spread[key] = percentile(values, share), (min(values), max(values))
+    for share in (50, 99):
+        found.figures[f"preempt_added_ms_p{share}"] = (
+            found.figures[f"first_token_ms_training_p{share}"] - found.figures[f"first_token_ms_idle_p{share}"]
+        )
+    found.notes["preempt_added_ms_p99"] = f"{len(waits['training'])} requests on each side"
+    return found
+
+
+async def _measure(repeats: int, rng: random.Random) -> dict[str, list[float]]:
+    waits: dict[str, list[float]] = {side: [] for side in SIDES}
+    prompts = mixed_prompts(PROMPTS, seed=rng.randrange(1000))
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        await deepened(Path(scratch) / "served")
+        config = StackConfig(model=Path(scratch) / "served", workers=1, gpus_per_worker=0)
+        async with Stack(config, say=log) as stack, Client(stack.endpoint) as client:
+            await client.batch(prompts, samples=SAMPLES, sampling=LEARNED)
+            for repeat in range(repeats + 1):
+                for side in rng.sample(list(SIDES), len(SIDES)):
+                    wait_ms = 1000 * await _first_token_s(stack.coordinator, client, side, rng.choice(prompts), rng)
+                    if repeat:  # the first is slow for whoever goes first
+                        waits[side].append(wait_ms)
+                if repeat % 10 == 0:
+                    log(f"  repeat {repeat} of {repeats}")
+    return waits
+
+
+async def _first_token_s(
+    coordinator: str, client: Client, side: str, prompt: tuple[int, ...], rng: random.Random
+) -> float:
+    await lend(coordinator, enabled=SIDES[side])
+    wanted = WorkerState.TRAINING if SIDES[side] else WorkerState.IDLE
+    async with asyncio.timeout(STATE_S):
+        while (await fleet_at(coordinator)).workers[0].status.state is not wanted:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+    await asyncio.sleep(rng.uniform(0, LONGEST_PAUSE_S))
+    began_s, first_s = time.monotonic(), 0.0
+    async for _ in client.stream(prompt, SHORT):
+        first_s = first_s or time.monotonic() - began_s
+    return first_s
