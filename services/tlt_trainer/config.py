@@ -13,10 +13,11 @@ MIB = 2**20
 class PublishSettings(Frozen):
     """When to publish a drafter. Own and published drafters are scored on the same held-out data."""
 
-    first_gain: float = Field(1.0, ge=0)
+    first_gain: float = Field(0.8, ge=0)
     """Minimum speed of the first drafter, relative to how its engine decodes without it: expected tokens per round over
     the estimated duration of a round with a chain of three drafts, against the accept length of the engine's last
-    rounds. 0 publishes at once."""
+    rounds. Below 1, since what n-grams cannot predict a drafter may, and the bandit chooses between them. 0 publishes
+    at once."""
     gain: float = Field(0.02, ge=0)
     """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts."""
     every_s: float = Field(8.0, gt=0)

@@ -65,6 +65,7 @@ class Learner:
         self._optimizer = DrafterOptimizer(self._drafter)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
+        self._has_tokens = False
 
     def share(self, shared: SharedWeights | None) -> None:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
@@ -236,8 +237,10 @@ class Learner:
         return self._shared.embedding, self._shared.head
 
     def _chosen(self) -> tuple[Tensor, Tensor]:
-        if (tokens_D := self.tokens) is not None and int(tokens_D[0]) < 0:
-            raise WeightsError("the drafter's tokens are not chosen yet")
+        if not self._has_tokens:  # asked once: on a GPU the answer waits for all work before it
+            if (tokens_D := self.tokens) is not None and int(tokens_D[0]) < 0:
+                raise WeightsError("the drafter's tokens are not chosen yet")
+            self._has_tokens = True
         return self._frozen()
 
     def _autocast(self) -> torch.autocast:

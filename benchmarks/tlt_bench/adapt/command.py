@@ -5,6 +5,7 @@ import torch
 from countdown.curriculum import LARGE, SMALL
 from countdown.settings import DRAFTER
 from countdown.task import DEFAULT_MIX
+from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
 from tlt_bench.adapt.data import Policy
 from tlt_bench.bench_engine import log
@@ -30,6 +31,7 @@ def measure() -> Result:
     torch.set_num_threads(2)
     _learning(found, policy)
     _shift(found, policy)
+    found.merge(kinds.compare(policy, repeats=REPEATS))
     return Result(name="adapt", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)
 
 

@@ -12,6 +12,7 @@ from countdown.model import CHECKPOINT
 from tlt_bench.adapt.data import BATCH_TOKENS, CPU, SCORED_TOKENS, Frames, packs
 from tlt_bench.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
+from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.score import score_of
@@ -48,6 +49,7 @@ class Course:
 
     Args:
         held_out: Frames to score on.
+        form: Format of the drafter; None: EAGLE.
         recipe: How to train.
         weights: Drafter to begin with; None: from scratch.
         seed: Seed of the order of the data.
@@ -57,11 +59,12 @@ class Course:
         self,
         held_out: Frames,
         *,
+        form: DrafterFormat | None = None,
         recipe: Recipe = NOW,
         weights: Mapping[str, Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        form = read_format(CHECKPOINT)
+        form = form or read_format(CHECKPOINT)
         self.learner = Learner(
             form, CPU, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS
         )

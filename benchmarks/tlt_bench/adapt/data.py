@@ -31,13 +31,13 @@ class Policy:
         self._model = LlamaForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32)
         self._number = count()
 
-    def frames(self, mix: Mix, *, prompts: int, samples: int, seed: int) -> Frames:
-        """Sample responses at temperature 1 to prompts of this mix; return their frames."""
+    def frames(self, mix: Mix, *, prompts: int, samples: int, seed: int, layers: Sequence[int] = ()) -> Frames:
+        """Sample responses at temperature 1 to prompts of this mix; return frames, with states of these layers."""
         problems = [problem for problem in draw_problems(prompts, seed=seed, mix=mix) for _ in range(samples)]
         return [
             frame
             for response in sample(self._model, problems, cap_tokens=CAP_TOKENS, seed=seed)
-            for frame in frames_of(self._model.model, rollout_of(response), f"{next(self._number)}/0")
+            for frame in frames_of(self._model.model, rollout_of(response), f"{next(self._number)}/0", layers=layers)
         ]
 
 

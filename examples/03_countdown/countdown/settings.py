@@ -10,6 +10,7 @@ DRAFTER = Path(__file__).with_name("drafter")
 """Drafter for the shipped policy; `tlt demo make-drafter` trains an equivalent one."""
 
 EAGER = {
+    "publish.first_gain": "0.6",
     "publish.every_s": "4",
     "score_every_s": "2",
     "data.held_out_tokens": "1024",

@@ -15,13 +15,13 @@ def score(*accepted: float) -> Score:
 
 
 def test_the_first_must_make_up_for_the_time_it_takes_to_draft() -> None:
-    gate = PublishGate(PublishSettings(), 0.1)
+    gate = PublishGate(PublishSettings(first_gain=1.0), 0.1)
     assert not gate.admits(score(0.2, 0.2, 0.2), None)  # 1.25 tokens in 1.3 rounds
     assert gate.admits(score(0.3, 0.2, 0.2), None)  # 1.37
 
 
 def test_the_first_competes_with_what_the_engine_reaches_without_it() -> None:
-    gate = PublishGate(PublishSettings(), 0.1)
+    gate = PublishGate(PublishSettings(first_gain=1.0), 0.1)
     gate.note(1.6)  # n-gram drafts
     assert not gate.admits(score(0.6, 0.5, 0.4), None)  # 2.02 in 1.3
     assert gate.admits(score(0.7, 0.5, 0.4), None)  # 2.19
