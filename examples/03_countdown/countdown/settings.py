@@ -14,11 +14,11 @@ EAGER = {
     "publish.every_s": "4",
     "score_every_s": "2",
     "data.held_out_tokens": "1024",
-    "nice": "0",
+    "nice": "5",
 }
-"""Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one. Share
-the processors with the external trainer, which has GPUs of its own elsewhere: at a higher nice value, spot trainers get
-a tenth of the processors while it learns."""
+"""Score and publish often: a run of a few minutes gains more from an early drafter than from a better first one. While
+the external trainer learns, which has GPUs of its own elsewhere, spot trainers get a quarter of the processors; with
+the default nice value it would be a tenth, with 0 a half, and learning would take three quarters longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
