@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tlt_common.codec import decode
 from tlt_common.domain.hidden import EncodedFrame, FrameHeader
+from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
 TORCH_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
@@ -21,6 +22,31 @@ class TrainingFrame:
     """(N + 1,), int32."""
     hidden: Tensor
     """(N, H), in the dtype of the capture."""
+
+
+def whole_response(token_ids: Tensor, hidden: Tensor, *, number: int = 0) -> TrainingFrame:
+    """
+    Return made-up data as the frame of a whole response to a prompt of one token: to warm up, and to measure.
+
+    Args:
+        token_ids: (N + 1,), int32.
+        hidden: (N, H), bfloat16.
+        number: Tells responses, and their prompts, apart.
+    """
+    tokens, size = hidden.shape
+    header = FrameHeader(
+        request_id=RequestId(f"{number}/0"),
+        policy_version=PolicyVersion(0),
+        prompt_hash=number,
+        start=0,
+        token_count=tokens,
+        hidden_size=size,
+        dtype="BF16",
+        prompt_tokens=1,
+        response_tokens=tokens - 1,
+        finished=True,
+    )
+    return TrainingFrame(header=header, token_ids=token_ids, hidden=hidden)
 
 
 def decoded(frame: EncodedFrame) -> TrainingFrame:

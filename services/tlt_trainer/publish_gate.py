@@ -6,17 +6,21 @@ batches a round without drafts takes as long as reading the policy's weights, an
 drafter's. Whether a drafter is used, and when, remains the bandit's decision: this only spares engines the swap.
 """
 
+from math import prod
+
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.tensors import HEAD, LAYER
 from tlt_trainer.config import PublishSettings
 from tlt_trainer.score import Score
 
 
 def draft_cost(form: DrafterFormat, policy_layers: int) -> float:
     """Return the time of a drafted token in units of a round without drafts: weights read for one, over the other's."""
-    hidden, inner = form.hidden_size, form.intermediate_size
-    attention = 2 * hidden * form.head_dim * (form.heads + form.kv_heads)
-    layer, head = attention + 3 * hidden * inner, form.vocab_size * hidden
-    return (layer + 2 * hidden * hidden + head) / (policy_layers * layer + head)
+    weights = {name: prod(shape) for name, shape in form.tensor_shapes().items()}
+    layer = sum(count for name, count in weights.items() if name.startswith(LAYER))
+    head = form.vocab_size * form.hidden_size
+    own_head = 0 if HEAD in weights else head  # an EAGLE drafter uses the policy's
+    return (sum(weights.values()) + own_head) / (policy_layers * layer + head)
 
 
 class PublishGate:

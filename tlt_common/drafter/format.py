@@ -12,7 +12,7 @@ from typing import Any
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
 from tlt_common.drafter.rope import rope_fields
-from tlt_common.drafter.tensors import HEAD
+from tlt_common.drafter.tensors import HEAD, LAYER
 from tlt_common.errors import WeightsError
 
 _INHERITED = ("max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype")
@@ -52,21 +52,20 @@ class DrafterFormat:
     def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each required tensor, by SGLang's names."""
         hidden, inner, size = self.hidden_size, self.intermediate_size, self.head_dim
-        layer = "layers.0."
         read = 2 * hidden if self.is_eagle3 else hidden
         found: dict[str, tuple[int, ...]] = {
             "fc.weight": (hidden, (len(self.layers) if self.is_eagle3 else 2) * hidden),
-            f"{layer}self_attn.q_proj.weight": (self.heads * size, read),
-            f"{layer}self_attn.k_proj.weight": (self.kv_heads * size, read),
-            f"{layer}self_attn.v_proj.weight": (self.kv_heads * size, read),
-            f"{layer}self_attn.o_proj.weight": (hidden, self.heads * size),
-            f"{layer}mlp.gate_proj.weight": (inner, hidden),
-            f"{layer}mlp.up_proj.weight": (inner, hidden),
-            f"{layer}mlp.down_proj.weight": (hidden, inner),
-            f"{layer}post_attention_layernorm.weight": (hidden,),
+            f"{LAYER}self_attn.q_proj.weight": (self.heads * size, read),
+            f"{LAYER}self_attn.k_proj.weight": (self.kv_heads * size, read),
+            f"{LAYER}self_attn.v_proj.weight": (self.kv_heads * size, read),
+            f"{LAYER}self_attn.o_proj.weight": (hidden, self.heads * size),
+            f"{LAYER}mlp.gate_proj.weight": (inner, hidden),
+            f"{LAYER}mlp.up_proj.weight": (inner, hidden),
+            f"{LAYER}mlp.down_proj.weight": (hidden, inner),
+            f"{LAYER}post_attention_layernorm.weight": (hidden,),
         }
         if self.is_eagle3:
-            norms = (f"{layer}input_layernorm.weight", f"{layer}hidden_norm.weight", "norm.weight")
+            norms = (f"{LAYER}input_layernorm.weight", f"{LAYER}hidden_norm.weight", "norm.weight")
             found |= {**dict.fromkeys(norms, (hidden,)), HEAD: (self.draft_vocab_size, hidden)}
         return found
 

@@ -8,15 +8,13 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from countdown.model import CHECKPOINT
-from tlt_bench.adapt.data import BATCH_TOKENS, CPU, SCORED_TOKENS, Frames, packs
+from tlt_bench.adapt.data import BATCH_TOKENS, SCORED_TOKENS, Frames, packs
 from tlt_bench.bench_engine import log
+from tlt_bench.demo_learner import demo_learner
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.learned import Published
-from tlt_trainer.learner import Learner
 from tlt_trainer.score import score_of
-from tlt_trainer.shared_weights import read_format, read_shared
 
 DRAFTS = 7
 """Drafts of the chain whose accept length is reported."""
@@ -64,11 +62,9 @@ class Course:
         weights: Mapping[str, Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        form = form or read_format(CHECKPOINT)
-        self.learner = Learner(
-            form, CPU, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS
+        self.learner = demo_learner(
+            form, passes=recipe.passes, regression_weight=recipe.regression_weight, drafts=DRAFTS
         )
-        self.learner.share(read_shared(CHECKPOINT, form, CPU))
         if weights is not None:
             self.learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
         self._held_out = packs(held_out, SCORED_TOKENS, random.Random(0))

@@ -2,7 +2,18 @@
 
 from collections.abc import Sequence
 
+from tlt_bench.ratios import Figures
+
+SHARES = (50, 99)
+
 
 def percentile(values: Sequence[float], share: int) -> float:
     """Return the smallest value that this many percent of all do not exceed."""
     return sorted(values)[max(0, -(-share * len(values) // 100) - 1)]
+
+
+def add_percentiles(found: Figures, name: str, values: Sequence[float]) -> None:
+    """Add the percentiles of one wait; the spread of each is that of all values."""
+    for share in SHARES:
+        key = f"{name}_p{share}"
+        found.figures[key], found.spread[key] = percentile(values, share), (min(values), max(values))

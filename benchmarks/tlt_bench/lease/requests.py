@@ -9,7 +9,7 @@ from pathlib import Path
 from countdown.coordinator import fleet_at, lend
 from countdown.run import deepened
 from tlt_bench.bench_engine import log
-from tlt_bench.lease.percentiles import percentile
+from tlt_bench.lease.percentiles import SHARES, add_percentiles
 from tlt_bench.ratios import Figures
 from tlt_bench.workload import mixed_prompts
 from tlt_common.client import Client, SamplingParams
@@ -36,13 +36,11 @@ def measure(*, repeats: int, seed: int = 0) -> Figures:
 
 
 def figures_of(waits: dict[str, list[float]]) -> Figures:
-    """Return the figures; the spread of a percentile is that of all values."""
+    """Return the figures."""
     found = Figures()
     for side, values in waits.items():
-        for share in (50, 99):
-            key = f"first_token_ms_{side}_p{share}"
-            found.figures[key], found.spread[key] = percentile(values, share), (min(values), max(values))
-    for share in (50, 99):
+        add_percentiles(found, f"first_token_ms_{side}", values)
+    for share in SHARES:
         found.figures[f"preempt_added_ms_p{share}"] = (
             found.figures[f"first_token_ms_training_p{share}"] - found.figures[f"first_token_ms_idle_p{share}"]
         )

@@ -15,7 +15,7 @@ import torch
 
 from countdown.model import CHECKPOINT
 from tlt_bench.bench_engine import log
-from tlt_bench.lease.percentiles import percentile
+from tlt_bench.lease.percentiles import add_percentiles
 from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.trainer import RunningTrainer, running
 from tlt_bench.random_frame import random_frame
@@ -77,16 +77,14 @@ def measure(*, leases: int, seed: int = 0) -> Figures:
 
 
 def figures_of(waits: Waits) -> Figures:
-    """Return the figures; the spread of a percentile is that of all values."""
+    """Return the figures."""
     found = Figures()
     for name, values in (
         ("grant", waits.grants),
         ("revoke", waits.all_revokes),
         ("revoke_idle", waits.idle),
     ):
-        for share in (50, 99):
-            key = f"{name}_ms_p{share}"
-            found.figures[key], found.spread[key] = percentile(values, share), (min(values), max(values))
+        add_percentiles(found, f"{name}_ms", values)
     for doing, values in sorted(waits.revokes.items()):
         key = f"revoke_ms_max_{doing}"
         found.figures[key], found.spread[key] = max(values), (min(values), max(values))

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from countdown.model import CHECKPOINT
 from tlt_bench.bench_engine import log
+from tlt_bench.demo_learner import CPU, demo_learner
 from tlt_bench.random_frame import random_frame
 from tlt_bench.ratios import Figures, over
 from tlt_trainer.config import DataSettings
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.learner import Learner
 from tlt_trainer.pack import collate, cut, plan
-from tlt_trainer.shared_weights import read_format, read_shared
 
-CPU = torch.device("cpu")
 SIZES = (64, 128, 256, DataSettings().batch_tokens)
 """States of a micro-step; the last is the default, with which the others are compared."""
 FRAMES = 32
@@ -26,10 +24,8 @@ FRAME_TOKENS = 256
 def measure(*, repeats: int) -> Figures:
     """Return the rate of the default size, and those of smaller ones relative to it, on one core."""
     torch.set_num_threads(1)
-    form = read_format(CHECKPOINT)
-    learner = Learner(form, CPU)
-    learner.share(read_shared(CHECKPOINT, form, CPU))
-    frames = [random_frame(form, FRAME_TOKENS, number=number) for number in range(FRAMES)]
+    learner = demo_learner()
+    frames = [random_frame(learner.form, FRAME_TOKENS, number=number) for number in range(FRAMES)]
     rates: dict[int, list[float]] = {size: [] for size in SIZES}
     longest: dict[int, list[float]] = {size: [] for size in SIZES}
     for repeat in range(repeats + 1):

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from countdown.model import CHECKPOINT
 from tlt_bench.bench_engine import log
+from tlt_bench.demo_learner import demo_learner
 from tlt_bench.ratios import Figures, over
-from tlt_bench.train.windows import CPU, WAYS, packed, windows
+from tlt_bench.train.windows import WAYS, packed, windows
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.held_out import HELD_OUT_BELOW
 from tlt_trainer.learner import Learner
 from tlt_trainer.score import score_of
-from tlt_trainer.shared_weights import read_format, read_shared
 
 CASES: Mapping[str, tuple[int, int]] = {"": (2048, 8192), "_windows": (256, 512)}
 """Tokens of a window and of a micro-step: whole responses in batches as a GPU takes them, and what engines capture and
@@ -40,7 +40,7 @@ def measure(*, repeats: int, seed: int = 0) -> Figures:
 def _compare(
     found: Figures, suffix: str, note: str, frames: Sequence[TrainingFrame], batch_tokens: int, repeats: int
 ) -> None:
-    learners = {way: _learner() for way in WAYS}
+    learners = {way: demo_learner() for way in WAYS}
     rates: dict[str, list[float]] = {way: [] for way in WAYS}
     samples = [frame for frame in frames if frame.header.prompt_hash >= HELD_OUT_BELOW]
     for repeat in range(repeats + 1):
@@ -61,13 +61,6 @@ def _compare(
     for way in ("packed", "padded"):
         score = score_of(learners[way].tally(pack) for pack in held_out)
         found.add(f"{way}_accept_length{suffix}", [score.accept_length if score else 0.0])
-
-
-def _learner() -> Learner:
-    form = read_format(CHECKPOINT)
-    learner = Learner(form, CPU)
-    learner.share(read_shared(CHECKPOINT, form, CPU))
-    return learner
 
 
 def _train(learner: Learner, batches: Sequence[Pack]) -> float:

@@ -1,0 +1,24 @@
+"""A learner of a drafter for the demo's policy, on the CPU."""
+
+import torch
+
+from countdown.model import CHECKPOINT
+from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.learner import Learner
+from tlt_trainer.shared_weights import read_format, read_shared
+
+CPU = torch.device("cpu")
+
+
+def demo_learner(
+    form: DrafterFormat | None = None,
+    *,
+    passes: int | None = None,
+    regression_weight: float | None = None,
+    drafts: int | None = None,
+) -> Learner:
+    """Return a learner that shares the policy's embedding and head. No format: EAGLE; the others as `Learner` does."""
+    form = form or read_format(CHECKPOINT)
+    learner = Learner(form, CPU, passes=passes, regression_weight=regression_weight, drafts=drafts)
+    learner.share(read_shared(CHECKPOINT, form, CPU))
+    return learner
