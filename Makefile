@@ -26,10 +26,10 @@ demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
 test: check unit package integration engine lossless  ## run all tests except those that start the whole suite
 
 unit: install
-	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image"
+	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image" -n 2
 
 integration: install
-	$(BIN)/pytest tests/integration -m "not stack"
+	$(BIN)/pytest tests/integration -m "not stack" -n 2
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
 SLOW := tests/engine/test_failed_ranks.py
@@ -53,6 +53,10 @@ lossless: install  ## test that speculation is lossless, short version
 
 test-lossless: install  ## the same at full size (or SIZE=middle), with a table of all cases
 	$(BIN)/pytest tests/lossless --size $(or $(SIZE),long)
+
+.PHONY: conformance
+conformance: install  ## compare the gateway's HTTP with SGLang's own server, field by field (5 minutes)
+	$(BIN)/pytest tests/conformance -p no:randomly
 
 stack: install  ## run the tests that start, kill and restart the whole suite
 	$(BIN)/pytest tests/integration -m stack
@@ -148,6 +152,10 @@ schema: install  ## generate values.yaml, values.schema.json and the README's ta
 
 bench: install
 	$(BIN)/tlt bench rollout --json -
+
+.PHONY: trainers
+trainers: install  ## run the client code of RL trainers against a suite on this machine (NAMES="areal openrlhf"; a minute or two each)
+	$(BIN)/python examples/run_trainers.py $(NAMES) --write docs/trainers.md
 
 .PHONY: gpu
 gpu: install  ## run everything there is to run on a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)

@@ -1,30 +1,34 @@
 """
 Hidden-state frames as bytes: encoded once in the scheduler, decoded once in the trainer.
 
-Layout, little-endian: a fixed header (`_HEADER`), the request id in UTF-8, zeros up to a multiple of 4, the token ids
-as int32, and the states in the engine's element type. The header contains the length of every part, so that links,
-queues and stores can check and describe a frame without reading token ids or states.
+Layout, little-endian: a fixed header (`_HEADER`), the request id in UTF-8, zeros up to a multiple of 4, the numbers of
+the layers and the token ids as int32, and the states in the engine's element type, or in 8 bits with their scales. The
+header contains the length of every part, so that links, queues and stores can check and describe a frame without
+reading token ids or states.
 """
 
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
 
-from tlt_common.domain.hidden import ELEMENT_BYTES, EncodedFrame, FrameHeader, HiddenFrame
+from tlt_common.domain.hidden import EncodedFrame, FrameHeader, HiddenFrame
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
 MAGIC = b"TLTH"
-VERSION = 3
+VERSION = 4
 
-_HEADER = struct.Struct("<4sHBBqQiiiiII")
+_HEADER = struct.Struct("<4sHBBqQiiiiIII")
 """Magic, version, element type, finished, policy version, prompt hash, start, prompt tokens, response tokens, hidden
-size, bytes of the request id, number of states."""
+size, bytes of the request id, number of layers, number of states."""
+
+_INT_BYTES = 4
 
 _ALIGNMENT = 4
 """Alignment of token ids and states in bytes, so that both can be used in place."""
 
-_DTYPES = tuple(sorted(ELEMENT_BYTES))
+_DTYPES = ("BF16", "F16", "F32", "F8_E4M3")
+"""Types by their number in the header. Numbers are never reused."""
 
 
 def encode(
@@ -58,10 +62,12 @@ def encode(
         header.response_tokens,
         header.hidden_size,
         len(name),
+        len(header.layers),
         header.token_count,
     )
-    blob = b"".join((fixed, name, bytes(_padding(len(name))), array("i", token_ids).tobytes(), *states))
-    payload_at = _payload_at(len(name))
+    numbers = array("i", (*header.layers, *token_ids)).tobytes()
+    blob = b"".join((fixed, name, bytes(_padding(len(name))), numbers, *states))
+    payload_at = _payload_at(len(name), len(header.layers))
     if len(blob) != payload_at + header.payload_bytes:
         raise InvalidRequestError(
             f"frame.hidden has {len(blob) - payload_at - header.token_id_bytes} bytes; accepted: "
@@ -81,17 +87,19 @@ def read(blob: bytes) -> EncodedFrame:
     if len(blob) < _HEADER.size:
         raise _corrupt(f"has {len(blob)} bytes; accepted: at least the {_HEADER.size} of the header")
     magic, version, dtype, finished, policy, prompt_hash, *sizes = _HEADER.unpack_from(blob)
-    start, prompt, response, size, name_bytes, count = sizes
+    start, prompt, response, size, name_bytes, layer_count, count = sizes
     if magic != MAGIC:
         raise _corrupt(f"begins with {magic!r}; accepted: {MAGIC!r}")
     if version != VERSION:
         raise _corrupt(f"has version {version}; accepted: {VERSION}")
     if dtype >= len(_DTYPES):
-        raise _corrupt(f"has element type {dtype}; accepted: 0-{len(_DTYPES) - 1}", "dtype")
+        raise _corrupt(f"has element type {dtype}; accepted: {dict(enumerate(_DTYPES))}", "dtype")
     if finished > 1:
         raise _corrupt(f"has finished {finished}; accepted: 0-1", "finished")
-    if (payload_at := _payload_at(name_bytes)) > len(blob):
+    if (layers_at := _payload_at(name_bytes, 0)) > len(blob):
         raise _corrupt(f"has {len(blob)} bytes for a request id of {name_bytes}", "request_id")
+    if (payload_at := _payload_at(name_bytes, layer_count)) > len(blob):
+        raise _corrupt(f"has {len(blob)} bytes for {layer_count} layers", "layers")
     header = FrameHeader(
         request_id=RequestId(_text(blob[_HEADER.size : _HEADER.size + name_bytes])),
         policy_version=PolicyVersion(policy),
@@ -103,6 +111,7 @@ def read(blob: bytes) -> EncodedFrame:
         prompt_tokens=prompt,
         response_tokens=response,
         finished=bool(finished),
+        layers=struct.unpack(f"<{layer_count}i", blob[layers_at:payload_at]),
     )
     if len(blob) != (expected := payload_at + header.payload_bytes):
         raise _corrupt(f"has {len(blob)} bytes for {count} states of {size}; accepted: {expected}", "hidden")
@@ -131,8 +140,8 @@ def _padding(name_bytes: int) -> int:
     return -name_bytes % _ALIGNMENT
 
 
-def _payload_at(name_bytes: int) -> int:
-    return _HEADER.size + name_bytes + _padding(name_bytes)
+def _payload_at(name_bytes: int, layer_count: int) -> int:
+    return _HEADER.size + name_bytes + _padding(name_bytes) + layer_count * _INT_BYTES
 
 
 def _text(name: bytes) -> str:

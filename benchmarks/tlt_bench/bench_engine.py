@@ -19,6 +19,7 @@ from tlt_bench.commands import (
     Generate,
     GetCounters,
     ReloadDrafter,
+    SetCapture,
     Start,
     Timing,
 )
@@ -110,6 +111,10 @@ class BenchEngine:
     async def force_arms(self, *arms: str) -> None:
         """Run these arms in turn; without arms, the bandit chooses. Takes effect with the next round."""
         await self._call(ForceArms(arms=arms), Done)
+
+    async def set_capture(self, *, enabled: bool) -> str:
+        """Capture hidden states of later requests, or not; return the number captured so far."""
+        return (await self._call(SetCapture(enabled=enabled), Done)).detail
 
     async def reload_drafter(self) -> None:
         """Reload the drafter. Takes effect with the next round."""

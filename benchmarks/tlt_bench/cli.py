@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from tlt_bench.adapt.cli import adapt
+from tlt_bench.cache.cli import cache
+from tlt_bench.capture.cli import capture
+from tlt_bench.curves.cli import curves
 from tlt_bench.lease.cli import lease
 from tlt_bench.options import Device, DrafterOf, Model
 from tlt_bench.train.cli import train
+from tlt_bench.turns.cli import turns
+from tlt_bench.weights.cli import weights
 
 app = typer.Typer(
     help="Measure the project's performance claims, each against its baseline in the same run.", no_args_is_help=True
@@ -27,6 +32,9 @@ def rollout(
         bool, typer.Option("--quick", help="Run fewer steps, from the shipped drafter: under 4 minutes on 2 cores.")
     ] = False,
     warm: Annotated[bool, typer.Option("--warm", help="Start from the shipped drafter.")] = False,
+    no_tail: Annotated[
+        bool, typer.Option("--no-tail", help="Give all responses the same length, and compare from the first step.")
+    ] = False,
     keep: Annotated[Path | None, typer.Option(help="Keep run.json and report.html in this directory.")] = None,
 ) -> None:
     """
@@ -39,23 +47,24 @@ def rollout(
     from tlt_bench.rollout import measure
 
     check_target(json)
-    measure(quick=quick, warm=warm, keep=keep).write(json)
+    measure(quick=quick, warm=warm, no_tail=no_tail, keep=keep).write(json)
 
 
 @app.command()
 def gateway(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    http: Annotated[bool, typer.Option("--http", help="Measure HTTP against gRPC at one gateway instead.")] = False,
 ) -> None:
     """
     Measure the gateway against a bare gRPC server that sends the same responses, in about two minutes.
 
     Reports requests per second, the processor time of paced responses, and the added latency of a response.
     """
-    from tlt_bench.gateway.measure import measure
+    from tlt_bench.gateway import http_measure, measure
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure().write(json)
+    (http_measure.measure() if http else measure.measure()).write(json)
 
 
 @app.command()
@@ -104,21 +113,6 @@ def control(
 
     check_target(json)
     measure().write(json)
-
-
-@app.command()
-def curves(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-    quick: Annotated[bool, typer.Option("--quick", help="Two small steps per run; a smoke test.")] = False,
-    seeds: Annotated[int, typer.Option(min=2, help="Runs per side; 3 take 42 minutes on 2 cores.")] = 3,
-) -> None:
-    """Compare rewards of RL runs with and without speculation and lending, relative to the spread between seeds."""
-    from tlt_bench.curves import measure
-    from tlt_bench.progress_log import ProgressLog
-    from tlt_bench.result import check_target
-
-    check_target(json)
-    measure(quick=quick, seeds=seeds, observer=ProgressLog()).write(json)
 
 
 @app.command()
@@ -204,25 +198,12 @@ def rounds(
     measure().write(json)
 
 
-@app.command()
-def weights(
-    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-    megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
-    repeats: Annotated[int, typer.Option(min=1, help="Updates per setup, after a first one.")] = 3,
-) -> None:
-    """
-    Measure weight updates of 1, 2, 4 and 8 workers that share a file system, and of 1 and 8 that do not, against one
-    raw copy of the same bytes: 5 minutes on 2 cores.
-    """
-    from tlt_bench.result import check_target
-    from tlt_bench.weights.measure import measure
-
-    check_target(json)
-    measure(megabytes=megabytes, repeats=repeats).write(json)
-
-
+app.command()(weights)
 app.command()(train)
+app.command()(turns)
 app.command()(adapt)
+app.command()(capture)
+app.command()(curves)
 
 
 @app.command()
@@ -284,6 +265,7 @@ def campaign(
 
 
 app.command()(lease)
+app.command()(cache)
 
 
 if __name__ == "__main__":

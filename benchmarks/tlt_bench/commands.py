@@ -14,6 +14,8 @@ class Start(Frozen):
     op: Literal["start"] = "start"
     stock: bool = False
     """Use unmodified SGLang without speculation."""
+    returns_states: bool = False
+    """Let requests to unmodified SGLang ask for hidden states; responses then arrive whole."""
     model: Path
     engine: EngineConfig
     """A stock engine ignores arms and drafter."""
@@ -31,6 +33,13 @@ class ReloadDrafter(Frozen):
     """Reload the drafter as if a trainer had published a new one: the bandit discards its rewards."""
 
     op: Literal["reload_drafter"] = "reload_drafter"
+
+
+class SetCapture(Frozen):
+    """Capture all hidden states of later requests, or none. Returns the number of states captured so far."""
+
+    op: Literal["set_capture"] = "set_capture"
+    enabled: bool
 
 
 class ArmSwitch(Frozen):

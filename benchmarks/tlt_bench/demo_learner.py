@@ -5,7 +5,7 @@ import torch
 from countdown.model import CHECKPOINT
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.learner import Learner
-from tlt_trainer.shared_weights import read_format, read_shared
+from tlt_trainer.store.shared_weights import read_format, read_shared
 
 CPU = torch.device("cpu")
 

@@ -15,6 +15,7 @@ from typing import TextIO
 from pydantic import TypeAdapter
 
 from tlt_bench import capture_check
+from tlt_bench.capture.returning import ReturningEngine
 from tlt_bench.commands import (
     CheckCapture,
     Counters,
@@ -24,19 +25,21 @@ from tlt_bench.commands import (
     Generate,
     GetCounters,
     ReloadDrafter,
+    SetCapture,
     Start,
     Timing,
 )
 from tlt_bench.response_log import ResponseLog
 from tlt_bench.stock import StockEngine
 from tlt_common.config.base import Frozen
+from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import TltError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.scheduler.arms.switching import REPORT_S
 
-Command = Start | ForceArms | ReloadDrafter | Generate | GetCounters | CheckCapture
+Command = Start | ForceArms | ReloadDrafter | SetCapture | Generate | GetCounters | CheckCapture
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 
 
@@ -49,6 +52,9 @@ class Host:
         self._drafter = DrafterVersion(1)
         self._sums = Counters()
         self._is_started = asyncio.Event()
+        self._captures = False
+        self._states = 0
+        self._sink: asyncio.Task[None] | None = None
 
     async def execute(self, command: Command) -> Frozen:
         """
@@ -65,6 +71,8 @@ class Host:
                 return Done()
             case ReloadDrafter():
                 return await self._reload_drafter()
+            case SetCapture():
+                return self._set_capture(enabled=command.enabled)
             case Generate():
                 return await self._generate(command)
             case GetCounters():
@@ -84,15 +92,35 @@ class Host:
 
     async def close(self) -> None:
         """Stop the engine."""
+        if self._sink is not None:
+            self._sink.cancel()
         if self._engine is not None:
             await self._engine.aclose()
 
     async def _start(self, command: Start) -> Done:
-        kind = StockEngine if command.stock else SglangEngine
+        kind = SglangEngine
+        if command.stock:
+            kind = ReturningEngine if command.returns_states else StockEngine
         self._engine = kind(Path(command.model), command.engine, command.experiment)
         info = await self._engine.start()
         self._is_started.set()
         return Done(detail=info.device)
+
+    def _set_capture(self, *, enabled: bool) -> Done:
+        engine = self._require_engine()
+        self._captures = enabled
+        if isinstance(engine, ReturningEngine):
+            engine.return_states(enabled=enabled)
+            return Done()
+        engine.set_capture(CapturePolicy(enabled=enabled))
+        if self._sink is None:
+            self._sink = asyncio.create_task(self._drain(engine), name="sink")
+        return Done(detail=str(self._states))
+
+    async def _drain(self, engine: SglangEngine) -> None:
+        """Take captured frames from the worker's queue."""
+        async for frames in engine.frame_batches():
+            self._states += sum(frame.header.token_count for frame in frames)
 
     async def _reload_drafter(self) -> Done:
         engine = self._require_engine()
@@ -118,7 +146,7 @@ class Host:
                         ignore_eos=True,
                         seed=None if command.seed is None else command.seed + place,
                     ),
-                    capture=False,
+                    capture=self._captures,
                 ),
                 tokens,
             )

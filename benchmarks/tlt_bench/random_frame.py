@@ -3,7 +3,7 @@
 import torch
 
 from tlt_common.drafter.format import DrafterFormat
-from tlt_trainer.frame import TrainingFrame, whole_response
+from tlt_trainer.data.frame import TrainingFrame, whole_response
 
 
 def random_frame(form: DrafterFormat, tokens: int, *, number: int = 0) -> TrainingFrame:

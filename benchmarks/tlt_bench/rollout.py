@@ -1,5 +1,6 @@
 """`tlt bench rollout`: a demo run, whose steps roll out their prompts on both sides with the same seeds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from tlt_bench.scratch import scratch
 from tlt_common.errors import TltError
 
 
-def measure(*, quick: bool, warm: bool, keep: Path | None) -> Result:
+def measure(*, quick: bool, warm: bool, no_tail: bool, keep: Path | None) -> Result:
     """
     Run the demo and return its figures. Progress goes to stderr.
 
@@ -23,7 +24,7 @@ def measure(*, quick: bool, warm: bool, keep: Path | None) -> Result:
     """
     from countdown.report import write_report
 
-    settings = chosen(quick=quick, warm=warm)
+    settings = chosen(quick=quick, warm=warm, no_tail=no_tail)
     with scratch() as temporary:
         directory = keep or temporary
         with Screen(Console(stderr=True, highlight=False, soft_wrap=True), settings) as screen:
@@ -34,7 +35,14 @@ def measure(*, quick: bool, warm: bool, keep: Path | None) -> Result:
         raise TltError(
             f"none of {len(run.steps)} steps began with a drafter, so nothing was compared; use --keep for a report"
         )
-    return result(run)
+    found = result(run)
+    if not no_tail:
+        return found
+    return replace(
+        found,
+        figures={**found.figures, "no_tail_speedup": found.figures["step_speedup"]},
+        spread={**found.spread, "no_tail_speedup": found.spread["step_speedup"]},
+    )
 
 
 def result(run: Run) -> Result:

@@ -8,7 +8,7 @@ tokens and replies, because the detokenizer process is omitted.
 """
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from tlt_common.process_guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
@@ -27,6 +27,9 @@ STOCK_VARIABLE = "TLT_STOCK_ENGINE"
 class StockEngine(SglangEngine):
     """An engine without arms, drafters, capture or reports."""
 
+    control: ClassVar[type[Control]] = Control
+    """What calls SGLang."""
+
     def _launch(self, plan: EnginePlan) -> StartReport:
         config, device = self.config, self._device
         self._guard = Guard()
@@ -40,7 +43,7 @@ class StockEngine(SglangEngine):
             STOCK_VARIABLE: "1",
         }
         with environment(variables):
-            self._control = Control.launch(self.arguments(plan))
+            self._control = self.control.launch(self.arguments(plan))
         return StartReport(
             failure="",
             hidden_size=int(self._model_config["hidden_size"]),

@@ -97,7 +97,8 @@ def _load() -> Sequence[AnyPanel]:
             "the error.",
             "none",
             Query(f"60 * {rate('tlt_gateway_requests_total', by='outcome')}", "{{outcome}}"),
-            Query(f"60 * {rate('tlt_gateway_moved_requests_total')}", "moved to another worker"),
+            Query(f"60 * {rate('tlt_gateway_moved_requests_total')}", "moved from a lost worker"),
+            Query(f"60 * {rate('tlt_gateway_consolidated_requests_total')}", "moved in the tail"),
             Query(f"60 * {rate('tlt_gateway_refused_requests_total')}", "refused: queue full"),
             width=8,
         ),
@@ -158,6 +159,25 @@ def _lengths() -> Sequence[AnyPanel]:
             "tlt_gateway_prompt_tokens",
             "none",
             width=12,
+        ),
+        series(
+            "Cached prompts of sessions",
+            "Share of the prompt tokens of sessions that were not prefilled. Lower than the share of earlier turns in "
+            "prompts: turns run on other workers, because loads differ or requests queue, or caches are too small.",
+            "percentunit",
+            Query(
+                f"{rate('tlt_gateway_session_cached_tokens_total')} / "
+                f"{rate('tlt_gateway_session_prompt_tokens_total')}",
+                "cached",
+            ),
+            y_max=1.0,
+        ),
+        series(
+            "Chat prompts",
+            "By how the tokens of earlier responses were found. spliced: as they were sampled. tokenized: from text, "
+            "since nothing was known of them, for example after a restart or because a client changed the messages.",
+            "none",
+            Query(f"60 * {rate('tlt_gateway_chat_prompts_total', by='history')}", "{{history}}"),
         ),
     )
 

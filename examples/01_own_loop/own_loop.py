@@ -25,6 +25,7 @@ def reward(response: TokenChunk) -> float:
 def loss_of(policy: Any, prompt: Sequence[int], responses: Sequence[TokenChunk]) -> torch.Tensor:
     """Responses better than their group's mean become more probable."""
     rewards = torch.tensor([reward(response) for response in responses])
+    advantages_B = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
     rows = [torch.tensor([*prompt, *response.token_ids]) for response in responses]
     tokens_BT = pad_sequence(rows, batch_first=True)  # B responses, T tokens; padding on the right is masked below
     logprobs_BTV = policy(tokens_BT[:, :-1]).logits[:, len(prompt) - 1 :].float().log_softmax(-1)
@@ -32,18 +33,18 @@ def loss_of(policy: Any, prompt: Sequence[int], responses: Sequence[TokenChunk])
     lengths_B = torch.tensor([len(response.token_ids) for response in responses])
     mask_BT = torch.arange(logprobs_BT.shape[1]) < lengths_B[:, None]
     means_B: torch.Tensor = (logprobs_BT * mask_BT).sum(1) / lengths_B
-    return -((rewards - rewards.mean()) * means_B).mean()
+    return -(advantages_B * means_B).mean()
 
 
-async def train(endpoint: str, policy: Any, *, steps: int) -> list[float]:
+async def train(endpoint: str, policy: Any, *, steps: int, learning_rate: float) -> list[float]:
     """Run the loop; return the mean reward of each step."""
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4)
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=learning_rate)
     means = []
     async with Client(endpoint) as client:
         info = await client.wait_ready(300.0)
+        prompts = [[random.randrange(info.vocab_size) for _ in range(8)] for _ in range(PROMPTS)]
         for version in range(info.policy_version + 1, info.policy_version + 1 + steps):
             await client.publish_weights(version, policy.state_dict())
-            prompts = [[random.randrange(info.vocab_size) for _ in range(8)] for _ in range(PROMPTS)]
             groups = await client.batch(prompts, SAMPLES, SAMPLING, policy_version=version)
             for prompt, responses in zip(prompts, groups, strict=True):
                 torch.autograd.backward(loss_of(policy, prompt, responses) / PROMPTS)
@@ -58,7 +59,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="Directory of the checkpoint that is served.")
     parser.add_argument("--endpoint", default="127.0.0.1:7700", help="host:port that `tlt up` prints.")
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--learning-rate", type=float, default=1e-3, help="For a large model, about 1e-6.")
     options = parser.parse_args()
     model = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
-    asyncio.run(train(options.endpoint, model, steps=options.steps))
+    rewards = asyncio.run(train(options.endpoint, model, steps=options.steps, learning_rate=options.learning_rate))
+    assert rewards[-1] > rewards[0], f"the reward fell from {rewards[0]:.3f} to {rewards[-1]:.3f}"  # noqa: S101
+    print(f"result: mean reward {rewards[0]:.3f} -> {rewards[-1]:.3f} in {len(rewards)} steps")

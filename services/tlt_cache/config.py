@@ -1,6 +1,7 @@
 """Configuration of the hidden-state cache."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -18,6 +19,9 @@ class CaptureSettings(Frozen):
     """Share of requests to capture; 0 disables capture."""
     frame_tokens: int = Field(256, ge=8)
     """Maximum number of states per frame. The drafter is trained on windows of this length."""
+    state_bits: Literal[8, 16] = 8
+    """Bits per element of a state: 16 as the model computes them; 8 with one scale per state, which halves what is
+    copied off the device, sent and stored."""
 
 
 class CacheConfig(ServiceConfig):
@@ -27,14 +31,19 @@ class CacheConfig(ServiceConfig):
 
     redis: SecretStr = SecretStr("embedded")
     """`embedded` starts a private Redis, `memory` keeps frames in this process; otherwise the URL of a Redis, which
-    replicas of the cache may share: redis[s]://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH. A URL with a password is
-    refused on the command line; set it in the file or in TLT_CACHE_REDIS."""
+    replicas of the cache may share: redis[s]://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH; or of any node of a Redis
+    Cluster: redis[s]+cluster://[:PASSWORD@]HOST[:PORT]. A URL with a password is refused on the command line; set it in
+    the file or in TLT_CACHE_REDIS."""
     redis_ca: Path | None = None
     """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
+    shards: int = Field(1, ge=1, le=1024)
+    """Parts into which frames are divided, each on one node of a Redis Cluster: one per primary or a multiple. Each has
+    an equal part of the budget. When this changes, stored frames are not found again."""
     fleet: str = Field("default", min_length=1)
     """Name of the fleet; fleets that share a Redis do not see each other's frames."""
     budget_bytes: int = Field(512 * MIB, gt=0)
-    """Byte budget for frames. Frames of the oldest policy are evicted first, then those of short responses."""
+    """Byte budget for frames: what Redis uses for them, over all shards. Frames of the oldest policy are evicted first,
+    then those of short responses."""
     capture: CaptureSettings = CaptureSettings()
     """Which hidden states engines capture."""
     probe_every_s: float = Field(1.0, gt=0)
@@ -47,7 +56,7 @@ class CacheConfig(ServiceConfig):
     @field_validator("redis")
     @classmethod
     def _is_redis(cls, redis: SecretStr) -> SecretStr:
-        return checked_redis_url(redis, words=("embedded", "memory"))
+        return checked_redis_url(redis, words=("embedded", "memory"), cluster=True)
 
 
 SERVICE = ServiceEntry(model=CacheConfig, run="tlt_cache.main:run", extra="cache")

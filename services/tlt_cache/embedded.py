@@ -71,7 +71,7 @@ class EmbeddedRedis:
             *killed_with_parent([_executable()]),
             *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._directory)),
-            # Above our own budget, which counts payload only; without a limit Redis could exhaust the machine's memory.
+            # Above our own budget, which leaves out Redis' buffers; without a limit it could use up all memory.
             *("--maxmemory", str(self._max_bytes), "--maxmemory-policy", "noeviction"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from tlt_common.domain.hidden import EncodedFrame
 
-_PACKED = struct.Struct("<qiiiB")
-"""Policy version, states, bytes, response tokens, finished; followed by the request id."""
+_SIZE = struct.Struct("<Q")
+_PACKED = struct.Struct("<8sqiiB")
+"""Name, policy version, states, response tokens, finished; followed by the request id. Stores put the size before."""
+
+NAMELESS = "0" * 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +23,19 @@ class Entry:
     policy_version: int
     tokens: int
     size_bytes: int
+    """What the store uses for the frame."""
     response_tokens: int
     """Length of the response when the frame was captured."""
     finished: bool
+    name: str = NAMELESS
+    """Name of the payload in the store: 16 hexadecimal digits."""
+    shard: int = 0
+    """Shard that has the frame. Sequence numbers of different shards cannot be compared."""
 
     def packed(self) -> bytes:
-        """Encode all fields except the sequence, which is the entry's key."""
-        return (
-            _PACKED.pack(self.policy_version, self.tokens, self.size_bytes, self.response_tokens, self.finished)
-            + self.request_id.encode()
-        )
+        """Encode all fields but those that the store adds: sequence, size and shard."""
+        fields = (bytes.fromhex(self.name), self.policy_version, self.tokens, self.response_tokens, self.finished)
+        return _PACKED.pack(*fields) + self.request_id.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +60,20 @@ def entry_of(frame: EncodedFrame, sequence: int = 0) -> Entry:
     )
 
 
-def unpacked(sequence: int, line: bytes) -> Entry:
-    """Decode the output of `Entry.packed`."""
-    policy_version, tokens, size_bytes, response_tokens, finished = _PACKED.unpack_from(line)
+def unpacked(sequence: int, line: bytes, *, shard: int = 0) -> Entry:
+    """Decode the output of `Entry.packed` behind a size of 8 bytes."""
+    (size_bytes,) = _SIZE.unpack_from(line)
+    name, policy_version, tokens, response_tokens, finished = _PACKED.unpack_from(line, _SIZE.size)
     return Entry(
         sequence=sequence,
-        request_id=line[_PACKED.size :].decode(),
+        request_id=line[_SIZE.size + _PACKED.size :].decode(),
         policy_version=policy_version,
         tokens=tokens,
         size_bytes=size_bytes,
         response_tokens=response_tokens,
         finished=bool(finished),
+        name=name.hex(),
+        shard=shard,
     )
 
 

@@ -1,25 +1,36 @@
 """Interface of frame stores. Redis is the production store; the in-memory store honors the same contract."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from tlt_cache.entry import StoredFrame
 from tlt_common.domain.hidden import CacheUsage, EncodedFrame
+
+Cursors = Mapping[int, int]
+"""Highest sequence number received of each shard."""
+NO_CURSORS: Cursors = MappingProxyType({})
 
 
 class FrameStore(Protocol):
     """
     Frames within a byte budget that is never exceeded. A store keeps blobs unchanged and indexes their headers.
 
+    A store has one or more shards, which number their frames independently.
+
     Every call raises CacheUnavailableError while the store is unreachable, and succeeds again once it is reachable.
     """
 
-    async def put(self, frame: EncodedFrame) -> bool:
-        """Store a frame, evicting others if necessary. Return False if it was dropped because it does not fit."""
+    async def put(self, frames: Sequence[EncodedFrame]) -> int:
+        """
+        Store frames, evicting others if necessary. Return how many were stored.
+
+        Those that do not fit are dropped, and those of a shard that is lost while others are not.
+        """
         ...
 
     def take(
-        self, *, max_tokens: int, seed: int, min_policy_version: int = 0, newer_than: int = 0
+        self, *, max_tokens: int, seed: int, min_policy_version: int = 0, newer_than: Cursors = NO_CURSORS
     ) -> AsyncIterator[StoredFrame]:
         """
         Yield the frames that `selection.choose` chooses from the latest. They stay stored; those evicted are skipped.
@@ -28,8 +39,8 @@ class FrameStore(Protocol):
             max_tokens: Maximum number of states.
             seed: Seed of the choice.
             min_policy_version: Oldest policy to include.
-            newer_than: Choose from frames with a higher sequence number only. Sequence numbers increase over restarts
-                and flushes of the store.
+            newer_than: Choose from frames with a higher sequence number than their shard has here. Sequence numbers
+                increase over restarts and flushes of the store.
         """
         ...
 
@@ -38,7 +49,7 @@ class FrameStore(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return if the store is reachable."""
+        """Return if the store is reachable; try shards that were lost again."""
         ...
 
     async def aclose(self) -> None:

@@ -29,6 +29,10 @@ CALLERS = Roles(dict.fromkeys(wire.METHODS, ("worker",)))
 
 def run(config: CacheConfig) -> None:
     """Serve until SIGTERM."""
+    import uvloop
+
+    # Frames of megabytes: asyncio's own loop copies what a socket does not take at once (`tlt bench cache`).
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     run_app(config, lambda: serve(config))
 
 
@@ -52,6 +56,7 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
                 enabled=config.capture.sample_ratio > 0,
                 sample_ratio=config.capture.sample_ratio,
                 frame_tokens=config.capture.frame_tokens,
+                state_bits=config.capture.state_bits,
             )
         )
         servicer = HiddenStateServicer(store, gate)
@@ -77,7 +82,7 @@ async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
     if url == "memory":
         yield MemoryFrameStore(budget_bytes=config.budget_bytes)
     elif url == "embedded":
-        # Twice the budget: Redis' limit includes its overhead per key and its output buffers.
+        # Twice the budget: Redis' limit includes its buffers, which hold frames on their way in and out.
         limit = 2 * config.budget_bytes + 64 * MIB
         private_redis = embedded_redis(
             config.run_dir, max_bytes=limit, socket=config.redis_socket, liveness_s=config.liveness_s
@@ -97,7 +102,11 @@ async def opened_store(config: CacheConfig) -> AsyncIterator[FrameStore]:
 @asynccontextmanager
 async def _redis_store(config: CacheConfig, url: str) -> AsyncIterator[FrameStore]:
     store = RedisFrameStore(
-        url, fleet=config.fleet, budget_bytes=config.budget_bytes, tls=connection_options(url, config.redis_ca)
+        url,
+        fleet=config.fleet,
+        budget_bytes=config.budget_bytes,
+        tls=connection_options(url, config.redis_ca),
+        shards=config.shards,
     )
     try:
         yield store

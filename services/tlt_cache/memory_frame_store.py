@@ -1,10 +1,11 @@
 """In-memory frame store, for tests and for a cache without another process."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from tlt_cache.entry import StoredFrame, entry_of
 from tlt_cache.eviction import spare_bytes, victims
+from tlt_cache.frame_store import NO_CURSORS, Cursors
 from tlt_cache.selection import choose
 from tlt_common.domain.hidden import CacheUsage, EncodedFrame
 
@@ -19,7 +20,10 @@ class MemoryFrameStore:
         self._used_bytes = 0
         self._evicted = 0
 
-    async def put(self, frame: EncodedFrame) -> bool:
+    async def put(self, frames: Sequence[EncodedFrame]) -> int:
+        return sum(self._put(frame) for frame in frames)
+
+    def _put(self, frame: EncodedFrame) -> bool:
         if frame.size_bytes > self._budget_bytes:
             return False
         if self._used_bytes + frame.size_bytes > self._budget_bytes:
@@ -31,9 +35,10 @@ class MemoryFrameStore:
         return True
 
     async def take(
-        self, *, max_tokens: int, seed: int, min_policy_version: int = 0, newer_than: int = 0
+        self, *, max_tokens: int, seed: int, min_policy_version: int = 0, newer_than: Cursors = NO_CURSORS
     ) -> AsyncIterator[StoredFrame]:
-        entries = [frame.entry for frame in self._frames.values() if frame.entry.sequence > newer_than]
+        after = newer_than.get(0, 0)
+        entries = [frame.entry for frame in self._frames.values() if frame.entry.sequence > after]
         for entry in choose(entries, max_tokens=max_tokens, seed=seed, min_policy_version=min_policy_version):
             if entry.sequence in self._frames:
                 yield self._frames[entry.sequence]

@@ -36,13 +36,14 @@ class _Batch:
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
         self._tokens = 0
-        self._chosen: set[int] = set()
+        self._chosen: set[tuple[int, int]] = set()
         self.entries: list[Entry] = []
 
     def fill(self, entries: Iterable[Entry], *, up_to: int) -> None:
         for entry in entries:
-            if self._tokens + entry.tokens <= up_to and entry.sequence not in self._chosen:
-                self._chosen.add(entry.sequence)
+            key = (entry.shard, entry.sequence)
+            if self._tokens + entry.tokens <= up_to and key not in self._chosen:
+                self._chosen.add(key)
                 self._tokens += entry.tokens
                 self.entries.append(entry)
 

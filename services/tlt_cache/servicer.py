@@ -1,17 +1,24 @@
 """gRPC servicer of tlt.hidden.v1, for engines and trainers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeAlias
 
 import grpc
 
 from tlt_cache.frame_store import FrameStore
 from tlt_cache.gate import CaptureGate
+from tlt_common.domain.hidden import EncodedFrame
 from tlt_common.errors import CacheUnavailableError, InvalidRequestError
 from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import hidden as wire
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+log = get_logger(__name__)
+
+BATCH_BYTES = 4 * 2**20
+"""Frames are written in batches of this size: what a call holds in memory, and one round trip to the store."""
 
 
 class HiddenStateServicer(wire.Servicer):
@@ -26,17 +33,39 @@ class HiddenStateServicer(wire.Servicer):
         request_iterator: AsyncIterator[wire.pb.PutRequest],
         context: Context,
     ) -> wire.pb.PutResponse:
-        kept = dropped = 0
+        kept = received = 0
+        batch, size, refused = list[EncodedFrame](), 0, list[InvalidRequestError]()
         async for request in request_iterator:
-            frame = wire.frame_from_pb(request)
             try:
-                was_kept = await self._store.put(frame)
-            except CacheUnavailableError as error:
-                self._gate.note(reachable=False, reason=error.message)
-                raise
-            metrics.CACHE_FRAMES.inc(was_kept)
-            kept, dropped = kept + was_kept, dropped + (not was_kept)
-        return wire.pb.PutResponse(kept_count=kept, dropped_count=dropped)
+                batch.append(wire.frame_from_pb(request))
+            except InvalidRequestError as error:  # concerns this frame alone
+                refused.append(error)
+                continue
+            size += batch[-1].size_bytes
+            if size >= BATCH_BYTES:
+                kept, received = kept + await self._store_all(batch), received + len(batch)
+                batch, size = [], 0
+        if batch:
+            kept, received = kept + await self._store_all(batch), received + len(batch)
+        if refused:
+            metrics.CACHE_REFUSED_FRAMES.inc(len(refused))
+            log.warning("frames_refused", count=len(refused), field=refused[0].field, error=refused[0].message)
+        return wire.pb.PutResponse(
+            kept_count=kept,
+            dropped_count=received - kept,
+            refused_count=len(refused),
+            refused_reason=refused[0].message if refused else "",
+        )
+
+    async def _store_all(self, batch: Sequence[EncodedFrame]) -> int:
+        try:
+            kept = await self._store.put(batch)
+        except CacheUnavailableError as error:
+            self._gate.note(reachable=False, reason=error.message)
+            raise
+        metrics.CACHE_FRAMES.inc(kept)
+        metrics.CACHE_DROPPED_FRAMES.inc(len(batch) - kept)
+        return kept
 
     async def Take(
         self,
@@ -49,11 +78,11 @@ class HiddenStateServicer(wire.Servicer):
             max_tokens=request.max_tokens,
             seed=request.seed,
             min_policy_version=request.min_policy_version,
-            newer_than=request.newer_than,
+            newer_than=wire.cursors_from_pb(request),
         )
         async for frame in frames:
             metrics.CACHE_TAKEN_TOKENS.inc(frame.entry.tokens)
-            yield wire.pb.TakeResponse(frame=frame.blob, cursor=frame.entry.sequence)
+            yield wire.pb.TakeResponse(frame=frame.blob, cursor=frame.entry.sequence, shard=frame.entry.shard)
 
     async def WatchPolicy(
         self,

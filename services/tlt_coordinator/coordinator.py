@@ -60,7 +60,7 @@ class Coordinator:
         self._due = Signal()
         """There is something to decide. Reports without a change do not set it."""
         self._moved = Signal()
-        """Workers joined or left, or all streams end."""
+        """Workers joined or left, lending was enabled or disabled, or all streams end."""
         self._over: TltError | None = None
 
     async def run(self) -> Never:
@@ -157,6 +157,7 @@ class Coordinator:
         before, self._lending = self._lending, enabled
         if before is not enabled:
             log.info("lending_set", enabled=enabled)
+            self._moved.set()
         self._due.set()
         return before
 
@@ -222,21 +223,24 @@ class Coordinator:
 
     async def watch(self) -> AsyncIterator[MembershipChange]:
         """
-        Yield the workers that can accept requests, all at once; then those that joined and left.
+        Yield the workers that can accept requests, all at once; then those that joined and left. With both, whether
+        idle workers are lent.
 
         Raises:
             TltError: The error passed to `end`.
         """
-        journal, seen, is_change = self._registry.membership, 0, False
+        journal, seen, is_change, lending = self._registry.membership, 0, False, self._lending
         while self._over is None:
             signalled = self._moved.count
             seen, changed = journal.since(seen)
-            if changed or not is_change:
+            if changed or not is_change or lending is not self._lending:
+                lending = self._lending
                 members = {worker_id: self._registry.member(worker_id) for worker_id in reversed(changed)}
                 yield MembershipChange(
                     is_change=is_change,
                     joined=tuple(member for member in members.values() if member is not None),
                     left=tuple(worker_id for worker_id, member in members.items() if member is None and is_change),
+                    lending=lending,
                 )
                 is_change = True
             await asyncio.sleep(COALESCE_S)

@@ -10,6 +10,7 @@ from typing import Never, Protocol
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.http_server import address_of, bind, serve_http
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.active import ActiveCoordinator
@@ -17,7 +18,6 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.fleet_metrics import FleetMetrics
-from tlt_coordinator.http.server import address_of, bind, serve_http
 from tlt_coordinator.http.status import access_of, app
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap

@@ -270,4 +270,4 @@ def _shown(status: WorkerStatus) -> object:
 
 def _decisive(status: WorkerStatus) -> object:
     """Return what plans look at. As long as it stays the same, a report needs no decision."""
-    return status.state, status.running > 0, status.epoch, status.trainer_ready
+    return status.state, status.running > 0, status.epoch, status.trainer_ready, status.trainer_resting

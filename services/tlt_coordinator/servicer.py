@@ -62,7 +62,7 @@ class CoordinatorServicer(wire.Servicer):
             members |= {member.hello.worker_id: member for member in change.joined}
             for worker_id in change.left:
                 members.pop(worker_id, None)
-            yield await _encoded(MembershipChange(joined=tuple(members.values())))
+            yield await _encoded(MembershipChange(joined=tuple(members.values()), lending=change.lending))
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
         self._active.coordinator.report_queue(*wire.queue_from_pb(request))
@@ -91,7 +91,9 @@ class CoordinatorServicer(wire.Servicer):
 
 async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:
     """Encode a change, letting other calls run in between: a whole fleet can have thousands of workers."""
-    message = wire.pb.WatchFleetResponse(removed_worker_ids=change.left, is_change=change.is_change)
+    message = wire.pb.WatchFleetResponse(
+        removed_worker_ids=change.left, is_change=change.is_change, lending=change.lending
+    )
     for first in range(0, len(change.joined), MEMBERS_AT_ONCE):
         message.members.extend(map(wire.member_to_pb, change.joined[first : first + MEMBERS_AT_ONCE]))
         await asyncio.sleep(0)

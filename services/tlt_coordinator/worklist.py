@@ -28,7 +28,7 @@ class Worklist:
         """Loans that the worker has not reported yet, by the time they were granted."""
         self._free: set[WorkerId] = set()
         self._lendable = ByAge()
-        """Free workers with a trainer, by the time since which they are."""
+        """Free workers with a trainer that has something to learn, by the time since which they are."""
 
     @property
     def free(self) -> int:
@@ -58,7 +58,7 @@ class Worklist:
             self._free.add(worker_id)
         else:
             self._free.discard(worker_id)
-        if not is_free(view) or not view.status.trainer_ready:
+        if not is_free(view) or not view.status.trainer_ready or view.status.trainer_resting:
             self._lendable.drop(worker_id)
         elif worker_id not in self._lendable:
             self._lendable.mark(worker_id, now_s)

@@ -13,6 +13,8 @@ _SCOPES = {
     "GenerateBatch": Scope.GENERATE,
     "GetServerInfo": Scope.GENERATE,
     "UpdateWeights": Scope.UPDATE_WEIGHTS,
+    "Pause": Scope.UPDATE_WEIGHTS,
+    "Proceed": Scope.UPDATE_WEIGHTS,
 }
 
 

@@ -29,9 +29,9 @@ class Slots(Protocol[Slot]):
         """Number of free slots."""
         ...
 
-    def acquire(self, prompt: Prompt) -> Slot | None:
+    def acquire(self, prompt: Prompt, *, packed: bool = False) -> Slot | None:
         """
-        Reserve a slot; return None while all are in use.
+        Reserve a slot, beside other requests if `packed`; return None while all are in use.
 
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
@@ -76,11 +76,28 @@ class Admission(Generic[Slot]):
         self._on_change = on_change
         self._waiters: FairQueue[_Waiter[Slot]] = FairQueue(weight_of)
         self._by_id: dict[RequestId, _Waiter[Slot]] = {}
+        self._held = False
 
     @property
     def queued(self) -> int:
         """Number of queued requests."""
         return len(self._waiters)
+
+    @property
+    def held(self) -> bool:
+        """Whether no request is started."""
+        return self._held
+
+    def hold(self) -> None:
+        """Start no request until `proceed`; they queue."""
+        self._held = True
+        self._tell()
+
+    def proceed(self) -> None:
+        """Start requests again. Does nothing unless they are held."""
+        self._held = False
+        self._tell()
+        self.pump()
 
     def require_fit(self, count: int, *, field: str) -> None:
         """
@@ -110,7 +127,9 @@ class Admission(Generic[Slot]):
             )
 
     @asynccontextmanager
-    async def slot(self, prompt: Prompt, *, room: Room, owner: str, first: bool = False) -> AsyncIterator[Slot]:
+    async def slot(
+        self, prompt: Prompt, *, room: Room, owner: str, first: bool = False, packed: bool = False
+    ) -> AsyncIterator[Slot]:
         """
         Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
 
@@ -121,6 +140,7 @@ class Admission(Generic[Slot]):
             room: Whether it may start.
             owner: Name of the caller's token; empty without one.
             first: An earlier attempt at the request has waited already.
+            packed: It moves in the tail: prefer a worker that runs other requests.
 
         Raises:
             AbortedError: `withdraw` was called while the request was queued.
@@ -130,7 +150,7 @@ class Admission(Generic[Slot]):
         arrived_s = asyncio.get_running_loop().time()
         while True:
             await room.until_open()
-            slot = None if self._waiters else self._slots.acquire(prompt)
+            slot = None if self._waiters or self._held else self._slots.acquire(prompt, packed=packed)
             if slot := slot or await self._wait(prompt, room, owner, first=first):
                 break
             first = True
@@ -153,7 +173,7 @@ class Admission(Generic[Slot]):
     def pump(self) -> None:
         """Assign free slots to queued requests. Call this whenever a slot may have become free."""
         before = self.queued
-        while self._waiters:
+        while self._waiters and not self._held:
             if not self._waiters.head().room.is_open:
                 self._waiters.pop().slot.set_result(None)
                 continue
@@ -166,13 +186,13 @@ class Admission(Generic[Slot]):
                 break
             self._waiters.pop().slot.set_result(slot)
         if self.queued != before:
-            self._on_change(self.queued)
+            self._tell()
 
     async def _wait(self, prompt: Prompt, room: Room, owner: str, *, first: bool) -> Slot | None:
         waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=asyncio.get_running_loop().create_future())
         self._waiters.push(waiter, owner, first=first)
         self._by_id[prompt.request_id] = waiter
-        self._on_change(self.queued)
+        self._tell()
         try:
             while not waiter.slot.done():
                 await asyncio.wait({waiter.slot}, timeout=self._wait_limit_s())
@@ -209,4 +229,8 @@ class Admission(Generic[Slot]):
 
     def _remove(self, waiter: _Waiter[Slot]) -> None:
         self._waiters.remove(waiter)
-        self._on_change(self.queued)
+        self._tell()
+
+    def _tell(self) -> None:
+        # Held requests ask for no worker: devices may be lent meanwhile.
+        self._on_change(0 if self._held else self.queued)

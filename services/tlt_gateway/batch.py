@@ -70,7 +70,8 @@ class Batches:
                 )
             prompt = checked[at[0]]
             if start.prefix_token_ids:
-                prompt = await self._checked(at[0], replace(prompt, prefix_token_ids=start.prefix_token_ids))
+                begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
+                prompt = await self._checked(at[0], begun)
             samples[at] = sample_of(prompt, at[1])
         return samples
 

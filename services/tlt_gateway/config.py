@@ -4,9 +4,28 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tlt_common.config.base import ServiceConfig
+from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
+
+
+class HttpSettings(Frozen):
+    """The rollout endpoint over HTTP, with SGLang's and OpenAI's protocols. Uses `tls` if set; callers present
+    the tokens of `tokens` as bearer headers.
+    """
+
+    listen: str | None = None
+    """host:port of the HTTP server; port 0 picks a free port. Null disables it."""
+    tokenizer: Path | None = None
+    """Directory of the model's tokenizer and chat template. Null accepts token ids only, and answers have no text."""
+    request_templates: bool = True
+    """Whether chat requests may bring their own template. Templates run in a sandbox, but one that loops for long keeps
+    a thread of the gateway busy: disable it if callers do not trust each other."""
+    tool_parser: str | None = None
+    """Finds tool calls in chat responses: the name of one of SGLang's parsers, such as qwen25, hermes or llama3. Needs
+    SGLang (`tlt-suite[tools]`), which workers' images have. Null refuses tools, except with tool_choice none."""
+    receive_s: float = Field(60.0, gt=0)
+    """Seconds in which a request must arrive, with its body; slower clients are disconnected."""
 
 
 class GatewayConfig(ServiceConfig):
@@ -28,7 +47,7 @@ class GatewayConfig(ServiceConfig):
     keeps none."""
     peers: tuple[str, ...] = ()
     """host:port of the other gateways of the fleet, or of a name with all their addresses, such as a headless Service.
-    Aborts are passed on to them."""
+    Aborts and pauses are passed on to them."""
     max_queued: int = Field(16384, ge=1)
     """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED."""
     retry_after_s: float = Field(1.0, gt=0)
@@ -39,6 +58,13 @@ class GatewayConfig(ServiceConfig):
     """Maximum number of times a request moves to another worker after its worker is lost."""
     spill_load: float = Field(0.25, ge=0, le=1)
     """Share of a worker's slots to fill before requests are sent to workers that are training."""
+    affinity_tokens: int | None = Field(256, ge=1)
+    """A turn of a session, or another sample of a prompt, runs on a worker that has its beginning cached, unless that
+    worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
+    what workers have cached."""
+    tail_running: int = Field(4, ge=0)
+    """In the tail, when nothing is queued and the coordinator lends idle workers, running requests move from workers
+    that can be lent to others, which then run at most this many each. What moves is prefilled again. 0 moves none."""
     probe_s: float = Field(1.0, gt=0)
     """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
     silence_s: float | None = Field(10.0, gt=0)
@@ -67,6 +93,8 @@ class GatewayConfig(ServiceConfig):
     optional, and so is `weight` (1 by default), by which the queued requests of several tokens share free slots. The
     scopes are generate, update_weights and admin, which includes the others. Null disables authentication; all requests
     then share one queue."""
+    http: HttpSettings = HttpSettings()
+    """The rollout endpoint over HTTP."""
     max_message_bytes: int = Field(16 * 2**20, ge=5 * 2**20, le=256 * 2**20)
     """Maximum size of a request message in bytes; larger ones are refused. Pieces of streamed weights have 4 MiB."""
     max_calls_per_token: int = Field(16384, ge=1)

@@ -72,8 +72,18 @@ class KnownWorkers:
             log.warning("known_workers_not_kept", file=str(self._file), error=str(error))
 
 
-async def follow_fleet(coordinator: str, known: KnownWorkers, *, tls: TlsSettings | None) -> Never:
-    """Report the workers that the coordinator lists, reconnecting as needed. Run until cancelled."""
+async def follow_fleet(
+    coordinator: str, known: KnownWorkers, set_lending: Callable[[bool], None], *, tls: TlsSettings | None
+) -> Never:
+    """
+    Report the workers that the coordinator lists, reconnecting as needed. Run until cancelled.
+
+    Args:
+        coordinator: Its host:port.
+        known: Receives the workers.
+        set_lending: Receives whether the coordinator lends idle workers; False while it is unreachable.
+        tls: Settings of the connection.
+    """
     addresses: dict[str, str] = {}
 
     def see(message: wire.pb.WatchFleetResponse) -> None:
@@ -83,10 +93,12 @@ async def follow_fleet(coordinator: str, known: KnownWorkers, *, tls: TlsSetting
             addresses.pop(worker_id, None)
         addresses.update({member.hello.worker_id: member.hello.address for member in message.members})
         known.report("coordinator", addresses.values())
+        set_lending(message.lending)
 
     async with connect(coordinator, to="coordinator", tls=tls) as channel:
         stub = wire.Stub(channel)
-        await follow("coordinator", lambda: stub.WatchFleet(wire.pb.WatchFleetRequest(accepts_changes=True)), see)
+        request = wire.pb.WatchFleetRequest(accepts_changes=True)
+        await follow("coordinator", lambda: stub.WatchFleet(request), see, lost=lambda: set_lending(False))
 
 
 async def follow_name(endpoint: str, known: KnownWorkers) -> Never:

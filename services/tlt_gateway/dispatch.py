@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from tlt_common.aio import Signal
 from tlt_common.domain.bounds import MAX_REQUEST_ID, require_name
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.request_ids import attempt_id, is_named, new_request_id
@@ -18,9 +19,9 @@ from tlt_common.errors import (
     InvalidRequestError,
     RequestFailedError,
     StaleVersionError,
+    TltError,
     UnavailableError,
 )
-from tlt_common.rpc.access import caller_name
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.aborts import Aborts
@@ -28,27 +29,14 @@ from tlt_gateway.across import learn_of
 from tlt_gateway.admission import Admission
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.request_metrics import RequestMetrics
-from tlt_gateway.response_stream import ResponseStream
 from tlt_gateway.room import Room
+from tlt_gateway.running_request import RunningRequest
 from tlt_gateway.worker_pool import WorkerPool
 
 log = get_logger(__name__)
 
 VERSION_S = 5.0
 """Seconds to wait for the gateway to learn of a policy version that workers already serve."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Request:
-    """A queued or running request."""
-
-    transcript: Transcript
-    room: Room
-    response: ResponseStream | None = None
-    """Set while a worker streams the response."""
-    aborted: bool = False
-    owner: str = field(default_factory=caller_name.get)
-    """Name of the caller's token."""
 
 
 class Dispatch:
@@ -61,8 +49,10 @@ class Dispatch:
         self._admission = admission
         self._worker_wait_s = worker_wait_s
         self._max_moves = max_moves
-        self._requests: dict[RequestId, _Request] = {}
+        self._requests: dict[RequestId, RunningRequest] = {}
         self._aborts = Aborts()
+        self._left = Signal()
+        """Set whenever a request leaves a worker."""
 
     @property
     def running(self) -> int:
@@ -96,7 +86,7 @@ class Dispatch:
             UnavailableError: No worker is available, or too many were lost.
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
-        return self._counted(_Request(transcript=Transcript(prompt), room=room or Room()))
+        return self._counted(RunningRequest(transcript=Transcript(prompt), room=room or Room()))
 
     def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
         """
@@ -112,10 +102,39 @@ class Dispatch:
         """Abort all queued and running requests; return their ids."""
         return self._abort_all(self._requests.values())
 
-    def _abort_all(self, requests: Iterable[_Request]) -> set[RequestId]:
+    async def until_idle(self) -> None:
+        """Wait until no request runs on a worker."""
+        while self.running:
+            await self._left.beyond(self._left.count)
+
+    async def hand_over(self, worker: PooledWorker, *, after_s: float) -> None:
+        """
+        Move all requests from a worker to others that run some.
+
+        The worker ends them, and sends what it has generated until then, so nothing is generated twice, and whether a
+        request moves cannot depend on tokens that are still underway. One that finishes meanwhile has finished.
+
+        Args:
+            worker: The worker.
+            after_s: Does nothing unless all have run there for this many seconds.
+        """
+        now_s = asyncio.get_running_loop().time()
+        leaving = [request for request in self._requests.values() if request.can_leave(worker)]
+        if not leaving or any(now_s - request.began_s < after_s for request in leaving):
+            return
+        for request in leaving:
+            request.leave()
+        try:
+            await worker.remote.abort([request.attempt for request in leaving])
+        except TltError as error:
+            log.warning("not_handed_over", worker=worker.name, requests=len(leaving), error=error.message)
+            for request in leaving:
+                request.stay()
+
+    def _abort_all(self, requests: Iterable[RunningRequest]) -> set[RequestId]:
         return {request.transcript.prompt.request_id for request in list(requests) if self._abort(request)}
 
-    def _enter(self, request: _Request) -> None:
+    def _enter(self, request: RunningRequest) -> None:
         """
         Register a request. An older attempt at it, whose client or connection is gone, is aborted.
 
@@ -134,7 +153,7 @@ class Dispatch:
         self._requests[prompt.request_id] = request
         request.aborted = self._aborts.concern(prompt, now_s=asyncio.get_running_loop().time())
 
-    async def _counted(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
+    async def _counted(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
         """Register the request, stream it to completion, and remove it."""
         self._enter(request)
         outcome, measured = "failed", RequestMetrics(request.transcript.prompt)
@@ -146,7 +165,7 @@ class Dispatch:
             outcome = "finished"
             measured.finished()
         except AbortedError:
-            outcome = "aborted"
+            outcome = "stale" if request.stale else "aborted"
             yield request.transcript.end(FinishReason.ABORT)
         except (GeneratorExit, asyncio.CancelledError):
             outcome = "hung_up"
@@ -156,19 +175,30 @@ class Dispatch:
                 del self._requests[request.transcript.prompt.request_id]
             metrics.GATEWAY_REQUESTS.labels(outcome=outcome).inc()
 
-    async def _moving(self, request: _Request) -> AsyncGenerator[TokenChunk, None]:
+    async def _moving(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
         """Stream from one worker after another until the response is complete."""
-        transcript, refused = request.transcript, False
+        transcript, refused, packed = request.transcript, False, False
         while transcript.finish_reason is None:
-            _require_wanted(request)
-            again = refused or transcript.prompt.attempt + transcript.moves > 0
+            self._require_wanted(request)
+            again = refused or transcript.prompt.attempt + transcript.ended_attempts > 0
             async with self._admission.slot(
-                transcript.rest(), room=request.room, owner=request.owner, first=again
+                transcript.rest(), room=request.room, owner=request.owner, first=again, packed=packed
             ) as worker:
+                packed = False
                 try:
                     async with aclosing(self._from_worker(request, worker)) as chunks:
                         async for chunk in chunks:
-                            yield transcript.add(chunk)
+                            if packed := request.leaving and chunk.finish_reason is FinishReason.ABORT:
+                                yield transcript.add(replace(chunk, finish_reason=None, stats=None))
+                            else:
+                                fresh = transcript.fresh(chunk)
+                                yield transcript.add(fresh)
+                                if fresh is not chunk:
+                                    raise _stale(request)
+                            if transcript.finish_reason is None:
+                                self._require_wanted(request)
+                    if packed:
+                        self._hand_over(transcript, worker)
                 except DrainingError:  # nothing was generated: queue the request again, ahead of others
                     self._pool.refused(worker)
                     refused = True
@@ -180,7 +210,7 @@ class Dispatch:
         if not transcript.closed:
             yield transcript.end(transcript.finish_reason)
 
-    async def _from_worker(self, request: _Request, worker: PooledWorker) -> AsyncGenerator[TokenChunk, None]:
+    async def _from_worker(self, request: RunningRequest, worker: PooledWorker) -> AsyncGenerator[TokenChunk, None]:
         """
         Stream from one worker.
 
@@ -188,12 +218,14 @@ class Dispatch:
             AbortedError: The request was aborted before or during the stream.
             UnavailableError: The worker is lost, or ended the stream before the response was complete.
         """
-        _require_wanted(request)  # it may be aborted between assignment and start
+        self._require_wanted(request)  # it may be aborted between assignment and start
         rest = request.transcript.rest()
+        request.worker, request.attempt = worker, attempt_id(rest.request_id)
+        request.began_s = asyncio.get_running_loop().time()
         request.response = worker.remote.generate(
             replace(
                 rest,
-                request_id=attempt_id(rest.request_id),
+                request_id=request.attempt,
                 policy_version=self._pool.version if rest.is_continued and rest.policy_version else rest.policy_version,
             )
         )
@@ -203,7 +235,9 @@ class Dispatch:
                 async for chunk in chunks:
                     yield chunk
         finally:
-            request.response = None
+            request.stay()
+            request.response = request.worker = None
+            self._left.set()
             metrics.GATEWAY_RUNNING.dec()
 
     def _move(self, transcript: Transcript, worker: PooledWorker, error: UnavailableError | EngineError) -> None:
@@ -230,7 +264,12 @@ class Dispatch:
         metrics.GATEWAY_MOVED_REQUESTS.inc()
         log.info("request_moved", request_id=transcript.prompt.request_id, lost=worker.name, moves=transcript.moves)
 
-    def _abort(self, request: _Request) -> bool:
+    def _hand_over(self, transcript: Transcript, worker: PooledWorker) -> None:
+        transcript.hand_over()
+        metrics.GATEWAY_CONSOLIDATED_REQUESTS.inc()
+        log.info("request_handed_over", request_id=transcript.prompt.request_id, by=worker.name)
+
+    def _abort(self, request: RunningRequest) -> bool:
         if request.aborted:
             return False
         request.aborted = True
@@ -240,13 +279,19 @@ class Dispatch:
             self._admission.withdraw(request.transcript.rest().request_id)
         return True
 
+    def _require_wanted(self, request: RunningRequest) -> None:
+        """
+        Check that a request was not aborted while neither the queue nor a worker had it, and that it is not stale.
 
-def _require_wanted(request: _Request) -> None:
-    """
-    Check that a request was not aborted while neither the queue nor a worker had it.
+        Raises:
+            AbortedError: It was, or it is.
+        """
+        if request.aborted:
+            raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")
+        if request.transcript.is_stale(self._pool.version):
+            raise _stale(request)
 
-    Raises:
-        AbortedError: It was.
-    """
-    if request.aborted:
-        raise AbortedError(f"request {request.transcript.prompt.request_id} was aborted")
+
+def _stale(request: RunningRequest) -> AbortedError:
+    request.stale = True
+    return AbortedError(f"request {request.transcript.prompt.request_id} may not continue with the weights served")

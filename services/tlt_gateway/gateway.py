@@ -16,13 +16,17 @@ from tlt_common.telemetry import metrics
 from tlt_gateway.across import abort_on
 from tlt_gateway.admission import Admission
 from tlt_gateway.batch import Batches
+from tlt_gateway.collected_updates import CollectedUpdates
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.discovery import KnownWorkers, follow_fleet, follow_name
 from tlt_gateway.dispatch import Dispatch
+from tlt_gateway.pauses import Pauses
 from tlt_gateway.peers import Peers
 from tlt_gateway.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.queue_report import QueueReport
 from tlt_gateway.release_store import ReleaseStore
+from tlt_gateway.slots import WorkerSlots
+from tlt_gateway.tail import Tail
 from tlt_gateway.weights_fanout import WeightsFanout
 from tlt_gateway.worker_pool import WorkerPool
 
@@ -35,7 +39,6 @@ class Gateway:
         self._pool = WorkerPool(
             partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
-            spill_load=config.spill_load,
             gateway_id=config.gateway_id,
             probe_s=config.probe_s,
             silence_s=config.silence_s,
@@ -46,8 +49,14 @@ class Gateway:
             if config.coordinator
             else None
         )
-        self._admission: Admission[PooledWorker] = Admission(
+        self._slots = slots = WorkerSlots(
             self._pool,
+            spill_load=config.spill_load,
+            tail_running=config.tail_running,
+            affinity_tokens=config.affinity_tokens,
+        )
+        self._admission: Admission[PooledWorker] = Admission(
+            slots,
             max_queued=config.max_queued,
             worker_wait_s=config.worker_wait_s,
             retry_after_s=config.retry_after_s,
@@ -59,6 +68,8 @@ class Gateway:
         self.dispatch = Dispatch(
             self._pool, self._admission, worker_wait_s=config.worker_wait_s, max_moves=config.max_moves
         )
+        self.pauses = Pauses(self._pool, self._admission, self.dispatch, self._peers)
+        self._tail = Tail(slots, self.dispatch, at_most=config.tail_running)
         self.batches = Batches(self.dispatch, self._admission)
         self.weights = WeightsFanout(
             self._pool,
@@ -67,6 +78,7 @@ class Gateway:
             straggler_s=config.straggler_s,
             max_bytes=config.max_weights_bytes,
         )
+        self.collected = CollectedUpdates(self._pool, self.weights)
 
     async def run(self) -> Never:
         """Run until cancelled; if a component fails, all are cancelled."""
@@ -76,7 +88,9 @@ class Gateway:
             known = KnownWorkers(self._pool.see, file=self._config.known_workers)
             known.load()
             if self._config.coordinator:
-                parts.create_task(follow_fleet(self._config.coordinator, known, tls=self._config.tls), name="discovery")
+                fleet = follow_fleet(self._config.coordinator, known, self._set_lending, tls=self._config.tls)
+                parts.create_task(fleet, name="discovery")
+                parts.create_task(self._tail.run(), name="tail")
             if self._config.worker_service:
                 parts.create_task(follow_name(self._config.worker_service, known), name="worker service")
             if self._report:
@@ -118,6 +132,10 @@ class Gateway:
             aborted |= await abort_on(self._pool.workers, request_ids)
         return aborted
 
+    def finish_session(self, session_id: str) -> bool:
+        """Forget a session; return whether it was known. Requests of it that run go on."""
+        return self._slots.forget(session_id)
+
     @property
     def info(self) -> ServerInfo:
         """The current state of the server. Model and sizes are empty until the first worker connects."""
@@ -134,7 +152,11 @@ class Gateway:
             server_version=__version__,
         )
 
+    def _set_lending(self, lending: bool) -> None:
+        self._tail.lending = lending
+
     def _queue_changed(self, queued: int) -> None:
+        self._tail.queued = queued
         metrics.GATEWAY_QUEUED.set(queued)
         self._pool.demand(queued)
         if self._report:

@@ -1,10 +1,12 @@
 """`tlt serve gateway`."""
 
+import asyncio
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
@@ -16,6 +18,9 @@ from tlt_gateway.access import access_of
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.servicer import RolloutServicer
+
+if TYPE_CHECKING:
+    from tlt_gateway.http.server import HttpServer
 
 log = get_logger(__name__)
 
@@ -42,10 +47,27 @@ async def live(
         if config.tokens and not config.tls:
             log.warning("tokens_without_tls", advice="set tls unless a service mesh encrypts traffic")
         security = ServerSecurity(tls=config.tls, requires_certificate=False, access=access_of(config))
-        async with serving(config.listen, service, security=security, drain=drain, limits=_limits(config)) as server:
-            log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
-            on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
-            await gateway.run()
+        with ExitStack() as sockets:
+            page = sockets.enter_context(await _http_server(config, config.http.listen)) if config.http.listen else None
+            limits = _limits(config)
+            async with (
+                serving(config.listen, service, security=security, drain=drain, limits=limits) as server,
+                asyncio.TaskGroup() as parts,
+            ):
+                if page is not None:
+                    parts.create_task(page.run(gateway, security.access, limits), name="http")
+                log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
+                on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
+                await gateway.run()
+
+
+async def _http_server(config: GatewayConfig, listen: str) -> "HttpServer":
+    # FastAPI imports OpenTelemetry if it is installed, which a gateway without HTTP and traces does not need.
+    from tlt_gateway.http.server import HttpServer
+
+    server = HttpServer(config, listen)
+    await server.prepare()
+    return server
 
 
 def _limits(config: GatewayConfig) -> Limits:

@@ -1,14 +1,16 @@
 """The other gateways of the same fleet."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.ids import RequestId
-from tlt_common.errors import TltError
+from tlt_common.domain.pause import PauseMode
+from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.addresses import resolved
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.errors import translated
+from tlt_common.rpc.errors import is_transient, translated
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import rollout as wire
 
@@ -16,6 +18,11 @@ log = get_logger(__name__)
 
 CALL_S = 2.0
 """Deadline, in seconds, of a call to a peer. One that is down has no requests to abort."""
+PAUSE_S = 10.0
+"""Deadline, in seconds, of a pause at a peer, which waits for the workers to end its requests."""
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+Answer = TypeVar("Answer")
 
 
 class Peers:
@@ -33,19 +40,60 @@ class Peers:
     ) -> set[RequestId]:
         """Abort requests at all peers, on behalf of a caller; return the ids of those aborted."""
         request = wire.pb.AbortRequest(request_ids=request_ids, all=everything, from_peer=True)
-        metadata = (("authorization", authorization),) if authorization else ()
-        addresses = await resolved(self._endpoints)
-        answers = await asyncio.gather(*(self._abort(address, request, metadata) for address in addresses))
-        return {request_id for answer in answers for request_id in answer}
+        metadata = _credential(authorization)
 
-    async def _abort(
-        self, address: str, request: wire.pb.AbortRequest, metadata: tuple[tuple[str, str], ...]
-    ) -> list[RequestId]:
-        try:
-            async with connect(address, to="gateway", tls=self._tls) as channel:
-                with translated():
-                    answer = await wire.Stub(channel).Abort(request, timeout=CALL_S, metadata=metadata)
-        except TltError as error:
-            log.warning("peer_abort_failed", peer=address, error=error.message)
-            return []
-        return [RequestId(request_id) for request_id in answer.request_ids]
+        async def aborted(stub: wire.AsyncStub) -> Sequence[str]:
+            return (await stub.Abort(request, timeout=CALL_S, metadata=metadata)).request_ids
+
+        answers = await self._each(aborted)
+        return {RequestId(name) for answer in answers.values() if not isinstance(answer, TltError) for name in answer}
+
+    async def pause(self, mode: PauseMode, *, authorization: str | None) -> None:
+        """
+        Pause all peers, on behalf of a caller.
+
+        Raises:
+            UnavailableError: A peer, named in the message, did not answer, and may go on.
+        """
+        request, metadata = wire.pause_to_pb(mode, from_peer=True), _credential(authorization)
+        within_s = None if mode is PauseMode.WAIT else PAUSE_S
+        self._require_all(
+            await self._each(lambda stub: stub.Pause(request, timeout=within_s, metadata=metadata)), "pause"
+        )
+
+    async def proceed(self, *, authorization: str | None) -> None:
+        """
+        Let all peers proceed, on behalf of a caller.
+
+        Raises:
+            UnavailableError: A peer, named in the message, did not answer, and may still be paused.
+        """
+        request, metadata = wire.pb.ProceedRequest(from_peer=True), _credential(authorization)
+        self._require_all(
+            await self._each(lambda stub: stub.Proceed(request, timeout=CALL_S, metadata=metadata)), "proceed"
+        )
+
+    async def _each(self, call: Callable[[wire.AsyncStub], Awaitable[Answer]]) -> dict[str, Answer | TltError]:
+        """Return the answer of each peer, by address."""
+
+        async def asked(address: str) -> Answer | TltError:
+            try:
+                async with connect(address, to="gateway", tls=self._tls) as channel:
+                    with translated():
+                        return await call(wire.Stub(channel))
+            except TltError as error:
+                log.warning("peer_failed", peer=address, error=error.message)
+                return error
+
+        addresses = await resolved(self._endpoints)
+        return dict(zip(addresses, await asyncio.gather(*map(asked, addresses)), strict=True))
+
+    def _require_all(self, answers: dict[str, Answer | TltError], what: str) -> None:
+        """A peer that cannot be connected to is down, and runs no request; any other that fails counts."""
+        for address, answer in answers.items():
+            if isinstance(answer, TltError) and not is_transient(answer):
+                raise UnavailableError(f"gateway {address} did not {what}: {answer.message}")
+
+
+def _credential(authorization: str | None) -> Metadata:
+    return (("authorization", authorization),) if authorization else ()

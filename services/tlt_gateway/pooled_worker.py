@@ -49,6 +49,10 @@ class PooledWorker:
         lists none at first."""
         self.assigned = 0
         """Requests of this gateway running on the worker."""
+        self.leaving = 0
+        """Those of them that are moving to another worker."""
+        self.losses = 0
+        """Number of times it was lost: it may have been restarted since, with nothing cached."""
         self.usable_at_s = 0.0
         """Loop time from which a lost worker may be used again."""
         self.heard_at_s = 0.0
@@ -100,6 +104,9 @@ class PooledWorker:
             assigned=self.assigned,
             foreign=self._foreign,
             training=self.info.training,
+            lendable=self.info.lendable,
+            emptying=self.leaving > 0,
+            losses=self.losses,
         )
 
     def _demand(self, queued: int) -> int:

@@ -1,8 +1,8 @@
 """Calls to one worker. Each raises the worker's TltError."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Never
 
 import grpc
@@ -12,10 +12,13 @@ from tlt_common.domain.fleet import WatchDemand, WatchReport
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.domain.weights import ReleaseId, Staged, StageOrder
-from tlt_common.errors import TltError, UnavailableError
+from tlt_common.errors import UnavailableError
 from tlt_common.rpc.errors import translated
+from tlt_common.rpc.received import received
+from tlt_common.rpc.sent import answered
 from tlt_common.wire import worker as wire
 from tlt_common.wire.weights import StagePart
+from tlt_gateway.remote_receiver import RemoteReceiver
 from tlt_gateway.response_stream import ResponseStream
 from tlt_gateway.responses import Responses
 
@@ -29,11 +32,13 @@ class RemoteWorker:
 
     Attributes:
         received: Messages received in streams, of responses and of the watch. While it rises, the worker lives.
+        receiver: Its side of process groups of trainers.
     """
 
     def __init__(self, channel: grpc.aio.Channel, *, stage_s: float) -> None:
         self.received = 0
         self._stub = wire.Stub(channel)
+        self.receiver = RemoteReceiver(channel)
         self._stage_s = stage_s
         self._updates = Blocks()
         self._given_up = ""
@@ -46,14 +51,10 @@ class RemoteWorker:
         Raises:
             UnavailableError: The worker is unreachable, or the connection was lost.
         """
-        call = self._stub.Watch(wire.demand_to_pb(demand) async for demand in demands)
-        try:
-            with translated():
-                async for message in call:
-                    self._heard()
-                    yield wire.report_from_pb(message)
-        finally:
-            call.cancel()
+        async with received(self._stub.Watch(wire.demand_to_pb(demand) async for demand in demands)) as messages:
+            async for message in messages:
+                self._heard()
+                yield wire.report_from_pb(message)
 
     async def exchange(self) -> Never:
         """Send requests and receive responses until cancelled."""
@@ -77,28 +78,14 @@ class RemoteWorker:
 
     async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart] | None = None) -> Staged:
         """Let the worker fetch and check weights; `parts` follow the order unless it names another source."""
-        broken: list[TltError] = []
 
         async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
             yield wire.stage_to_pb(order)
-            try:
-                async for part in parts or _none():
-                    yield wire.stage_to_pb(part)
-            except TltError as error:
-                broken.append(error)
-                raise
+            async for part in parts or _none():
+                yield wire.stage_to_pb(part)
 
-        try:
-            async with self._until_given_up():
-                response = await self._stub.StageWeights(messages(), timeout=self._stage_s)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            # gRPC cancels a call whose messages fail, and raises CancelledError as if this task had been cancelled.
-            if broken and task is not None and not task.cancelling():
-                raise broken[0] from None
-            raise
-        if broken:  # the worker took the end of the messages for the end of the weights
-            raise broken[0]
+        async with self._until_given_up():
+            response = await answered(partial(self._stub.StageWeights, timeout=self._stage_s), messages())
         return Staged(staged_bytes=response.staged_bytes, digest=response.digest)
 
     async def commit(self, release: ReleaseId) -> None:

@@ -15,10 +15,14 @@ class RequestMetrics:
         self._began_s = self._clock()
         self._tokens = 0
         self._versions: set[PolicyVersion] = set()
+        self._is_turn = bool(prompt.session_id)
         metrics.GATEWAY_PROMPT_TOKENS.observe(len(prompt.token_ids))
 
     def chunk(self, chunk: TokenChunk) -> None:
         """Record a chunk about to be sent to the client."""
+        if self._is_turn and chunk.stats is not None:
+            metrics.GATEWAY_SESSION_TOKENS.inc(chunk.stats.prompt_tokens)
+            metrics.GATEWAY_SESSION_CACHED.inc(chunk.stats.cached_tokens)
         if not chunk.token_ids:
             return
         if not self._tokens:

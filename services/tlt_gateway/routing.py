@@ -1,10 +1,13 @@
 """Routing: choose the worker for the next request. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.rollout import Prompt
+
+NOTHING: Mapping[WorkerId, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,17 @@ class Candidate:
     foreign: int = 0
     """Requests of other gateways, as last reported. They count towards `load` only: `slots` leaves room for them."""
     training: bool = False
+    lendable: bool = False
+    """Whether its device would be lent if it ran no request."""
+    emptying: bool = False
+    """Whether its requests are being moved to other workers."""
+    losses: int = 0
+    """Number of times it was lost; what it had cached before may be gone."""
+
+    @property
+    def running(self) -> int:
+        """Requests of all gateways."""
+        return self.assigned + self.foreign
 
     @property
     def free(self) -> int:
@@ -35,7 +49,7 @@ class Candidate:
     @property
     def load(self) -> float:
         """Share of slots in use including one more request; requests of other gateways may raise it above 1."""
-        return (self.assigned + self.foreign + 1) / self.max_running
+        return (self.running + 1) / self.max_running
 
 
 def serves(version: PolicyVersion, prompt: Prompt) -> bool:
@@ -45,21 +59,67 @@ def serves(version: PolicyVersion, prompt: Prompt) -> bool:
 
 
 def choose(
-    candidates: Iterable[Candidate], *, version: PolicyVersion | None = None, spill_load: float
+    candidates: Iterable[Candidate],
+    *,
+    version: PolicyVersion | None = None,
+    spill_load: float,
+    cached: Mapping[WorkerId, int] = NOTHING,
+    affinity_tokens: int = 1,
 ) -> Candidate | None:
     """
-    Return the least loaded worker with room, or None if there is none.
+    Return a worker with room that has the prompt cached, else the least loaded one, or None if there is none.
 
     Workers that train their drafter get no request while another worker stays at or below `spill_load` with it: the few
     long responses of the tail stay on few devices while the others continue training. Above `spill_load`, requests are
     spread evenly over all workers; a worker preempts its training when the request arrives.
 
+    What is cached saves prefill, while every further request slows down those that run beside it: a worker may run one
+    request more than the least loaded one per `affinity_tokens` that it has cached. For what it has cached, a worker is
+    neither taken from training nor kept from being emptied.
+
     Args:
         candidates: Workers that accept requests.
         version: Required policy version; None accepts any.
         spill_load: Share of slots in use, 0 to 1.
+        cached: Tokens of the prompt that workers have cached.
+        affinity_tokens: Cached tokens that outweigh one running request.
     """
     suitable = [c for c in candidates if c.has_room and (version is None or c.policy_version == version)]
-    if serving_only := [c for c in suitable if not c.training and c.load <= spill_load]:
-        suitable = serving_only
-    return min(suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
+    serving_only = [c for c in suitable if not c.training and c.load <= spill_load]
+    least = min(serving_only or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
+    if least is None or not cached:
+        return least
+
+    def is_worth(one: Candidate) -> bool:
+        more = (one.load - least.load) * one.max_running
+        return more * affinity_tokens <= cached.get(one.worker_id, 0) and one.training <= least.training
+
+    found = [c for c in suitable if c.worker_id in cached and not c.emptying and is_worth(c)]
+    return max(found, key=lambda c: (cached[c.worker_id], -c.load, c.worker_id), default=least)
+
+
+def choose_packed(candidates: Iterable[Candidate], *, at_most: int) -> Candidate | None:
+    """Return the busiest worker that runs requests and fewer than `at_most`, for one that is moved in the tail."""
+    suitable = [c for c in candidates if c.has_room and 0 < c.running < at_most and not (c.training or c.emptying)]
+    return max(suitable, key=lambda c: (c.running, c.worker_id), default=None)
+
+
+def to_empty(candidates: Iterable[Candidate], *, at_most: int) -> tuple[WorkerId, ...]:
+    """
+    Return the workers whose requests other busy workers can run as well, so that their devices can be lent.
+
+    Counts the requests of all gateways: several gateways, each of which moves its own, choose the same workers.
+
+    Args:
+        candidates: Workers that accept requests.
+        at_most: Requests that a worker runs at most after others have moved to it.
+    """
+    busy = sorted((c for c in candidates if c.running and not c.training), key=lambda c: (c.running, c.worker_id))
+    rooms = {c.worker_id: min(c.free, max(0, at_most - c.running)) for c in busy}
+    room, found = sum(rooms.values()), []
+    for candidate in busy:
+        elsewhere = room - rooms[candidate.worker_id]
+        if candidate.lendable and candidate.running <= elsewhere:
+            room = elsewhere - candidate.running
+            found.append(candidate.worker_id)
+    return tuple(found)

@@ -36,15 +36,23 @@ class RolloutServicer(wire.Servicer):
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
         names = [RequestId(request_id) for request_id in request.request_ids]
-        metadata = dict(context.invocation_metadata() or ())
-        credential = metadata.get("authorization")
         aborted = await self._gateway.abort(
             names,
             everything=request.all,
             from_peer=request.from_peer,
-            authorization=credential if isinstance(credential, str) else None,
+            authorization=_credential(context),
         )
         return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
+
+    async def Pause(self, request: wire.pb.PauseRequest, context: Context) -> wire.pb.PauseResponse:
+        await self._gateway.pauses.pause(
+            wire.pause_from_pb(request), from_peer=request.from_peer, authorization=_credential(context)
+        )
+        return wire.pb.PauseResponse()
+
+    async def Proceed(self, request: wire.pb.ProceedRequest, context: Context) -> wire.pb.ProceedResponse:
+        await self._gateway.pauses.proceed(from_peer=request.from_peer, authorization=_credential(context))
+        return wire.pb.ProceedResponse()
 
     async def UpdateWeights(
         self, request_iterator: AsyncIterator[wire.pb.UpdateWeightsRequest], context: Context
@@ -56,3 +64,8 @@ class RolloutServicer(wire.Servicer):
         self, request: wire.pb.GetServerInfoRequest, context: Context
     ) -> wire.pb.GetServerInfoResponse:
         return wire.info_to_pb(self._gateway.info)
+
+
+def _credential(context: Context) -> str | None:
+    credential = dict(context.invocation_metadata() or ()).get("authorization")
+    return credential if isinstance(credential, str) else None

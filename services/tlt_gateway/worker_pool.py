@@ -11,14 +11,12 @@ import grpc
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import Prompt
 from tlt_common.domain.weights import ReleaseId
-from tlt_common.errors import NotFoundError, TltError, UnavailableError
+from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.freshness import late
 from tlt_gateway.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.remote_worker import RemoteWorker
-from tlt_gateway.routing import choose, serves
 from tlt_gateway.silence import judge_silence
 from tlt_gateway.worker_metrics import count_lost, count_states
 
@@ -34,7 +32,7 @@ FRESH_S = 5.0
 
 class WorkerPool:
     """
-    One `PooledWorker` per worker, each of which reports its state in a watch. Provides the slots of `Admission`.
+    One `PooledWorker` per worker, each of which reports its state in a watch.
 
     A worker is lost by evidence: the watch or a response fails, or the worker is silent while this process runs on
     schedule and others are heard (`silence.py`). It gets no requests until it reports again; requests that run on it
@@ -52,7 +50,6 @@ class WorkerPool:
         *,
         fixed: Iterable[str] = (),
         gateway_id: str,
-        spill_load: float,
         probe_s: float,
         silence_s: float | None,
         stage_s: float,
@@ -63,7 +60,6 @@ class WorkerPool:
         self._connect = connect
         self._fixed = frozenset(fixed)
         self._gateway_id = gateway_id
-        self._spill_load = spill_load
         self._probe_s = probe_s
         self._silence_s = silence_s
         self._stage_s = stage_s
@@ -159,36 +155,6 @@ class WorkerPool:
         """Ask all workers that answer for their state; wait for the reports, at most `within_s` seconds."""
         await late([one for one in self.workers if one.answers], within_s)
 
-    def acquire(self, prompt: Prompt) -> PooledWorker | None:
-        """
-        Reserve a slot on the best worker; return None while all are full.
-
-        Raises:
-            NotFoundError: The requested policy version is not served.
-        """
-        if not serves(self.version, prompt):
-            raise NotFoundError(
-                f"prompt.policy_version is {prompt.policy_version}; accepted: {self.version} (served) or none",
-                field="prompt.policy_version",
-            )
-        candidates = {candidate: worker for worker in self.workers if (candidate := worker.candidate())}
-        chosen = choose(candidates, version=prompt.policy_version and self.version, spill_load=self._spill_load)
-        if chosen is None:
-            return None
-        worker = candidates[chosen]
-        worker.assigned += 1
-        worker.demands.changed()
-        return worker
-
-    @property
-    def free(self) -> int:
-        """Number of requests that would run at once."""
-        return sum(candidate.free for worker in self.workers if (candidate := worker.candidate()))
-
-    def release(self, worker: PooledWorker) -> None:
-        """Release a slot."""
-        worker.assigned -= 1
-
     def ready(self, worker: PooledWorker, info: WorkerInfo) -> None:
         """Mark a worker that serves the fleet's version as ready, or as leaving if it is draining."""
         worker.info = info
@@ -216,6 +182,7 @@ class WorkerPool:
         """Mark a worker as lost: it gets no requests for `probe_s` seconds, and then until it reports again."""
         if worker.answers:
             count_lost(evidence)
+        worker.losses += 1
         loop = asyncio.get_running_loop()
         worker.usable_at_s = loop.time() + self._probe_s
         loop.call_later(self._probe_s, worker.demands.ask)

@@ -87,8 +87,8 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            help="Port of the rollout endpoint; the coordinator and its status page use the next two. "
-            f"0: any free ports. Default: {PORT}."
+            help="Port of the rollout endpoint; the coordinator, its status page and the endpoint over HTTP use "
+            f"the next three. 0: any free ports. Default: {PORT}."
         ),
     ] = None,
     tls: Annotated[
@@ -149,6 +149,8 @@ def show(console: "Console", stack: "Stack", tls: Path | None) -> None:
     files = certificate_of(tls, "admin")
     access = f" --ca {files.ca} --certificate {files.certificate} --key {files.key}" if files else ""
     console.print(f"[bold green]ready[/bold green]  rollouts at [bold]{stack.endpoint}[/bold]  (gRPC tlt.rollout.v1)")
+    if stack.http_url:
+        console.print(f"http     {stack.http_url}  (SGLang and OpenAI protocols)")
     console.print(f"status   {stack.status_url}")
     for name, address in stack.metrics.items():
         console.print(f"metrics  {scheme}://{address}/metrics  {name}")

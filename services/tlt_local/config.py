@@ -32,7 +32,8 @@ class StackOptions(Frozen):
     redis: SecretStr = SecretStr("embedded")
     """`embedded`, or a redis[s]:// URL. One with a password is accepted in the file only."""
     port: int = 0
-    """Port of the rollout endpoint; the coordinator and its status page use the next two. 0: any three free ports."""
+    """Port of the rollout endpoint; the coordinator, its status page and the endpoint over HTTP use the next three.
+    0: any free ports."""
     cores_per_worker: int | None = None
     """CPU cores of each worker; null: the machine's cores are divided evenly."""
     gpus_per_worker: int | None = None
@@ -62,9 +63,9 @@ class StackConfig(StackOptions):
         return given if not given or "://" in given else str(Path(given).resolve())
 
     @property
-    def ports(self) -> tuple[int, int, int]:
-        """Ports of the rollout endpoint, the coordinator and its status page."""
-        return (self.port, self.port + 1, self.port + 2) if self.port else (0, 0, 0)
+    def ports(self) -> tuple[int, int, int, int]:
+        """Ports of the rollout endpoint, the coordinator, its status page, and the rollout endpoint over HTTP."""
+        return (self.port, self.port + 1, self.port + 2, self.port + 3) if self.port else (0, 0, 0, 0)
 
     @cached_property
     def placement(self) -> Placement:

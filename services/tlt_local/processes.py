@@ -42,6 +42,7 @@ def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
         "grpc": lambda address: ("listen", address),
         "metrics": lambda address: ("metrics_port", address.rpartition(":")[2]),
         "http": lambda address: ("http_listen", address),
+        "rollout_http": lambda address: ("http.listen", address),
     }
     return dict(spelled[kind](address) for kind, address in addresses.items() if kind in spelled)
 

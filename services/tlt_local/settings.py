@@ -32,6 +32,7 @@ DECIDED: Mapping[str, Mapping[str, str]] = {
         **_EVERYWHERE,
         **dict.fromkeys(("socket", "worker_id", "cache", "coordinator"), _ITSELF),
         "model": "use --model",
+        **{key: f"use worker.engine.{key}" for key in ("drafter_architecture", "draft_vocabulary", "drafter_layers")},
         "drafter_dir": "use worker.drafter_dir",
         "checkpoint_dir": "use worker.checkpoint_dir",
     },

@@ -19,6 +19,7 @@ from tlt_local.readiness import publish_drafter, until_joined, until_loaded
 from tlt_local.settings import spelled
 from tlt_local.vigil import Vigil
 
+TOKENIZER = "tokenizer.json"
 ENGINES_S = 900.0
 """Time limit, in seconds, for all engines to start. One takes 20 s on an idle machine, five minutes on a busy one."""
 
@@ -40,6 +41,8 @@ class Stack:
     cache: str
     tuner: str
     status_url: str
+    http_url: str
+    """URL of the rollout endpoint over HTTP; empty: disabled."""
     home: Path
     """Private files of the run; deleted afterwards."""
     data: Path
@@ -109,10 +112,13 @@ class Stack:
         services = [launch(name, self._service(name, home)) for name in ("coordinator", "cache", "tuner")]
         coordinator, cache, tuner = [await process.addresses() for process in services]
         self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
-        self.status_url = f"{'https' if self._config.tls else 'http'}://{coordinator['http']}/status"
+        scheme = "https" if self._config.tls else "http"
+        self.status_url = f"{scheme}://{coordinator['http']}/status"
         gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
         workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
-        self.endpoint = (await gateway.addresses())["grpc"]
+        addresses = await gateway.addresses()
+        self.endpoint = addresses["grpc"]
+        self.http_url = f"{scheme}://{addresses['rollout_http']}" if "rollout_http" in addresses else ""
         own = certificate_of(self._config.tls, "admin")
         async with connect(self.coordinator, to="coordinator", tls=own) as channel:
             # Before the engines start: each receives it when it joins.
@@ -128,13 +134,16 @@ class Stack:
     def _service(self, name: str, home: Home, **settings: str) -> Command:
         liveness = {"liveness_s": str(self._config.liveness_s)}
         defaults = {"metrics_port": "0", "listen": f"{HOST}:0", **liveness, **settings}
-        endpoint, coordinator, status = self._config.ports
+        endpoint, coordinator, status, over_http = self._config.ports
         match name:
             case "coordinator":
                 defaults |= {"listen": f"{HOST}:{coordinator}", "http_listen": f"{HOST}:{status}"}
                 defaults["state_dir"] = str(home.data / "coordinator")
             case "gateway":
                 defaults |= {"listen": f"{HOST}:{endpoint}", "spool_dir": str(home.weights), "spool_shared": "true"}
+                defaults["http.listen"] = f"{HOST}:{over_http}"
+                if (self._config.model / TOKENIZER).is_file():
+                    defaults["http.tokenizer"] = str(self._config.model)
             case "cache":
                 defaults["redis_socket"] = str(_redis_socket(home))
         defaults |= spelled({**self._tls(name), **self._config.settings.get(name, {})})

@@ -36,9 +36,10 @@ def picture(fleet: Fleet) -> Group:
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:
-    """Return one worker's cells; a dash where there is no value. The trainer's cell has its steps and last loss."""
+    """Return one worker's cells; a dash where there is no value. The trainer's has steps, last loss and rest."""
     status = account.status
     training = f"{status.training_steps}: {status.training_loss:.2f}" if status.training_steps else "-"
+    trainer = f"{training}, resting" if status.trainer_resting else training
     return (
         account.hello.worker_id,
         Text(status.state.value, style=COLORS[status.state]),
@@ -49,7 +50,7 @@ def row(account: WorkerAccount) -> tuple[Text | str, ...]:
         status.arm or "-",
         f"{status.accept_length:.2f}" if status.accept_length else "-",
         str(status.produced_tokens),
-        training if status.trainer_ready else "not ready",
+        trainer if status.trainer_ready else "not ready",
     )
 
 

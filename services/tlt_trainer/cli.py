@@ -82,7 +82,7 @@ def train(
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
     most likely token, the tokens per round of a greedy chain of three drafts, and the share of the responses' tokens
     that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3, give it also
-    `--set worker.engine.drafter_architecture=eagle3 --set worker.trainer.enabled=false`.
+    `--set worker.engine.drafter_architecture=eagle3`.
     """
     from tlt_trainer.offline.beginning import Wanted
     from tlt_trainer.offline.commands import train_to

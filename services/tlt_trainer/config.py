@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
+from tlt_common.drafter.architecture import DrafterArchitecture
 
 MIB = 2**20
 
@@ -24,6 +25,27 @@ class PublishSettings(Frozen):
     """Minimum seconds of training between publications; at the end of a lease it does not apply."""
     kept: int = Field(4, ge=2)
     """Number of own drafters to keep in drafter_dir; engines may still be loading one that was just superseded."""
+
+
+class PaySettings(Frozen):
+    """
+    When to stop training because nothing is left to learn.
+
+    The device is then returned, and not lent again before a new policy, another trainer's drafter or unseen frames give
+    it something to learn.
+    """
+
+    evaluations: int | None = Field(8, ge=4)
+    """Stop after at least this many evaluations, and a whole pass over the data, without a gain. Null: never."""
+    gain: float = Field(0.01, ge=0)
+    """Gain that keeps training going, in tokens per round with a chain of three drafts: from the first half of these
+    evaluations to the second."""
+    fresh_tokens: int = Field(8192, gt=0)
+    """States of unseen frames that make training worthwhile again."""
+    drop: float = Field(0.1, gt=0)
+    """Drop of the deployed drafter's score that does so, in tokens per round with a chain of three drafts."""
+    look_every_s: float = Field(5.0, gt=0)
+    """Seconds between looks for unseen frames while training rests. The device is not used for it."""
 
 
 class DataSettings(Frozen):
@@ -50,6 +72,13 @@ class TrainerConfig(ServiceConfig):
     """Unix socket to listen on."""
     model: Path
     """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
+    drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
+    """Architecture of the drafters to train, `eagle` or `eagle3`; a worker passes its engine's."""
+    draft_vocabulary: int | None = Field(None, ge=1)
+    """Tokens of an EAGLE-3 drafter's head, at most; a worker passes its engine's. Null: 32,000."""
+    drafter_layers: tuple[int, ...] | None = None
+    """Layers of the policy that an EAGLE-3 drafter reads; a worker passes its engine's. Null: a low, a middle and a
+    high one."""
     drafter_dir: str
     """Path or fsspec URL to publish drafters to; readable by every worker."""
     checkpoint_dir: str
@@ -78,8 +107,13 @@ class TrainerConfig(ServiceConfig):
     """Seconds of training between evaluations."""
     checkpoint_every_s: float = Field(30.0, gt=0)
     """Seconds of training between checkpoints; each lease also ends with one."""
+    optimizer_every: int = Field(4, ge=1)
+    """Write the optimizer's state with every so many checkpoints. A restart then continues with a momentum that is
+    older than the weights by fewer checkpoints than this."""
     publish: PublishSettings = PublishSettings()
     """When to publish a drafter."""
+    pay: PaySettings = PaySettings()
+    """When to stop training because nothing is left to learn."""
     data: DataSettings = DataSettings()
     """Training data."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.tensors import HEAD
+from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
@@ -22,8 +22,8 @@ from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.learned import Counters, Published, Snapshot
-from tlt_trainer.score import ScoreTally
-from tlt_trainer.shared_weights import SharedWeights
+from tlt_trainer.sharing.score import ScoreTally
+from tlt_trainer.store.shared_weights import SharedWeights
 
 SCORED_DRAFTS = 3
 """Drafts of the chain by which drafters are compared, at least."""
@@ -58,6 +58,10 @@ class Learner:
         self.device = device
         self._passes, self._regression_weight = passes, regression_weight
         self.counters = Counters()
+        self.followed = DrafterVersion(0)
+        """The drafter of another trainer that was last made the base."""
+        self.policies = 0
+        """How often embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
@@ -70,25 +74,35 @@ class Learner:
     def share(self, shared: SharedWeights | None) -> None:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
         self._shared = shared
+        self.policies += 1
 
     @property
     def tokens(self) -> Tensor | None:
         """The draft tokens of an EAGLE-3 drafter, (D,); -1: none has been chosen. None: EAGLE has no choice."""
         return self._drafter.tokens if isinstance(self._drafter, Eagle3Drafter) else None
 
+    @property
+    def lacks_tokens(self) -> bool:
+        """Whether draft tokens must be chosen before training. On a GPU the answer waits for all work before it."""
+        return (tokens_D := self.tokens) is not None and bool((tokens_D < 0).any())
+
     def choose(self, tokens_D: Tensor) -> None:
         """
-        Make these tokens of the policy the draft tokens of an EAGLE-3 drafter, ascending. Does nothing for EAGLE.
+        Make these tokens of the policy the draft tokens of an EAGLE-3 drafter, ascending; -1 for all of them: none.
 
-        What was learned of tokens that stay is kept; the others' rows of the head begin as the policy's.
+        What was learned of tokens that stay is kept; the others' rows of the head begin as the policy's. Does nothing
+        for EAGLE.
         """
         _, head_VH = self._frozen()
         if (before_D := self.tokens) is None:
             return
-        for drafter in (self._drafter, self._average):
-            if isinstance(drafter, Eagle3Drafter):
-                drafter.choose(tokens_D, head_VH)
+        tokens_D = tokens_D.to(self.device)
+        both = [drafter for drafter in (self._drafter, self._average) if isinstance(drafter, Eagle3Drafter)]
+        heads = [drafter.head_for(tokens_D, head_VH) for drafter in both]  # first: memory may be short
+        for drafter, head_DH in zip(both, heads, strict=True):
+            drafter.choose(tokens_D, head_DH)
         self._optimizer.rearrange(HEAD, before_D, tokens_D)
+        self._has_tokens = False
 
     @property
     def step_is_due(self) -> bool:
@@ -153,8 +167,12 @@ class Learner:
         """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
         return self._base if self.counters.base_version and self._base else None
 
+    def start_with(self, newest: Published) -> Mapping[str, Tensor]:
+        """Return the weights that the own and the newest drafter were trained from; empty: not known."""
+        return self._base if newest.tokens > self.counters.base_tokens else {}
+
     def share_beside(self, newest: Published) -> float:
-        """Return the weight of the own drafter in a mean with the newest: its share of the tokens of both."""
+        """Return the weight of own progress beside the newest drafter's: its share of the tokens of both."""
         own = self.counters
         return share_of(own.own_tokens, newest.tokens - own.base_tokens)
 
@@ -169,7 +187,7 @@ class Learner:
         """
         own = self.counters
         ahead = 1 if has_own else 0
-        self._base = dict(newest.weights)
+        self._base, self.followed = dict(newest.weights), newest.version
         self.counters = Counters(
             steps=newest.steps + ahead * own.own_steps,
             tokens=newest.tokens + ahead * own.own_tokens,
@@ -177,8 +195,13 @@ class Learner:
             base_steps=newest.steps,
             base_tokens=newest.tokens,
         )
-        _loaded(self._drafter, adopt)
+        before_D = self.tokens
+        # The trained weights are ahead of their average; what they are ahead by is own progress too.
+        _moved(self._drafter, _tensors(self._average), adopt) if has_own else _loaded(self._drafter, adopt)
         _loaded(self._average, adopt)
+        self._has_tokens = False
+        if before_D is not None and (after_D := self.tokens) is not None and not torch.equal(before_D, after_D):
+            self._optimizer.rearrange(HEAD, before_D, after_D)
 
     def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: Counters) -> None:
         """Record that these own weights, as they were at `trained`, were published; training continues unchanged."""
@@ -202,14 +225,14 @@ class Learner:
             optimizer=_copied(state.optimizer),
         )
 
-    def state(self) -> Snapshot:
-        """Return everything that `snapshot` copies, uncopied: the next step changes it."""
+    def state(self, *, optimizer: bool = True) -> Snapshot:
+        """Return everything that `snapshot` copies, uncopied, or all but the optimizer's: the next step changes it."""
         return Snapshot(
             counters=self.counters,
             weights=_tensors(self._drafter),
             average=self.averaged(),
             base=self._base,  # replaced as a whole, never modified
-            optimizer=self._optimizer.state(),
+            optimizer=self._optimizer.state() if optimizer else {},
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -219,6 +242,7 @@ class Learner:
         self._base = dict(snapshot.base)
         self._optimizer.load(snapshot.optimizer)
         self.counters = snapshot.counters
+        self._has_tokens = False
 
     def step(self) -> None:
         """Let the optimizer step."""
@@ -237,8 +261,8 @@ class Learner:
         return self._shared.embedding, self._shared.head
 
     def _chosen(self) -> tuple[Tensor, Tensor]:
-        if not self._has_tokens:  # asked once: on a GPU the answer waits for all work before it
-            if (tokens_D := self.tokens) is not None and int(tokens_D[0]) < 0:
+        if not self._has_tokens:  # asked once per change
+            if self.lacks_tokens:
                 raise WeightsError("the drafter's tokens are not chosen yet")
             self._has_tokens = True
         return self._frozen()
@@ -258,6 +282,16 @@ def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _tensors(drafter: DraftModel) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
+
+
+def _moved(drafter: DraftModel, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+    """Change the weights by the difference of two drafters; with other draft tokens, replace them."""
+    if MAP in after and not torch.equal(before[MAP], after[MAP].to(before[MAP].device)):
+        _loaded(drafter, after)
+        return
+    for name, tensor in _tensors(drafter).items():
+        if tensor.is_floating_point():
+            tensor.add_(after[name].to(tensor.device) - before[name])
 
 
 def _loaded(drafter: DraftModel, weights: Mapping[str, Tensor]) -> None:

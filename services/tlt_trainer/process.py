@@ -8,37 +8,43 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Never
 
 from tlt_common.aio import backoff
-from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.meta import META_FILE
-from tlt_common.errors import UnavailableError, WeightsError
+from tlt_common.errors import ConfigError, UnavailableError, WeightsError
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
-from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.device import DeviceThread, limit_memory, make_nicer, torch_device
-from tlt_trainer.drafter_registry import CoordinatorClient
-from tlt_trainer.drafter_sharing import DrafterSharing
-from tlt_trainer.drafter_sync import DrafterSync
-from tlt_trainer.examiner import Examiner
-from tlt_trainer.feed import Feed
-from tlt_trainer.frame_pool import FramePool
-from tlt_trainer.frame_source import CacheClient, FrameSource
+from tlt_trainer.data.draft_tokens import DraftTokens
+from tlt_trainer.data.feed import Feed
+from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
-from tlt_trainer.learner_turn import LearnerTurn
-from tlt_trainer.publish_gate import PublishGate, draft_cost
+from tlt_trainer.lease.device import DeviceThread, limit_memory, make_nicer, torch_device
+from tlt_trainer.lease.learner_turn import LearnerTurn
+from tlt_trainer.lease.short_memory import ShortMemory
+from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.lease.warm_up import warm_up
 from tlt_trainer.servicer import TrainerServicer
-from tlt_trainer.shared_weights import read_format, read_layers
-from tlt_trainer.storage import Storage
-from tlt_trainer.training_lease import TrainingLease
+from tlt_trainer.sharing.drafter_registry import CoordinatorClient
+from tlt_trainer.sharing.drafter_sharing import DrafterSharing
+from tlt_trainer.sharing.drafter_sync import DrafterSync
+from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
+from tlt_trainer.sharing.rest import Rest
+from tlt_trainer.store.checkpoints import Checkpoints
+from tlt_trainer.store.shared_weights import layers_of, read_config, trained_format
+from tlt_trainer.store.storage import Storage
 from tlt_trainer.training_loop import TrainingLoop
-from tlt_trainer.warm_up import warm_up
 
 log = get_logger(__name__)
 
+RECENT_TOKENS = 2**20
+"""Generated tokens by which draft tokens are chosen; older ones count less and less."""
 PARENT_POLL_S = 1.0
 """Seconds between checks for the parent; a trainer whose worker died holds its device at most this long."""
 
@@ -69,11 +75,13 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     """
     device = DeviceThread(torch_device(config.device), threads=config.threads, nice=config.nice)
     limit_memory(device.torch, config.memory_share)
-    checkpoints = Checkpoints(config.checkpoint_dir)
+    policy = read_config(config.model)
+    checkpoints = Checkpoints(config.checkpoint_dir, optimizer_every=config.optimizer_every)
     async with AsyncExitStack() as stack:
-        learner = await stack.enter_async_context(_learning(config, device, checkpoints))
+        learner = await stack.enter_async_context(_learning(_format_of(policy, config), device, checkpoints))
         await device.run(warm_up, learner)
-        lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes)
+        said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
+        lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
         turn, feed = LearnerTurn(), _feed(config, pool)
         examiner = Examiner(
             learner,
@@ -83,9 +91,13 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             batch_tokens=lambda: feed.tokens,
             allowed=lease.holds,
         )
-        gate = PublishGate(config.publish, draft_cost(learner.form, read_layers(config.model)))
-        sharing = await _sharing(config, stack, learner, device, turn, examiner, gate)
-        loop = TrainingLoop(learner, device, turn, lease, feed, examiner, checkpoints, sharing, gate, config)
+        gate = PublishGate(config.publish, draft_cost(learner.form, layers_of(policy)))
+        rest, memory = Rest(learner, pool, config.pay), ShortMemory(learner, device, feed)
+        sharing = await _sharing(config, stack, learner, device, turn, examiner, gate, memory)
+        tokens = DraftTokens(learner, device, turn, said, allowed=lease.holds)
+        loop = TrainingLoop(
+            learner, device, turn, lease, feed, tokens, examiner, checkpoints, sharing, gate, rest, memory, config
+        )
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
             parts.create_task(loop.run(), name="loop"),
@@ -99,6 +111,8 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
             source = FrameSource(cache, pool, learner.form, wanted=lease.granted, arrived=loop.notice_data)
             taking = source.run(every_s=config.data.take_every_s, tokens=config.data.take_tokens)
             tasks.append(parts.create_task(taking, name="source"))
+            looking = source.look(rest.begun, every_s=config.pay.look_every_s, tokens=config.data.take_tokens)
+            tasks.append(parts.create_task(looking, name="look"))
         stack.callback(_cancel, tasks)
         servicer = TrainerServicer(loop, gate)
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
@@ -114,9 +128,9 @@ def _cancel(tasks: list[asyncio.Task[Never]]) -> None:
 
 
 @asynccontextmanager
-async def _learning(config: TrainerConfig, device: DeviceThread, checkpoints: Checkpoints) -> AsyncIterator[Learner]:
+async def _learning(form: DrafterFormat, device: DeviceThread, checkpoints: Checkpoints) -> AsyncIterator[Learner]:
     """Return a learner that continues from the newest checkpoint, and is saved on exit."""
-    learner = Learner(read_format(config.model), device.torch)
+    learner = Learner(form, device.torch)
     snapshot = await _newest(checkpoints, learner.form)
     if snapshot is not None:
         learner.restore(snapshot)
@@ -131,6 +145,17 @@ async def _learning(config: TrainerConfig, device: DeviceThread, checkpoints: Ch
                 checkpoints.write(learner.snapshot())
             except (UnavailableError, WeightsError) as error:
                 log.warning("checkpoint_failed", error=error.message)
+
+
+def _format_of(policy: Json, config: TrainerConfig) -> DrafterFormat:
+    """Return the format of the drafters to train: what the worker's engine runs."""
+    layers = config.drafter_layers
+    try:
+        return trained_format(
+            policy, config.drafter_architecture, draft_vocabulary=config.draft_vocabulary, layers=layers
+        )
+    except WeightsError as error:
+        raise ConfigError(f"drafter_layers: {error.message}", field="drafter_layers") from error
 
 
 async def _newest(checkpoints: Checkpoints, form: DrafterFormat) -> Snapshot | None:
@@ -157,6 +182,7 @@ async def _sharing(
     turn: LearnerTurn,
     examiner: Examiner,
     gate: PublishGate,
+    memory: ShortMemory,
 ) -> DrafterSharing | None:
     """Return what shares drafters with the fleet; None: there is no coordinator."""
     if not config.coordinator:
@@ -169,7 +195,7 @@ async def _sharing(
         learner,
         device,
         turn,
-        DrafterSync(fleet, learner, device, turn, examiner),
+        DrafterSync(fleet, learner, device, turn, examiner, memory),
         gate,
         worker_id=config.worker_id,
         kept=config.publish.kept,

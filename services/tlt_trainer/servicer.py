@@ -11,7 +11,7 @@ from tlt_common.domain.bounds import INT64_MAX, MAX_URI, require_name, require_r
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import trainer as wire
-from tlt_trainer.publish_gate import PublishGate
+from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.training_loop import TrainingLoop
 
 MAX_TTL_S = 86_400.0

@@ -18,22 +18,25 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.device import Device, release_memory
-from tlt_trainer.drafter_sharing import DrafterSharing
-from tlt_trainer.examiner import Examiner
-from tlt_trainer.feed import Feed
-from tlt_trainer.frame import TrainingFrame
+from tlt_trainer.data.draft_tokens import DraftTokens
+from tlt_trainer.data.feed import Feed
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.pack import collate
 from tlt_trainer.learner import Learner
-from tlt_trainer.learner_turn import LearnerTurn, Occupation
-from tlt_trainer.lease_times import LeaseTimes
-from tlt_trainer.pack import collate
-from tlt_trainer.pieces import snapshot_of
-from tlt_trainer.policy_reading import PolicyReader
-from tlt_trainer.publish_gate import PublishGate
-from tlt_trainer.score import Score
-from tlt_trainer.training_lease import TrainingLease
+from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
+from tlt_trainer.lease.lease_times import LeaseTimes
+from tlt_trainer.lease.pieces import snapshot_of
+from tlt_trainer.lease.short_memory import ShortMemory
+from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.sharing.drafter_sharing import DrafterSharing
+from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.publish_gate import PublishGate
+from tlt_trainer.sharing.rest import Rest
+from tlt_trainer.sharing.score import Score
+from tlt_trainer.store.checkpoints import Checkpoints
+from tlt_trainer.store.policy_reading import PolicyReader
 
 log = get_logger(__name__)
 
@@ -53,23 +56,23 @@ class TrainingLoop:
         turn: LearnerTurn,
         lease: TrainingLease,
         feed: Feed,
+        tokens: DraftTokens,
         examiner: Examiner,
         checkpoints: Checkpoints,
         sharing: DrafterSharing | None,
         gate: PublishGate,
+        rest: Rest,
+        memory: ShortMemory,
         config: TrainerConfig,
     ) -> None:
-        self._learner = learner
-        self._device = device
-        self._turn = turn
+        self._learner, self._device, self._turn = learner, device, turn
         self._times = LeaseTimes()
         self._policy = PolicyReader(learner, device, turn, lease)
         self._lease = lease
-        self._feed = feed
-        self._examiner = examiner
-        self._checkpoints = checkpoints
-        self._sharing = sharing
-        self._gate = gate
+        self._feed, self._tokens = feed, tokens
+        self._examiner, self._gate = examiner, gate
+        self._checkpoints, self._sharing = checkpoints, sharing
+        self._rest, self._memory = rest, memory
         self._config = config
         self._arrived = asyncio.Event()
         self._newest: DrafterVersion | None = None  # the fleet's drafter, as the worker knows it
@@ -96,6 +99,8 @@ class TrainingLoop:
             loss=self._loss,
             held_out_top1=self._score.top1 if self._score else 0.0,
             drafter_version=counters.base_version,
+            policy_version=self._rest.policy,
+            resting=self._rest.holds,
         )
 
     def notice_data(self) -> None:
@@ -123,6 +128,7 @@ class TrainingLoop:
         self._times.granted(epoch)
         self._newest = newest
         await self._policy.read(epoch, policy, version)
+        self._rest.serve(version)
         self._lease.grant()
 
     async def preempt(self, epoch: Epoch) -> TrainingProgress:
@@ -152,7 +158,8 @@ class TrainingLoop:
             log.info("lease_begun", epoch=self._lease.epoch)
             self._share()
             self._is_short = False
-            while self._lease.holds() and not self._is_short:
+            self._rest.look_around()
+            while self._lease.holds() and not self._is_short and not self._rest.holds:
                 group = self._feed.next()
                 if group is None:
                     await self._wait_for_data()
@@ -162,14 +169,14 @@ class TrainingLoop:
             self._training = False
             self._lease.settle()
             await self._end_lease()
-            if self._is_short:
-                await self._sit_out()
+            await self._sit_out()
 
     async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
         """Run one micro-step."""
         self._training = True
         clock, took_s, steps = asyncio.get_running_loop(), 0.0, 0
         try:
+            await self._tokens.prepare()
             async with self._turn.of(Occupation.TRAINING):
                 if not self._lease.holds():  # lost while another task had its turn
                     return
@@ -190,7 +197,7 @@ class TrainingLoop:
         finally:
             self._count_seconds()
         if self._is_short:  # after the exception, whose traceback holds the step's tensors
-            await self._give_up_memory()
+            await self._memory.give_up(Occupation.TRAINING)
             return
         self._broken = 0
         tokens = sum(frame.header.token_count for frame in group)
@@ -201,17 +208,12 @@ class TrainingLoop:
         metrics.TRAINING_STEPS.inc(steps)
         metrics.TRAINING_LOSS.set(self._loss)
 
-    async def _give_up_memory(self) -> None:
-        """Return memory after an allocation failed. The engine must not be the one that runs short."""
-        limit = self._feed.shrink()
-        await self._device.run(self._release)
-        metrics.TRAINER_OUT_OF_MEMORY.inc()
-        log.warning("trainer_out_of_memory", epoch=self._lease.epoch, batch_tokens=limit)
-
     async def _sit_out(self) -> None:
-        """Wait for the end of a lease whose work has ended."""
+        """Wait while a lease is held under which there is nothing to do."""
         epoch = self._lease.epoch
-        while self._lease.holds() and self._lease.epoch == epoch:  # noqa: ASYNC110 - expiry is no event
+        while (  # noqa: ASYNC110 - expiry is no event
+            self._lease.holds() and self._lease.epoch == epoch and (self._is_short or self._rest.holds)
+        ):
             await asyncio.sleep(POLL_S)
 
     async def _periodic_work(self) -> None:
@@ -227,16 +229,18 @@ class TrainingLoop:
         self._scored_at_s = self._device.trained_s
         published, scores = self._learner.base(), None
         try:
+            await self._tokens.renew()
             async with self._turn.of(Occupation.SCORING):
                 scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
         except torch.OutOfMemoryError:
             self._is_short = True
         if self._is_short:
-            await self._give_up_memory()
+            await self._memory.give_up(Occupation.SCORING)
         if scores is None:
             return
         self._score, self._base_score = scores[0], scores[1] if published is not None else None
         self._gained = self._gate.admits(self._score, self._base_score)
+        self._rest.score(self._score, self._base_score)
         metrics.HELD_OUT_TOP.set(self._score.top1)
         for drafter, score in zip(("own", "published"), scores, strict=False):
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
@@ -262,7 +266,8 @@ class TrainingLoop:
 
     async def _save(self, allowed: Callable[[], bool]) -> None:
         async with self._turn.of(Occupation.SAVING):
-            snapshot = await snapshot_of(self._device, self._learner.state(), allowed=allowed)
+            state = self._learner.state(optimizer=self._checkpoints.wants_optimizer)
+            snapshot = await snapshot_of(self._device, state, allowed=allowed)
         if snapshot is not None:
             self._saved_at_s, self._saved_steps = self._device.trained_s, snapshot.counters.steps
             self._checkpoints.offer(snapshot)
@@ -292,7 +297,3 @@ class TrainingLoop:
     def _step(self) -> None:
         with self._device.training():
             self._learner.step()
-
-    def _release(self) -> None:
-        self._learner.discard()
-        release_memory(self._learner.device)

@@ -1,4 +1,9 @@
-"""Sends captured hidden states from the engine to the cache service, which decides what to capture."""
+"""
+Sends captured hidden states from the engine to the cache service, which decides what to capture.
+
+While the queue of frames is nearly full, because the cache takes them too slowly, nothing is captured: the engine would
+copy states only for them to be dropped.
+"""
 
 import asyncio
 from typing import Never
@@ -18,10 +23,27 @@ from tlt_worker.engine.base import Engine
 
 log = get_logger(__name__)
 
+FULL, ROOMY = 0.75, 0.25
+"""Shares of the queue in use at which capture stops, and goes on."""
+LOOK_S = 0.1
+"""Seconds between looks at the queue: a tenth of a second of states fits into the rest of it."""
 PUT_S = 10.0
 """Timeout of Put for one batch, in seconds; a slower cache counts as unreachable."""
 OFF = CapturePolicy(enabled=False)
 _WATCH_POLICY = wire.pb.WatchPolicyRequest()
+
+
+class Room:
+    """Whether the queue of frames has room, with a distance between stopping and going on. Pure."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def look(self, used: float) -> bool:
+        """Take note of the share of the queue in use; return whether the answer changed."""
+        before = self.is_full
+        self.is_full = used >= (ROOMY if before else FULL)
+        return self.is_full != before
 
 
 class FrameSender:
@@ -31,6 +53,8 @@ class FrameSender:
         self._engine = engine
         self._cache = cache
         self._tls = tls
+        self._policy = OFF
+        self._room = Room()
         engine.set_capture(OFF)
 
     async def run(self) -> Never:
@@ -40,6 +64,7 @@ class FrameSender:
             parts.create_task(self._send(channel), name="capture-send")
             policies = follow("cache", lambda: stub.WatchPolicy(_WATCH_POLICY), self._apply, lost=self._disable)
             parts.create_task(policies, name="capture-policy")
+            parts.create_task(self._watch_room(), name="capture-room")
         raise AssertionError("capture parts never return")
 
     async def _send(self, channel: grpc.aio.Channel) -> None:
@@ -53,10 +78,26 @@ class FrameSender:
                 log.warning("frames_lost", count=len(batch), error=error.message)
             else:
                 metrics.FRAMES_SENT.inc(response.kept_count)
-                metrics.FRAMES_DROPPED.labels(reason="refused").inc(response.dropped_count)
+                metrics.FRAMES_DROPPED.labels(reason="refused").inc(response.dropped_count + response.refused_count)
+                if response.refused_count:
+                    log.warning("frames_refused", count=response.refused_count, error=response.refused_reason)
+
+    async def _watch_room(self) -> Never:
+        while True:
+            used = self._engine.frames_used
+            if self._room.look(used):
+                metrics.CAPTURE_PAUSED.set(self._room.is_full)
+                log.info("capture_paused" if self._room.is_full else "capture_resumed", queue_used=round(used, 2))
+                self._set()
+            await asyncio.sleep(LOOK_S)
 
     def _apply(self, message: wire.pb.WatchPolicyResponse) -> None:
-        self._engine.set_capture(wire.policy_from_pb(message))
+        self._policy = wire.policy_from_pb(message)
+        self._set()
 
     def _disable(self) -> None:
-        self._engine.set_capture(OFF)
+        self._policy = OFF
+        self._set()
+
+    def _set(self) -> None:
+        self._engine.set_capture(OFF if self._room.is_full else self._policy)

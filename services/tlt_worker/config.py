@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, SOURCE_PREFIXES
-from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 
 
@@ -30,6 +29,16 @@ class TrainerSettings(Frozen):
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Additional trainer settings, as passed to `tlt serve trainer --set`; they override those the worker derives from
     its own configuration."""
+
+
+class ReceivingSettings(Frozen):
+    """Weights that a trainer broadcasts to a process group, which one worker joins for the fleet."""
+
+    join_s: float = Field(120.0, gt=0)
+    """Seconds for a process group to become complete."""
+    broadcast_s: float = Field(600.0, gt=0)
+    """Seconds for the tensors of one call to arrive. If they do not, the group is left, and the weights stay as they
+    are."""
 
 
 class WorkerConfig(ServiceConfig):
@@ -71,6 +80,8 @@ class WorkerConfig(ServiceConfig):
     file:// URIs; http:// and https:// are not accepted unless listed."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of weights in bytes that are received or copied."""
+    receiving: ReceivingSettings = ReceivingSettings()
+    """Settings for process groups of trainers."""
     run_dir: Path | None = None
     """Directory for sockets and streamed weights. Processes whose directories are on one mount, gateways included,
     link streamed weights instead of copying them. Keep it short: the path of a Unix socket is limited to 107
@@ -91,16 +102,6 @@ class WorkerConfig(ServiceConfig):
         if self.engine.drafter and self.coordinator:
             raise ValueError(
                 "engine.drafter is accepted only without a coordinator; publish the drafter to the coordinator instead"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_trainer_for_its_drafters(self) -> "WorkerConfig":
-        is_eagle3 = self.engine.drafter_architecture == DrafterArchitecture.EAGLE3
-        if is_eagle3 and self.coordinator and self.trainer.enabled:
-            raise ValueError(
-                "engine.drafter_architecture is eagle3, but spot trainers train EAGLE drafters only; "
-                "set trainer.enabled to false or engine.drafter_architecture to eagle"
             )
         return self
 

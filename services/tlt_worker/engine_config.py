@@ -55,11 +55,15 @@ class EngineConfig(Frozen):
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None
-    """Architecture of learned drafters, `eagle` or `eagle3`. Null: that of `drafter`, else `eagle`. Spot trainers train
-    EAGLE drafters only."""
+    """Architecture of learned drafters, `eagle` or `eagle3`; the spot trainer trains the same. Null: that of `drafter`,
+    else `eagle`."""
     draft_vocabulary: int | None = Field(None, ge=1)
     """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; its memory is reserved at start. Null: that of
     `drafter`, else 32,000."""
+    drafter_layers: tuple[int, ...] | None = None
+    """Layers of the target that EAGLE-3 drafters read, by number from 0, without the last one: a list, or numbers
+    separated by commas. Null: those of `drafter`, else a low, a middle and a high one, for targets of at least seven
+    layers."""
     arms: tuple[str, ...] | None = None
     """Speculation arms the bandit chooses from: `off`, `chain-N` (N sampled draft tokens in sequence; `chain-N-top1`
     uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified) and
@@ -79,7 +83,7 @@ class EngineConfig(Frozen):
     trace_bytes: int = Field(64 * MIB, ge=MIB)
     """Maximum size of the trace in bytes: the current file plus the previous one, FILE.1."""
 
-    @field_validator("arms", mode="before")
+    @field_validator("arms", "drafter_layers", mode="before")
     @classmethod
     def _split(cls, names: Any) -> Any:
         return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names

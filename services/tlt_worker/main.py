@@ -110,6 +110,7 @@ async def live(
         servicer = WorkerServicer(worker, drain)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
         parts.callback(worker.weights.close)
+        parts.push_async_callback(worker.receiver.close)
         security = internal(config.tls, CALLERS)
         server = await parts.enter_async_context(serving(config.listen, service, security=security, drain=drain))
         parts.callback(servicer.close)

@@ -11,6 +11,7 @@ from tlt_common.errors import InvalidRequestError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.drain import Drain
 from tlt_common.spool_link import offer
+from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 from tlt_worker.request_stream import RequestStream
 from tlt_worker.worker import Worker
@@ -79,6 +80,37 @@ class WorkerServicer(wire.Servicer):
     ) -> wire.pb.DiscardWeightsResponse:
         await self._worker.weights.discard(wire.release_from_pb(request.release, request.policy_version))
         return wire.pb.DiscardWeightsResponse()
+
+    async def JoinGroup(self, request: wire.pb.JoinGroupRequest, context: Context) -> wire.pb.JoinGroupResponse:
+        await self._worker.receiver.join(transfer.group_from_pb(request))
+        return wire.pb.JoinGroupResponse()
+
+    async def LeaveGroup(self, request: wire.pb.LeaveGroupRequest, context: Context) -> wire.pb.LeaveGroupResponse:
+        await self._worker.receiver.leave(request.name)
+        return wire.pb.LeaveGroupResponse()
+
+    async def ReceiveTensors(
+        self, request: wire.pb.ReceiveTensorsRequest, context: Context
+    ) -> wire.pb.ReceiveTensorsResponse:
+        collected = await self._worker.receiver.receive(transfer.broadcast_from_pb(request))
+        return wire.pb.ReceiveTensorsResponse(collected=transfer.collected_to_pb(collected))
+
+    async def CollectTensors(
+        self, request_iterator: AsyncIterator[wire.pb.CollectTensorsRequest], context: Context
+    ) -> wire.pb.CollectTensorsResponse:
+        collected = await self._worker.receiver.collect(transfer.content_from_pb(request_iterator))
+        return wire.pb.CollectTensorsResponse(collected=transfer.collected_to_pb(collected))
+
+    async def FetchCollected(
+        self, request: wire.pb.FetchCollectedRequest, context: Context
+    ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
+        async for chunk in self._worker.receiver.collected():
+            yield transfer.tensor_to_pb(chunk)
+
+    async def DropCollected(
+        self, request: wire.pb.DropCollectedRequest, context: Context
+    ) -> wire.pb.DropCollectedResponse:
+        return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(await self._worker.receiver.drop()))
 
     async def Watch(
         self, request_iterator: AsyncIterator[wire.pb.WatchRequest], context: Context

@@ -25,6 +25,8 @@ from tlt_worker.lending.spot import Spot
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_watch import TrainerWatch
 from tlt_worker.peers import Peers
+from tlt_worker.receiving.collection import Collection
+from tlt_worker.receiving.receiver import Receiver
 from tlt_worker.rounds import RoundLog
 from tlt_worker.served_drafter import ServedDrafter
 from tlt_worker.served_weights import ServedWeights
@@ -76,6 +78,13 @@ class Worker:
                 check=engine.check_weights,
             ),
         )
+        self.watchers = Watchers(lambda: self.info)
+        self.receiver = Receiver(
+            Collection(spool_dir, config.model),
+            config.receiving,
+            max_bytes=config.max_weights_bytes,
+            on_change=self.watchers.changed,
+        )
         self.drafter = ServedDrafter(
             engine,
             self.changes,
@@ -97,11 +106,11 @@ class Worker:
             trainer.link,
             self.activity,
             policy=self._policy,
+            drafter=lambda: self.drafter.version,
             accept_length=lambda: self.rounds.accept_length,
             kill=trainer.process.kill,
             on_change=self._tell_coordinator,
         )
-        self.watchers = Watchers(lambda: self.info)
         engine.set_capture(OFF)
         self._retired = False
 
@@ -121,6 +130,8 @@ class Worker:
             training=self.activity.state is WorkerState.TRAINING,
             release=self.weights.release,
             machine=boot_id(),
+            lendable=self._has_trainer and not (self.spot and self.spot.resting),
+            receiving=self.receiver.active,
         )
 
     @property
@@ -137,11 +148,16 @@ class Worker:
             arm=self.rounds.arm,
             training_steps=progress.steps if progress else 0,
             training_loss=progress.loss if progress else 0.0,
-            trainer_ready=progress is not None and not self._retired,
+            trainer_ready=self._has_trainer,
             lent=self.spot.lent if self.spot else False,
             training_s=self.spot.trained.seconds if self.spot else 0.0,
             training_age_s=self.spot.training_age_s if self.spot else 0.0,
+            trainer_resting=self.spot.resting if self.spot else False,
         )
+
+    @property
+    def _has_trainer(self) -> bool:
+        return bool(self.spot and self.spot.progress) and not self._retired
 
     def make_way(self) -> None:
         """Take the device back from the trainer if it holds it. Returns immediately."""

@@ -104,6 +104,8 @@ CLIENT = {"podSelector": {"matchLabels": {"tlt.dev/client": "true"}}, "namespace
 
 def test_trainers_come_in_by_label_or_address() -> None:
     assert ingress(None, "gateway-from-trainers") == {"from": [CLIENT], "ports": [{"protocol": "TCP", "port": 7700}]}
+    http = ingress({"gateway": {"http": {"enabled": True}}}, "gateway-from-trainers")
+    assert (http["from"], ports(http)) == ([CLIENT], [7700, 7703])
     assert ingress("air-gapped", "gateway-from-trainers")["from"] == [
         {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}}
     ]

@@ -26,6 +26,10 @@ REFUSED = {
     "no issuer": ({"tls": {"mode": "certManager"}}, "set tls.certManager.issuer.name"),
     "no host": ({"gateway": {"ingress": {"enabled": True}}}, "set gateway.ingress.hosts"),
     "no parents": ({"gateway": {"grpcRoute": {"enabled": True}}}, "set gateway.grpcRoute.parentRefs"),
+    "no tokenizer for HTTP": (
+        {"gateway": {"http": {"enabled": True}}, "model": {"source": "url", "url": {"url": "s3://bucket/model"}}},
+        "set gateway.http.tokenizer to none",
+    ),
     "minimum above maximum": (
         {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}},
         "minReplicas is greater than gateway.autoscaling.maxReplicas",

@@ -33,6 +33,38 @@ def test_services_offer_ports_their_pods_have(component: str, ports: dict[str, i
     assert {port["targetPort"] for port in offered} <= available
 
 
+HTTP = {"gateway": {"http": {"enabled": True}}}
+
+
+def test_gateways_serve_http_only_if_enabled() -> None:
+    plain, rendered = render(), render(HTTP)
+    assert "http" not in plain.config("gateway")
+    assert rendered.config("gateway")["http"] == {"listen": "0.0.0.0:7703", "tokenizer": "/models"}
+    (port,) = [port for port in rendered.one("Service", "gateway")["spec"]["ports"] if port["name"] == "http"]
+    assert (port["port"], port["targetPort"], port["appProtocol"]) == (7703, "http", "https")
+    assert {"name": "http", "containerPort": 7703} in rendered.pods["gateway"].main["ports"]
+
+
+@pytest.mark.parametrize("source", ["pvc", "hostPath"])
+def test_gateways_mount_the_model_as_workers_do_to_read_its_tokenizer(source: str) -> None:
+    model = {"source": source, "hostPath": {"path": "/data/model"}, "pvc": {"claim": "model", "path": "sub"}}
+    rendered = render({**HTTP, "model": model})
+    gateway, worker = rendered.pods["gateway"], rendered.pods["worker"]
+    (mount,) = [mount for mount in gateway.main["volumeMounts"] if mount["name"] == "model"]
+    assert mount in worker.main["volumeMounts"]
+    assert mount["readOnly"]
+    (volume,) = [volume for volume in gateway.spec["volumes"] if volume["name"] == "model"]
+    assert volume in worker.spec["volumes"]
+    assert rendered.config("gateway")["http"]["tokenizer"].startswith(mount["mountPath"])
+
+
+def test_gateways_without_a_tokenizer_do_not_mount_the_model() -> None:
+    http = {"enabled": True, "tokenizer": "none"}
+    rendered = render({"gateway": {"http": http}, "model": {"source": "url", "url": {"url": "s3://bucket/model"}}})
+    assert rendered.config("gateway")["http"] == {"listen": "0.0.0.0:7703"}
+    assert "model" not in {volume["name"] for volume in rendered.pods["gateway"].spec["volumes"]}
+
+
 def test_gateways_find_workers_and_each_other_by_headless_services() -> None:
     rendered = render()
     config = rendered.config("gateway")

@@ -80,8 +80,13 @@ class Reference:
     @torch.no_grad()
     def states(self, ids: Sequence[int]) -> Tensor:
         """Return what the drafter reads from the target, [T, layers * H]."""
+        return self.captured(ids)[:, : -self.form.hidden_size]
+
+    @torch.no_grad()
+    def captured(self, ids: Sequence[int]) -> Tensor:
+        """Return what an engine captures: the same, then the last states, [T, (layers + 1) * H]."""
         seen = self.model(torch.tensor([list(ids)]), output_hidden_states=True).hidden_states
-        return torch.cat([seen[layer + 1][0] for layer in self.form.layers], dim=-1)
+        return torch.cat([*(seen[layer + 1][0] for layer in self.form.layers), seen[-1][0]], dim=-1)
 
     def rounds(self, ids: Sequence[int], prompt: int, arms: Sequence[int]) -> int:
         """Return the number of rounds of greedy decoding of `ids` with chains of these lengths in turn; 0 is off."""

@@ -8,7 +8,7 @@ from tests.engine.scenes import eagle3
 from tests.engine.scenes.answers import accepted, stats, tokens
 from tests.engine.scenes.eagle3 import Compared, Qwen3Result, RanksResult
 from tests.lossless import goodness
-from tlt_trainer.frame import decoded
+from tlt_trainer.data.frame import decoded
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -75,12 +75,12 @@ def test_drafters_that_do_not_fit_this_engine_are_refused(result: Qwen3Result) -
     assert "config.json is not readable" in nowhere
 
 
-def test_frames_hold_what_the_drafter_reads(result: Qwen3Result) -> None:
+def test_frames_hold_what_the_drafter_reads_and_the_last_states(result: Qwen3Result) -> None:
     covered = set()
     for frame in result.captured.frames:
         start, end = frame.header.start, frame.header.start + frame.header.token_count
         expected = result.captured.states[start:end]
-        assert frame.header.hidden_size == expected.shape[1]
+        assert (frame.header.hidden_size, frame.header.layers) == (expected.shape[1], (1, 3, 4))
         assert (decoded(frame).hidden - expected).abs().max() < 1e-3
         covered |= set(range(start, end))
     assert covered == set(range(len(result.captured.states) - 1))

@@ -5,7 +5,7 @@ import pytest
 from tests.engine.host import Play
 from tests.engine.scenes.answers import accepted, stats, tokens
 from tests.engine.scenes.exact import PREFIX_TOKENS, ExactResult, exact
-from tlt_trainer.frame import decoded
+from tlt_trainer.data.frame import decoded
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -28,6 +28,12 @@ def test_a_seed_does_not_depend_on_the_batch_and_its_lack_is_no_seed(result: Exa
     seeded = result.seeded[setting]
     assert seeded.alone.token_ids == seeded.by_arm["off"][2].token_ids
     assert len(set(tokens(seeded.unseeded))) > 1
+
+
+def test_a_prompt_that_was_answered_before_is_cached_but_for_its_last_tokens(result: ExactResult) -> None:
+    first, again = stats(result.seeded["plain"].by_arm["off"][2]), stats(result.seeded["plain"].alone)
+    assert first.cached_tokens == 0
+    assert 0 < again.prompt_tokens - again.cached_tokens <= 2
 
 
 @pytest.mark.parametrize("name", ["frequency", "presence", "repetition", "minimum", "all", "declined", "free"])

@@ -53,6 +53,12 @@ def test_requests_that_must_not_be_drafted_for_are_not(result: SwitchingResult) 
     assert declined.speculation_blocker
 
 
+def test_a_response_that_is_handed_over_again_and_again_is_the_same(result: SwitchingResult) -> None:
+    handed_over = [(tokens, reason) for tokens, reason, _ in result.handed_over]
+    assert handed_over == [(answer.token_ids, answer.finish_reason) for answer in result.whole]
+    assert sum(times for _, _, times in result.handed_over) > 12
+
+
 def test_unfit_weights_are_refused_and_the_engine_keeps_serving(result: SwitchingResult) -> None:
     shape, finite = result.refusals.messages
     assert "embed_tokens" in shape or "lm_head" in shape

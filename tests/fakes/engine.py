@@ -65,6 +65,7 @@ class FakeEngine:
         self.gate.set()
         self.loading = asyncio.Event()
         self.captured: list[CapturePolicy] = []
+        self.used = 0.0
         self.posteriors: list[Posterior] = []
         self.arms: list[tuple[str, ...]] = []
         self.aborted: list[RequestId] = []
@@ -118,6 +119,10 @@ class FakeEngine:
     async def reports(self) -> AsyncIterator[RoundReport]:
         while True:
             yield await self._reports.get()
+
+    @property
+    def frames_used(self) -> float:
+        return self.used
 
     def set_capture(self, policy: CapturePolicy) -> None:
         self.captured.append(policy)

@@ -17,6 +17,7 @@ class FakeTrainer:
     Attributes:
         calls: Calls received, oldest first: ("start", epoch) or ("preempt", epoch).
         gone: Whether calls get no response.
+        resting: Whether it reports that nothing is left to learn.
         has_data: Whether a lease makes it train.
         computes: Share of the time under a lease for which the device computes.
     """
@@ -30,6 +31,7 @@ class FakeTrainer:
         self.gone = False
         self.has_data = True
         self.computes = 1.0
+        self.resting = False
         self.kills = 0
         self._epoch = Epoch(0)
         self._newest = Epoch(0)
@@ -94,4 +96,6 @@ class FakeTrainer:
             loss=1.5,
             held_out_top1=0.5,
             drafter_version=DrafterVersion(0),
+            policy_version=self.policies[-1][1] if self.policies else PolicyVersion(0),
+            resting=self.resting,
         )

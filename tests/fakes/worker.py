@@ -1,7 +1,7 @@
 """A scripted worker behind a real gRPC server."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
@@ -9,11 +9,14 @@ from typing import Any, Self
 
 from tests.fakes.events import any_of
 from tests.fakes.fetched import fetched, require_newer
+from tests.fakes.prefix_cache import PrefixCache
+from tests.fakes.receiving_worker import ReceivingWorker
+from tests.fakes.scripted_chunk import scripted_chunk
 from tlt_common.checkpoint import read
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.request_ids import is_named, request_of
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
 from tlt_common.errors import NotFoundError, StaleVersionError, TltError, UnavailableError
@@ -26,7 +29,7 @@ from tlt_worker.request_stream import RequestStream
 from tlt_worker.watchers import Watchers
 
 
-class FakeWorker(wire.Servicer):
+class FakeWorker(ReceivingWorker):
     """
     Counts up from the last token of a prompt, one token per chunk, until `max_new_tokens` or a stop token.
 
@@ -43,8 +46,9 @@ class FakeWorker(wire.Servicer):
         updates: Versions committed, oldest first.
         drain: Refuses requests once draining has begun.
         token_s: Seconds per token.
+        next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
-        training: Whether it reports that its device trains.
+        training, lendable: Whether it reports that its device trains, or can be lent.
         watchers: The gateways that watch it.
         reticent: Whether it conceals in its status that it is draining.
     """
@@ -59,6 +63,7 @@ class FakeWorker(wire.Servicer):
         policy_version: int = 0,
         security: ServerSecurity | None = None,
     ) -> None:
+        super().__init__()
         self.worker_id = WorkerId(worker_id)
         self.vocab_size = vocab_size
         self.context_length = context_length
@@ -66,8 +71,9 @@ class FakeWorker(wire.Servicer):
         self.policy_version = PolicyVersion(policy_version)
         self.address = "127.0.0.1:0"
         self.free_tokens = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
+        self.gate, self.commit_gate, self.stage_gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for gate in (self.gate, self.commit_gate, self.stage_gate):
+            gate.set()
         self.prompts: list[Prompt] = []
         self.running: set[RequestId] = set()
         self.hung_up: list[RequestId] = []
@@ -78,22 +84,20 @@ class FakeWorker(wire.Servicer):
         self.commit_error: TltError | None = None
         self.staged: tuple[ReleaseId, dict[str, bytes]] | None = None
         self.orders: list[StageOrder] = []
-        self.commit_gate, self.stage_gate = asyncio.Event(), asyncio.Event()
-        for gate in (self.commit_gate, self.stage_gate):
-            gate.set()
         self._committed = ReleaseId(version=self.policy_version)
         self._source: str | None = None
         self._holds: dict[ReleaseId, list[TensorChunk]] = {}
         self.weights: dict[str, bytes] = {}
         self.updates: list[PolicyVersion] = []
-        self.reticent = False
-        self.training = False
-        self.silent = False
+        self.reticent = self.silent = False
+        self.training = self.lendable = False
         self.token_s = 0.0
         self.watchers = Watchers(self._info)
         self._door = security
         self.drain = Drain()
         self._streams: list[RequestStream] = []
+        self.prefixes = PrefixCache()
+        self.next_token: Callable[[Sequence[int]], int] = lambda tokens: (tokens[-1] + 1) % self.vocab_size
         self._changed = asyncio.Condition()
         self._killed = asyncio.Event()
         self._server = AsyncExitStack()
@@ -113,7 +117,8 @@ class FakeWorker(wire.Servicer):
         await self.kill()
 
     async def kill(self) -> None:
-        """Stop at once: streams break, the port closes."""
+        """Stop at once: streams break, the port closes, nothing stays cached."""
+        self.prefixes.clear()
         self._killed.set()
         self.watchers.close()
         for stream in self._streams:
@@ -137,7 +142,7 @@ class FakeWorker(wire.Servicer):
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:
         wanted = set(request.request_ids)
-        names = [name for name in self._ending if is_named(request_of(name), wanted)]
+        names = [name for name in self._ending if name in wanted or is_named(request_of(name), wanted)]
         for name in names:
             self._ending[name].set()
         self.aborted += names
@@ -228,7 +233,9 @@ class FakeWorker(wire.Servicer):
             device="scripted",
             draining=self.drain.begun and not self.reticent,
             training=self.training,
+            lendable=self.lendable,
             release=ServedRelease(id=self.release, uri=self._source),
+            receiving=self.receiving,
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
@@ -248,10 +255,11 @@ class FakeWorker(wire.Servicer):
 
     async def _answer(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
         """Yield one token per chunk and round."""
-        sampling = prompt.sampling
-        length = sampling.max_new_tokens or self.context_length - len(prompt.token_ids)
-        token = (*prompt.token_ids, *prompt.prefix_token_ids)[-1]
+        length = prompt.sampling.max_new_tokens or self.context_length - len(prompt.token_ids)
         before = len(prompt.prefix_token_ids)
+        tokens = [*prompt.token_ids, *prompt.prefix_token_ids]
+        cached = self.prefixes.cached(tokens, version=self.policy_version)
+        self.prefixes.add(tokens)
         aborted = self._ending.setdefault(prompt.request_id, asyncio.Event())
         for count in range(before + 1, length + 1):
             if count - before > self.free_tokens:
@@ -261,25 +269,12 @@ class FakeWorker(wire.Servicer):
             if aborted.is_set():
                 yield Transcript(prompt).end(FinishReason.ABORT)
                 return
-            token = (token + 1) % self.vocab_size
-            stopped = token in sampling.stop_token_ids and count > sampling.min_new_tokens
-            finish = FinishReason.STOP if stopped else FinishReason.LENGTH if count == length else None
-            stats = ResponseStats(
-                prompt_tokens=len(prompt.token_ids),
-                completion_tokens=count - before,
-                rounds=count - before,
-                accepted_draft_tokens=0,
-                worker_id=self.worker_id,
-            )
-            yield TokenChunk(
-                request_id=prompt.request_id,
-                token_ids=(token,),
-                logprobs=(-token / 128,),
-                policy_versions=(self.policy_version,),
-                finish_reason=finish,
-                stats=stats if finish else None,
-            )
-            if finish:
+            token = self.next_token(tokens)
+            tokens.append(token)
+            chunk = scripted_chunk(prompt, token, count, length, self.policy_version, self.worker_id, cached)
+            yield chunk
+            if chunk.finish_reason:
+                self.prefixes.add(tokens)
                 return
 
     async def _pass_gate(self, aborted: asyncio.Event) -> None:

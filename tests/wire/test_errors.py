@@ -35,6 +35,12 @@ class Refusing(wire.Servicer):
     async def Abort(self, request: Any, context: Any) -> Any:
         raise self.error
 
+    async def Pause(self, request: Any, context: Any) -> Any:
+        raise self.error
+
+    async def Proceed(self, request: Any, context: Any) -> Any:
+        raise self.error
+
     async def UpdateWeights(self, request_iterator: Any, context: Any) -> Any:
         async for _ in request_iterator:
             pass

@@ -44,6 +44,7 @@ PROMPTS = st.builds(
     capture=st.booleans(),
     policy_version=st.none() | st.integers(1, 2**62).map(PolicyVersion),
     prefix_token_ids=TOKENS,
+    session_id=st.text(max_size=5).filter(str.isprintable),
 )
 
 
@@ -55,7 +56,7 @@ def test_prompts_survive_the_wire(prompt: Prompt) -> None:
 def test_responses_survive_the_wire() -> None:
     stats = ResponseStats(
         prompt_tokens=1, completion_tokens=2, rounds=3, accepted_draft_tokens=4, proposed_draft_tokens=5,
-        speculation_blocker="b", worker_id="w",
+        speculation_blocker="b", worker_id="w", cached_tokens=1,
     )  # fmt: skip
     chunk = TokenChunk(
         request_id=RequestId("r"),

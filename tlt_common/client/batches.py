@@ -13,7 +13,7 @@ from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.rollout import Prompt, Sample, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
-from tlt_common.rpc.errors import translated
+from tlt_common.rpc.received import received
 from tlt_common.wire import rollout as wire
 
 CALL_BYTES = 8 * 2**20
@@ -140,16 +140,14 @@ class ResumedBatch:
         prompt_indices = sorted({place[0] for place in samples})
         call = stub.GenerateBatch(wire.batch_to_pb(self._batch(samples, prompt_indices)), timeout=self._patience.left_s)
         try:
-            with translated():
-                async for message in call:
+            async with received(call) as messages:
+                async for message in messages:
                     self._patience.progressed()
                     place = (prompt_indices[message.prompt_index], message.sample_index)
                     samples[place].add(wire.chunk_from_pb(message.response))
                     await self._take(samples, place)
         except InvalidRequestError as error:
             raise _renumbered(error, prompt_indices) from error.__cause__
-        finally:
-            call.cancel()
         if samples:
             raise UnavailableError("the gateway ended the stream before the batch was complete")
 
@@ -167,7 +165,8 @@ class ResumedBatch:
                 SampleStart(
                     prompt_index=positions[prompt_index],
                     sample_index=sample_index,
-                    prefix_token_ids=sample.transcript.rest().prefix_token_ids,
+                    prefix_token_ids=(rest := sample.transcript.rest()).prefix_token_ids,
+                    begun_version=rest.begun_version,
                 )
                 for (prompt_index, sample_index), sample in samples.items()
             ],

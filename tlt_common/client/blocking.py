@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from tlt_common.client.rollout import PATIENCE_S, Client, arranged
 from tlt_common.domain.fleet import ServerInfo
+from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import Sample, SamplingParams, TokenChunk
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.rpc.endpoint import Secret
@@ -113,6 +114,14 @@ class BlockingClient:
     def abort(self, *request_ids: str, everything: bool = False) -> int:
         """Abort requests by id, or all requests. See `Client.abort`."""
         return self._run(self._client.abort(*request_ids, everything=everything))
+
+    def pause(self, mode: PauseMode | str = PauseMode.KEEP) -> None:
+        """Pause generation at all gateways. See `Client.pause`."""
+        self._run(self._client.pause(mode))
+
+    def proceed(self) -> None:
+        """End a pause. See `Client.proceed`."""
+        self._run(self._client.proceed())
 
     def info(self) -> ServerInfo:
         """Return what the gateway serves. See `Client.info`."""

@@ -8,7 +8,7 @@ from tlt_common.client.patience import Patience
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import TltError, UnavailableError
-from tlt_common.rpc.errors import translated
+from tlt_common.rpc.received import received
 from tlt_common.wire import rollout as wire
 
 
@@ -41,9 +41,6 @@ async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> As
 async def _attempt(stub: wire.AsyncStub, prompt: Prompt, patience: Patience) -> AsyncGenerator[TokenChunk, None]:
     request = wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))
     call = stub.Generate(request, timeout=patience.left_s)
-    try:
-        with translated():
-            async for message in call:
-                yield wire.chunk_from_pb(message.chunk)
-    finally:
-        call.cancel()
+    async with received(call) as messages:
+        async for message in messages:
+            yield wire.chunk_from_pb(message.chunk)

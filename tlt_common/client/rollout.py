@@ -11,15 +11,16 @@ from typing import Any, Self, TypeVar
 from tlt_common.client.batches import ResumedBatch
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
+from tlt_common.client.pauses import pause, proceed
+from tlt_common.client.prompts import new_prompt, shifted
 from tlt_common.client.responses import response
 from tlt_common.client.retried import retried
 from tlt_common.client.updates import publish
-from tlt_common.domain.batch import SEEDS
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.request_ids import new_request_id
-from tlt_common.domain.rollout import Prompt, Sample, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.pause import PauseMode
+from tlt_common.domain.rollout import Sample, SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.endpoint import Secret
@@ -112,7 +113,10 @@ class Client:
         speculation: Speculation = Speculation.AUTO,
         capture: bool = True,
         policy_version: int | None = None,
+        max_staleness: int | None = None,
         prefix_ids: Sequence[int] = (),
+        begun_version: int | None = None,
+        session_id: str = "",
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
         """
@@ -126,13 +130,23 @@ class Client:
             capture: Whether hidden states may be used for drafter training.
             policy_version: Required policy version when the response begins; None accepts the version served. Weights
                 published meanwhile generate the rest, as `TokenChunk.policy_versions` shows.
+            max_staleness: Versions by which the first token may be behind the version served; None sets no limit. Once
+                it is further behind, the response ends with FinishReason.ABORT and keeps the tokens within the limit.
             prefix_ids: Tokens of the response generated earlier. The response continues after them exactly as if it had
                 not been interrupted: length limits and penalties count them, and a seed continues. Only new tokens are
                 returned.
+            begun_version: Policy version of the first of `prefix_ids`, from which `max_staleness` counts; None counts
+                from the first new token.
+            session_id: The conversation this is a turn of. Turns run on the worker that has the earlier ones cached,
+                while loads allow; `TokenChunk.stats` says how many tokens were.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
-        prompt = _prompt(prompt_ids, sampling, request_id, speculation, capture, policy_version)
-        prompt = replace(prompt, prefix_token_ids=tuple(prefix_ids))
+        prompt = replace(
+            new_prompt(prompt_ids, sampling, request_id, speculation, capture, policy_version, max_staleness),
+            prefix_token_ids=tuple(prefix_ids),
+            begun_version=None if begun_version is None else PolicyVersion(begun_version),
+            session_id=session_id,
+        )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         async with aclosing(response(self._gateways, prompt, patience)) as chunks:
             async for chunk in chunks:
@@ -170,6 +184,7 @@ class Client:
         speculation: Speculation = Speculation.AUTO,
         capture: bool = True,
         policy_version: int | None = None,
+        max_staleness: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
         """
@@ -180,8 +195,8 @@ class Client:
         """
         names = request_ids or [""] * len(prompts)
         requests = [
-            _prompt(ids, _shifted(sampling, index * samples), name, speculation, capture, policy_version)
-            for index, (ids, name) in enumerate(zip(prompts, names, strict=True))
+            new_prompt(ids, shifted(sampling, at * samples), name, speculation, capture, policy_version, max_staleness)
+            for at, (ids, name) in enumerate(zip(prompts, names, strict=True))
         ]
         batch = ResumedBatch(self._gateways, requests, samples, Patience(self._patience_s, timeout_s=timeout_s))
         async with aclosing(batch.run()) as finished:
@@ -227,6 +242,24 @@ class Client:
 
         return await retried(self._gateways, call)
 
+    async def pause(self, mode: PauseMode | str = PauseMode.KEEP) -> None:
+        """
+        Pause generation at all gateways: requests queue until `proceed`. Weights may be published meanwhile.
+
+        Args:
+            mode: What happens to running requests: `keep` continues them later from the tokens they have, `abort` ends
+                them with FinishReason.ABORT, `wait` waits until they have finished.
+
+        Raises:
+            InvalidRequestError: There is no such mode.
+            UnavailableError: A gateway, named in the message, did not answer. Generation is not paused then.
+        """
+        await pause(self._gateways, mode)
+
+    async def proceed(self) -> None:
+        """End a pause. Does nothing without one."""
+        await proceed(self._gateways)
+
     async def info(self) -> ServerInfo:
         """Return what the gateway serves."""
         return await retried(self._gateways, _info)
@@ -264,26 +297,3 @@ async def _info(stub: wire.AsyncStub) -> ServerInfo:
 def arranged(responses: Mapping[tuple[int, int], TokenChunk], prompts: int, samples: int) -> list[list[TokenChunk]]:
     """Return the responses by prompt and sample."""
     return [[responses[prompt, sample] for sample in range(samples)] for prompt in range(prompts)]
-
-
-def _shifted(sampling: SamplingParams, offset: int) -> SamplingParams:
-    """Add an offset to the seed, if there is one. The gateway adds the index of the sample."""
-    return sampling if sampling.seed is None else replace(sampling, seed=(sampling.seed + offset) % SEEDS)
-
-
-def _prompt(
-    token_ids: Sequence[int],
-    sampling: SamplingParams,
-    request_id: str,
-    speculation: Speculation,
-    capture: bool,
-    policy_version: int | None,
-) -> Prompt:
-    return Prompt(
-        request_id=RequestId(request_id) if request_id else new_request_id(),
-        token_ids=tuple(token_ids),
-        sampling=sampling,
-        speculation=speculation,
-        capture=capture,
-        policy_version=None if policy_version is None else PolicyVersion(policy_version),
-    )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -13,6 +14,7 @@ from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import TltError
 from tlt_common.heap import keep_message_buffers
 from tlt_common.rpc.errors import translated
+from tlt_common.rpc.sent import answered
 from tlt_common.update_key import generated_key
 from tlt_common.wire import rollout as wire
 
@@ -35,8 +37,8 @@ async def publish(
         stub = gateways.stub
         try:
             with translated():
-                call = stub.UpdateWeights(messages(header, tensors), timeout=patience.left_s)
-                return wire.result_from_pb(await call)
+                call = partial(stub.UpdateWeights, timeout=patience.left_s)
+                return wire.result_from_pb(await answered(call, messages(header, tensors)))
         except TltError as error:
             gateways.failed(stub)
             await patience.after(error, f"update {version}")

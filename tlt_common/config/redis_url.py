@@ -7,26 +7,29 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 SCHEMES = ("redis", "rediss", "unix")
+CLUSTER = "+cluster"
+"""Behind the scheme of a Redis Cluster."""
 
 
-def checked_redis_url(url: SecretStr, *, words: Collection[str]) -> SecretStr:
+def checked_redis_url(url: SecretStr, *, words: Collection[str], cluster: bool = False) -> SecretStr:
     """
-    Return a Redis URL, or one of the words that may stand in its place.
+    Return a Redis URL, or one of the words that may stand in its place. `cluster` accepts a Redis Cluster too.
 
     Raises:
         ValueError: It is neither. The message does not repeat it.
     """
-    if url.get_secret_value() in words or _is_redis_url(url.get_secret_value()):
+    if url.get_secret_value() in words or _is_redis_url(url.get_secret_value(), cluster=cluster):
         return url
+    wanted = "redis[s][+cluster]" if cluster else "redis[s]"
     raise ValueError(
-        f"accepted: {', '.join(words)}, or redis[s]://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH; "
+        f"accepted: {', '.join(words)}, or {wanted}://[:PASSWORD@]HOST[:PORT][/DB], or unix://PATH; "
         "characters such as / and # in a password as %2F and %23"
     )
 
 
 def connection_options(url: str, ca: Path | None) -> dict[str, str]:
     """Return the TLS options of a Redis client, which verifies certificate and name of a rediss:// server."""
-    if urlsplit(url).scheme != "rediss":
+    if urlsplit(url).scheme.removesuffix(CLUSTER) != "rediss":
         return {}
     return {"ssl_cert_reqs": "required", **({"ssl_ca_certs": str(ca)} if ca else {})}
 
@@ -41,10 +44,13 @@ def shown_redis_url(url: SecretStr) -> str:
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
 
-def _is_redis_url(url: str) -> bool:
+def _is_redis_url(url: str, *, cluster: bool) -> bool:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises if it is no number, such as the rest of a password with a # in it
     except ValueError:
         return False
-    return parts.scheme in SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)
+    scheme = parts.scheme.removesuffix(CLUSTER) if cluster else parts.scheme
+    if scheme == "unix" and scheme != parts.scheme:  # the nodes of a cluster have ports
+        return False
+    return scheme in SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.request_ids import sample_id
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import InvalidRequestError
@@ -19,6 +20,8 @@ class SampleStart:
     sample_index: int
     prefix_token_ids: tuple[int, ...] = ()
     """Tokens of the sample generated earlier."""
+    begun_version: PolicyVersion | None = None
+    """Policy version of the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

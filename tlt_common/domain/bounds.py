@@ -8,6 +8,8 @@ MAX_REQUEST_ID = 256
 """Maximum length of a client's request id, in characters."""
 MAX_INTERNAL_ID = MAX_REQUEST_ID + 64
 """Maximum length of a request id at a worker: the gateway appends the sample's index and the number of moves."""
+MAX_SESSION_ID = 256
+"""Maximum length of a session's id, in characters."""
 MAX_NAME = 256
 """Maximum length of ids and names that services give each other, in characters."""
 MAX_URI = 4096

@@ -65,6 +65,8 @@ class WorkerStatus:
     """Seconds the device computed for training since the worker started; only increases."""
     training_age_s: float = 0.0
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
+    trainer_resting: bool = False
+    """Whether its trainer has nothing left to learn, and wants no lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,10 @@ class WorkerInfo:
     """The release it serves; None if it does not say more than the version."""
     machine: str = ""
     """Boot id of its machine; empty if unknown."""
+    lendable: bool = False
+    """Whether its device can be lent to drafter training as soon as no request runs on it."""
+    receiving: bool = False
+    """Whether it is in a trainer's process group, or has collected tensors of an update."""
 
     @property
     def served(self) -> ServedRelease:
@@ -148,6 +154,8 @@ class MembershipChange:
     """Whether this changes an earlier list; otherwise `joined` is the whole list."""
     joined: tuple[Member, ...] = ()
     left: tuple[WorkerId, ...] = ()
+    lending: bool = False
+    """Whether idle workers are lent to drafter training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,3 +266,7 @@ class TrainingProgress:
     held_out_top1: float
     drafter_version: DrafterVersion
     """Version last published or adopted."""
+    policy_version: PolicyVersion = PolicyVersion(0)
+    """Version of the policy that training is for."""
+    resting: bool = False
+    """Whether nothing is left to learn from this policy and the known data."""

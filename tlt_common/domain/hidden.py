@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
-ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
+ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1}
 """Bytes per element, by safetensors' name of the type."""
+
+SCALED = "F8_E4M3"
+"""Element type of 8 bits: each state is followed by its scale, the float32 that its elements are multiplied with."""
+SCALE_BYTES = 4
 
 TOKEN_ID_BYTES = 4
 
@@ -33,8 +37,8 @@ class FrameHeader:
     Describes a frame: n hidden states of one response and the n + 1 token ids around them.
 
     State t (at position start + t) was computed from the tokens up to position start + t. Together with the token at
-    start + t + 1 it is the drafter's input: the last hidden state for EAGLE; for EAGLE-3 those of a low, a middle and a
-    high layer, concatenated.
+    start + t + 1 it is what a drafter is trained on: the last hidden state, behind the outputs of `layers`, which an
+    EAGLE-3 drafter reads, concatenated.
     """
 
     request_id: RequestId
@@ -46,15 +50,17 @@ class FrameHeader:
     token_count: int
     """Number of states, n."""
     hidden_size: int
-    """Elements per state: the model's hidden size, times the number of layers an EAGLE-3 drafter reads."""
+    """Elements per state: the model's hidden size, times one more than the number of `layers`."""
     dtype: str
-    """Element type in safetensors' notation."""
+    """Element type in safetensors' notation; states of type `SCALED` have scales."""
     prompt_tokens: int
     """Length of the prompt; later positions were generated."""
     response_tokens: int
     """Tokens of the response so far."""
     finished: bool
     """Whether the response is complete."""
+    layers: tuple[int, ...] = ()
+    """Layers whose outputs precede the last state, ascending; empty where an EAGLE drafter runs."""
 
     def __post_init__(self) -> None:
         """
@@ -72,6 +78,16 @@ class FrameHeader:
                 raise InvalidRequestError(
                     f"frame.{name} is {value}; accepted: {minimum} and above", field=f"frame.{name}"
                 )
+        if list(self.layers) != sorted(set(self.layers)) or min(self.layers, default=0) < 0:
+            raise InvalidRequestError(
+                f"frame.layers is {list(self.layers)}; accepted: ascending numbers from 0", field="frame.layers"
+            )
+        if self.hidden_size % (len(self.layers) + 1):
+            raise InvalidRequestError(
+                f"frame.hidden_size is {self.hidden_size}; accepted: a multiple of {len(self.layers) + 1}, for "
+                f"{len(self.layers)} layers and the last state",
+                field="frame.hidden_size",
+            )
 
     @property
     def token_id_bytes(self) -> int:
@@ -79,9 +95,14 @@ class FrameHeader:
         return TOKEN_ID_BYTES * (self.token_count + 1)
 
     @property
+    def state_bytes(self) -> int:
+        """Bytes of one state, with its scale if it has one."""
+        return self.hidden_size * ELEMENT_BYTES[self.dtype] + (SCALE_BYTES if self.dtype == SCALED else 0)
+
+    @property
     def hidden_bytes(self) -> int:
         """Bytes of the n states."""
-        return self.token_count * self.hidden_size * ELEMENT_BYTES[self.dtype]
+        return self.token_count * self.state_bytes
 
     @property
     def payload_bytes(self) -> int:
@@ -113,7 +134,7 @@ class HiddenFrame:
     token_ids: memoryview
     """n + 1 ids (int32), at positions start .. start + n."""
     hidden: memoryview
-    """n * hidden_size elements, little-endian, row-major."""
+    """n states of `state_bytes`, little-endian, row-major."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +146,8 @@ class CapturePolicy:
     """Share of requests to capture."""
     frame_tokens: int = 256
     """Maximum number of states in a frame."""
+    state_bits: int = 16
+    """Bits per element of a state: 16 as the model computes them, 8 with a scale per state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from tlt_common.domain.bounds import (
     INT32_MAX,
     INT64_MAX,
     MAX_INTERNAL_ID,
+    MAX_SESSION_ID,
     require_count,
     require_ids,
     require_name,
@@ -65,8 +66,9 @@ class SamplingParams:
     max_new_tokens: int | None = None
     """Maximum number of generated tokens; None means the rest of the context."""
     stop_token_ids: tuple[int, ...] = ()
-    """At most 256, within the vocabulary."""
+    """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
     ignore_eos: bool = False
+    """Continue past the model's end tokens; `stop_token_ids` end the response all the same."""
     seed: int | None = None
     """Makes the response reproducible: its tokens depend on prompt, seed and weights; drafts affect only rounding."""
     frequency_penalty: float = 0.0
@@ -123,6 +125,16 @@ class Prompt:
     """
     attempt: int = 0
     """Number of earlier attempts at this response. A newer attempt replaces an older one that still runs."""
+    max_staleness: int | None = None
+    """
+    Policy versions by which the first token of the response may be behind the version served; None: no limit.
+
+    Once it is further behind, the response is aborted and keeps the tokens within the limit.
+    """
+    begun_version: PolicyVersion | None = None
+    """Policy version of the first prefix token, from which `max_staleness` counts; None: of the first new token."""
+    session_id: str = ""
+    """The conversation this is a turn of. It runs where the earlier turns are cached, while loads allow."""
 
     @property
     def is_continued(self) -> bool:
@@ -134,12 +146,16 @@ class Prompt:
         Validate the fields that do not depend on a model.
 
         Raises:
-            InvalidRequestError: The id is too long or not printable, or the version is out of range.
+            InvalidRequestError: An id is too long or not printable, or a version is out of range.
         """
         require_name("prompt.request_id", self.request_id, most=MAX_INTERNAL_ID)
+        require_name("prompt.session_id", self.session_id, most=MAX_SESSION_ID)
         if self.policy_version is not None:
             require_range("prompt.policy_version", self.policy_version, low=0, high=INT64_MAX)
         require_range("prompt.attempt", self.attempt, low=0, high=INT32_MAX)
+        for name in ("max_staleness", "begun_version"):
+            if (value := getattr(self, name)) is not None:
+                require_range(f"prompt.{name}", value, low=0, high=INT64_MAX)
 
     def for_model(self, *, vocab_size: int, context_length: int) -> "Prompt":
         """
@@ -200,6 +216,8 @@ class ResponseStats:
     speculation_blocker: str = ""
     """Why no drafts were allowed; empty if they were."""
     worker_id: str = ""
+    cached_tokens: int = 0
+    """Tokens of the prompt that were not prefilled, since the worker had them cached."""
 
     @property
     def accept_length(self) -> float:
@@ -214,7 +232,11 @@ class ResponseStats:
         As in SGLang, the pass that computes the first token is not a verification. Without verifications, the
         statistics are omitted.
         """
-        info: dict[str, float] = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        info: dict[str, float] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
         verified = max(0, self.rounds - 1)
         if not verified:
             return info

@@ -3,6 +3,7 @@
 from array import array
 from dataclasses import replace
 
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 
 PROVEN_ROUNDS = 4
@@ -27,13 +28,20 @@ class Transcript:
         self._lost = _Part()
         self.moves = 0
         """Workers or gateways lost so far."""
+        self._handed_over = 0
         self._deaths = 0
         self._last: TokenChunk | None = None
+        self._begun = prompt.begun_version
 
     @property
     def closed(self) -> bool:
         """Whether the last chunk was added."""
         return self._last is not None
+
+    @property
+    def ended_attempts(self) -> int:
+        """Number of attempts that ended before the response was complete."""
+        return self.moves + self._handed_over
 
     @property
     def count(self) -> int:
@@ -54,8 +62,32 @@ class Transcript:
             return FinishReason.STOP
         return FinishReason.LENGTH if self.count == sampling.max_new_tokens else None
 
+    def is_stale(self, served: PolicyVersion) -> bool:
+        """Return whether the response must end because this version of the weights is served."""
+        allowed = self.prompt.max_staleness
+        return allowed is not None and self._begun is not None and served - self._begun > allowed
+
+    def fresh(self, chunk: TokenChunk) -> TokenChunk:
+        """Return the next chunk up to its first token from weights that make the response stale."""
+        versions, allowed = chunk.policy_versions, self.prompt.max_staleness
+        if allowed is None or not versions:
+            return chunk
+        newest = (versions[0] if self._begun is None else self._begun) + allowed
+        if versions[-1] <= newest:
+            return chunk
+        kept = sum(version <= newest for version in versions)
+        return TokenChunk(
+            request_id=chunk.request_id,
+            token_ids=chunk.token_ids[:kept],
+            logprobs=chunk.logprobs[:kept],
+            policy_versions=versions[:kept],
+            rounds=min(kept, chunk.rounds),
+        )
+
     def add(self, chunk: TokenChunk) -> TokenChunk:
         """Add a received chunk; return it as it is passed on."""
+        if self._begun is None and chunk.policy_versions:
+            self._begun = chunk.policy_versions[0]
         self._token_ids.extend(chunk.token_ids)
         self._part.rounds += chunk.rounds or bool(chunk.token_ids)
         self._part.tokens += len(chunk.token_ids)
@@ -85,23 +117,32 @@ class Transcript:
         """Record the loss of the attempt: keep its tokens and let another continue. `died` if an engine may have."""
         if died:
             self._deaths = self._deaths + 1 if self._part.rounds < PROVEN_ROUNDS else 1
-        self._lost.rounds += self._part.rounds
-        self._lost.tokens += self._part.tokens
-        self._part = _Part()
+        self._close_part()
         self.moves += 1
+
+    def hand_over(self) -> None:
+        """Record that the attempt was ended on purpose, with all its tokens received, and let another continue."""
+        self._close_part()
+        self._handed_over += 1
 
     def rest(self) -> Prompt:
         """Return the prompt for the next attempt, with the tokens received so far as its prefix."""
-        if not self.moves:
+        if not self.ended_attempts:
             return self.prompt
         return replace(
             self.prompt,
-            attempt=self.prompt.attempt + self.moves,
+            attempt=self.prompt.attempt + self.ended_attempts,
             prefix_token_ids=(*self.prompt.prefix_token_ids, *self._token_ids),
+            begun_version=self._begun,
         )
 
+    def _close_part(self) -> None:
+        self._lost.rounds += self._part.rounds
+        self._lost.tokens += self._part.tokens
+        self._part = _Part()
+
     def _stats(self, last: ResponseStats | None) -> ResponseStats:
-        """Sum over attempts. A lost one sends no stats; each of its chunks took at least one round."""
+        """Sum over attempts. An ended one sends no stats; each of its chunks took at least one round."""
         rounds = last.rounds if last else self._part.rounds
         accepted = last.accepted_draft_tokens if last else self._part.accepted
         return ResponseStats(
@@ -113,6 +154,8 @@ class Transcript:
             proposed_draft_tokens=self._lost.accepted + (last.proposed_draft_tokens if last else accepted),
             speculation_blocker=last.speculation_blocker if last else "",
             worker_id=last.worker_id if last else "",
+            # A later attempt also finds tokens of the response cached, which are none of the prompt.
+            cached_tokens=min(last.cached_tokens, len(self.prompt.token_ids)) if last else 0,
         )
 
 

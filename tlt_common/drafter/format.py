@@ -49,6 +49,11 @@ class DrafterFormat:
         """Whether the drafter has its own head and token map."""
         return self.architecture == DrafterArchitecture.EAGLE3
 
+    @property
+    def captured_size(self) -> int:
+        """Elements of a captured state of the target: the outputs of `layers`, then its last state."""
+        return (len(self.layers) + 1) * self.hidden_size
+
     def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each required tensor, by SGLang's names."""
         hidden, inner, size = self.hidden_size, self.intermediate_size, self.head_dim

@@ -1,33 +1,35 @@
 """
-Rollouts for TRL's GRPOTrainer (written for TRL 1.16.0), without vLLM.
+Rollouts for TRL's GRPOTrainer and RLOOTrainer (written for TRL 1.16.0), without vLLM.
 
     rollouts = TltRollouts("localhost:7700")
     trainer = GRPOTrainer(..., args=GRPOConfig(use_vllm=False, ...), rollout_func=rollouts)
 
-With `use_vllm=False`, TRL uses the logprobs of a `rollout_func` only for `off_policy_mask_threshold`. The ratio in the
-loss is computed against the trainer's own logprobs, as if the trainer had sampled the tokens itself. That is correct as
-long as engine and trainer compute the same numbers (same precision, same kernels). If they differ, call
-`rollouts.correct_sampling(trainer)` once: TRL then weights each token by the trainer's probability over the engine's,
-as it does for vLLM, and logs the difference under `sampling/`. Combine it with
-`vllm_importance_sampling_mode="token_truncate"`. The default, `"sequence_mask"` with a limit of 3, multiplies the
-ratios of all tokens of a response and drops the response if the product is out of bounds, which affects mainly long
-ones. Both sides divide logits by the temperature and ignore truncation (top-p, top-k, min-p).
+With tools or environments, and for RLOOTrainer, which has no `rollout_func`, attach the rollouts instead:
+
+    trainer = GRPOTrainer(..., args=GRPOConfig(use_vllm=False, ...), tools=[...])
+    rollouts.attach(trainer)
+
+With `rollout_func` alone, TRL uses the logprobs only for `off_policy_mask_threshold`. The ratio in the loss is computed
+against the trainer's own logprobs, as if the trainer had sampled the tokens itself. That is correct as long as engine
+and trainer compute the same numbers (same precision, same kernels). If they differ, attach: GRPO then weights each
+token by the trainer's probability over the engine's, as it does for vLLM, and logs the difference under `sampling/`.
+Combine it with `vllm_importance_sampling_mode="token_truncate"`. The default, `"sequence_mask"` with a limit of 3,
+multiplies the ratios of all tokens of a response and drops the response if the product is out of bounds, which affects
+mainly long ones. Both sides divide logits by the temperature and ignore truncation (top-p, top-k, min-p).
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
-from itertools import groupby
-from math import gcd
 from os import PathLike
-from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias
 
-from tlt_common.client import BlockingClient, FinishReason, SamplingParams, TokenChunk
+from tlt_common.client import BlockingClient, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
-from tlt_common.errors import AbortedError, InvalidRequestError, NotFoundError, StaleVersionError
+from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
+from tlt_common.integrations.trl_generation import Generation
+from tlt_common.integrations.trl_requests import derived_seed, grouped, require_usable, sampling_of, tokenized
 from tlt_common.rpc.endpoint import Secret
 
 StateDict: TypeAlias = Mapping[str, Any]
@@ -151,13 +153,60 @@ class TltRollouts:
 
         Raises:
             AbortedError: A response was aborted.
+            InvalidRequestError: The trainer has tools or environments; they need `attach`.
+            StaleVersionError: Another trainer publishes weights to the same fleet.
+        """
+        if getattr(trainer, "tools", None) and not isinstance(getattr(trainer, "vllm_generation", None), Generation):
+            raise InvalidRequestError(
+                "with tools or environments, TRL generates what follows a tool call on its own device; "
+                "accepted: TltRollouts.attach(trainer) instead of rollout_func",
+                field="rollout_func",
+            )
+        prompt_ids = tokenized(prompts, trainer)
+        responses = self.roll_out(prompt_ids, trainer, trainer.num_generations)
+        return {
+            "prompt_ids": prompt_ids,
+            "completion_ids": [list(response.token_ids) for response in responses],
+            "logprobs": [list(response.logprobs) for response in responses],
+            "finish_reason": [str(response.finish_reason) for response in responses],
+        }
+
+    __call__ = rollout_func
+
+    def attach(self, trainer: Any) -> None:
+        """
+        Make a GRPOTrainer or RLOOTrainer, created with `use_vllm=False`, generate here wherever it would with vLLM.
+
+        TRL then tokenizes prompts, calls tools and environments, masks what they return, and weights tokens by the
+        difference between engine and trainer, exactly as it does with vLLM.
+
+        Raises:
+            InvalidRequestError: The trainer uses vLLM already.
+        """
+        if trainer.use_vllm and not isinstance(trainer.vllm_generation, Generation):
+            raise InvalidRequestError("the trainer uses vLLM; accepted: use_vllm=False", field="use_vllm")
+        trainer.vllm_generation = Generation(self.roll_out, trainer)
+        trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only if it starts vLLM itself
+        trainer.vllm_mode = "server"  # TRL reads the context length from an engine in its own process otherwise
+        trainer.use_vllm = True
+
+    def roll_out(self, prompt_ids: Sequence[Sequence[int]], trainer: Any, generations: int) -> list[TokenChunk]:
+        """
+        Generate one response for each prompt, with the trainer's weights and sampling parameters.
+
+        Args:
+            prompt_ids: Token ids of the prompts, each as often as it has responses, next to each other.
+            trainer: Trainer whose weights are published if its step has changed.
+            generations: Responses per prompt.
+
+        Raises:
+            AbortedError: A response was aborted.
             StaleVersionError: Another trainer publishes weights to the same fleet.
         """
         started_s = time.perf_counter()
         version = self._publish(trainer)
         published_s = time.perf_counter()
-        prompt_ids = tokenized(prompts, trainer)
-        unique, samples = grouped(prompt_ids, trainer.num_generations)
+        unique, samples = grouped(prompt_ids, generations)
         sampling = self._sampling(trainer)
         try:
             answers = self._answer(self.client, unique, samples, sampling, policy_version=version)
@@ -166,7 +215,7 @@ class TltRollouts:
                 f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
             ) from error
         responses = [response for of_prompt in answers for response in of_prompt]
-        _require_usable(responses, version)
+        require_usable(responses, version)
         if self._on_rollout:
             rollout = Rollout(
                 step=trainer.state.global_step,
@@ -177,20 +226,7 @@ class TltRollouts:
                 responses=tuple(responses),
             )
             self._on_rollout(rollout)
-        return {
-            "prompt_ids": prompt_ids,
-            "completion_ids": [list(response.token_ids) for response in responses],
-            "logprobs": [list(response.logprobs) for response in responses],
-            "finish_reason": [str(response.finish_reason) for response in responses],
-        }
-
-    __call__ = rollout_func
-
-    def correct_sampling(self, trainer: Any) -> None:
-        """Make TRL correct for differences between engine and trainer, which it otherwise does only for vLLM."""
-        trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: None)  # `rollout_func` publishes
-        trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only if it starts vLLM itself
-        trainer.use_vllm = True
+        return responses
 
     def _sampling(self, trainer: Any) -> SamplingParams:
         sampling = sampling_of(trainer)
@@ -222,76 +258,6 @@ def _from_main_process(value: int) -> int:
 
     found: int = broadcast_object_list([value])[0]
     return found
-
-
-def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
-    """
-    Group TRL's prompts into one prompt with n samples each, so that the engines can exploit siblings.
-
-    `generations` is n. A process may have a part of a group, and a step may contain the same prompt twice in a row: the
-    group size is the largest one that divides all runs of equal prompts.
-
-    Returns:
-        One prompt per group, and the number of samples per prompt.
-    """
-    samples = gcd(generations, *(len(list(same)) for _, same in groupby(prompt_ids)))
-    return list(prompt_ids[::samples]), samples
-
-
-def derived_seed(seed: int, *place: int) -> int:
-    """
-    Derive the seed of one rollout from the seed of the run.
-
-    Seeds of a rollout's responses count up from it, so those of two rollouts must be far apart; hence a hash.
-    """
-    text = "/".join(map(str, (seed, *place)))
-    return int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
-
-
-def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
-    """Tokenize prompts as TRL does: text directly, conversations with the chat template."""
-    if isinstance(prompts[0], str):
-        ids: list[list[int]] = trainer.processing_class(text=list(prompts))["input_ids"]
-        return ids
-    templated: list[list[int]] = trainer.processing_class.apply_chat_template(
-        conversation=list(prompts),
-        tools=trainer.tools or None,
-        chat_template=trainer.chat_template,
-        add_generation_prompt=True,
-        tokenize=True,
-        return_dict=True,
-        **trainer.chat_template_kwargs,
-    )["input_ids"]
-    return templated
-
-
-def sampling_of(trainer: Any) -> SamplingParams:
-    """
-    Return the trainer's sampling parameters.
-
-    Raises:
-        InvalidRequestError: A number is out of range.
-    """
-    return SamplingParams(
-        temperature=trainer.temperature,
-        top_p=trainer.top_p,
-        top_k=trainer.top_k or 0,
-        min_p=trainer.min_p or 0.0,
-        repetition_penalty=trainer.repetition_penalty,
-        max_new_tokens=trainer.max_completion_length,
-        stop_token_ids=tuple(trainer.eos_token_ids),
-    )
-
-
-def _require_usable(responses: Sequence[TokenChunk], version: int) -> None:
-    for response in responses:
-        if response.finish_reason is FinishReason.ABORT:
-            raise AbortedError(f"request {response.request_id} was aborted; a step needs all of its responses")
-        if others := set(response.policy_versions) - {version}:
-            raise StaleVersionError(
-                f"request {response.request_id} has tokens of versions {sorted(others)}, but {version} was published; "
-                "accepted: one trainer per fleet"
-            )
 
 
 def _of_policy(state_dict: StateDict, model: Any) -> StateDict:

@@ -19,7 +19,12 @@ RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Queued requests.")
 GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Completed requests.", ["outcome"])
-GATEWAY_MOVED_REQUESTS = Counter("tlt_gateway_moved_requests", "Requests moved to another worker.")
+GATEWAY_MOVED_REQUESTS = Counter(
+    "tlt_gateway_moved_requests", "Requests moved to another worker because theirs was lost."
+)
+GATEWAY_CONSOLIDATED_REQUESTS = Counter(
+    "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, so that theirs could be lent."
+)
 GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests refused because the queue was full.")
 GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests running on workers.")
 GATEWAY_PRODUCED_TOKENS = Counter("tlt_gateway_produced_tokens", "Tokens sent to clients.")
@@ -33,6 +38,13 @@ GATEWAY_QUEUE_SECONDS = Histogram(
     "tlt_gateway_queue_seconds", "Time requests spent in the queue.", buckets=LONG_SECONDS
 )
 GATEWAY_PROMPT_TOKENS = Histogram("tlt_gateway_prompt_tokens", "Prompt lengths.", buckets=LENGTHS)
+GATEWAY_CHAT_PROMPTS = Counter(
+    "tlt_gateway_chat_prompts", "Chat prompts, by how the tokens of earlier responses were found.", ["history"]
+)
+GATEWAY_SESSION_TOKENS = Counter("tlt_gateway_session_prompt_tokens", "Prompt tokens of finished turns of sessions.")
+GATEWAY_SESSION_CACHED = Counter(
+    "tlt_gateway_session_cached_tokens", "Those of them that were not prefilled, since the worker had them cached."
+)
 GATEWAY_RESPONSE_TOKENS = Histogram("tlt_gateway_response_tokens", "Lengths of finished responses.", buckets=LENGTHS)
 GATEWAY_RESPONSE_VERSIONS = Histogram(
     "tlt_gateway_response_versions", "Number of policy versions in a finished response.", buckets=(1, 2, 3, 4, 6, 8, 16)
@@ -77,15 +89,21 @@ FRAMES_SENT = Counter("tlt_worker_frames_sent", "Captured frames that the cache 
 FRAMES_DROPPED = Counter(
     "tlt_worker_frames_dropped", "Captured frames that did not reach the cache's store.", ["reason"]
 )
+CAPTURE_PAUSED = Gauge("tlt_worker_capture_paused", "1 while nothing is captured, since the queue of frames is full.")
 WINDOWS_DROPPED = Counter("tlt_worker_windows_dropped", "Reward windows that did not reach the tuner.")
 LEASES_ENDED = Counter("tlt_worker_leases_ended", "Training leases ended.", ["reason"])
 TRAINER_RESTARTS = Counter("tlt_worker_trainer_restarts", "Restarts of the spot trainer process.")
 
 CACHE_FRAMES = Counter("tlt_cache_frames", "Frames received by the cache.")
+CACHE_DROPPED_FRAMES = Counter(
+    "tlt_cache_dropped_frames", "Frames not stored: without room in the budget, or of a shard that is lost."
+)
+CACHE_REFUSED_FRAMES = Counter("tlt_cache_refused_frames", "Frames that cannot be read, such as damaged ones.")
+CACHE_LOST_SHARDS = Gauge("tlt_cache_lost_shards", "Shards of the store that cannot be reached, while others can.")
 CACHE_TAKEN_TOKENS = Counter("tlt_cache_taken_tokens", "Tokens delivered to trainers.")
 CACHE_KEPT_FRAMES = Gauge("tlt_cache_kept_frames", "Stored frames, over all replicas.")
 CACHE_BUDGET_BYTES = Gauge("tlt_cache_budget_bytes", "Byte budget for frames.")
-CACHE_BYTES = Gauge("tlt_cache_used_bytes", "Bytes of stored frames.")
+CACHE_BYTES = Gauge("tlt_cache_used_bytes", "Bytes that the store uses for frames.")
 CACHE_EVICTED = Gauge("tlt_cache_evicted_frames", "Frames evicted, over all replicas.")
 CACHE_STORE_UP = Gauge("tlt_cache_store_up", "1 while the store is reachable.")
 
@@ -105,6 +123,9 @@ TRAINER_FREE_SECONDS = Histogram(
 TRAINER_OUT_OF_MEMORY = Counter(
     "tlt_trainer_out_of_memory", "Leases whose training ended early because device memory was short."
 )
+TRAINER_RESTING = Gauge("tlt_trainer_resting", "1 while nothing is left to learn, and the device is left idle.")
+TRAINER_RESTS = Counter("tlt_trainer_rests", "Times that training stopped because nothing was left to learn.")
+TRAINER_RESUMED = Counter("tlt_trainer_resumed", "Ends of such a rest.", ["reason"])
 TRAINER_BASE_VERSION = Gauge("tlt_trainer_base_version", "Drafter version that training continues from; 0 if none.")
 HELD_OUT_LENGTH = Gauge(
     "tlt_trainer_held_out_accept_length", "Expected tokens per round on held-out data.", ["drafter"]
@@ -112,7 +133,11 @@ HELD_OUT_LENGTH = Gauge(
 HELD_OUT_TOP = Gauge("tlt_trainer_held_out_top1_ratio", "Share of held-out positions predicted correctly.")
 DRAFTERS_PUBLISHED = Counter("tlt_trainer_drafters_published", "Drafters offered to the coordinator.", ["outcome"])
 CHECKPOINT_SECONDS = Histogram("tlt_trainer_checkpoint_seconds", "Checkpoint duration.", buckets=SHORT_SECONDS)
-UNUSABLE_FRAMES = Counter("tlt_trainer_unusable_frames", "Frames that do not fit the policy or are too short.")
+CHECKPOINTS_SKIPPED = Counter(
+    "tlt_trainer_checkpoints_skipped", "Checkpoints, or their optimizers, that could not be continued from.", ["reason"]
+)
+UNUSABLE_FRAMES = Counter("tlt_trainer_unusable_frames", "Frames that were not trained on.", ["reason"])
+DRAFT_COVERAGE = Gauge("tlt_trainer_draft_coverage_ratio", "Share of generated tokens an EAGLE-3 drafter can draft.")
 
 ARM_ROUNDS = Counter("tlt_tuner_rounds", "Rounds reported by engines.", ["arm", "group"])
 ARM_REWARD = Gauge("tlt_tuner_reward_tokens_per_second", "Most recently reported median reward.", ["arm", "group"])
@@ -145,12 +170,16 @@ LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases revoked.", ["rea
 
 # Prometheus sees the first increase of a series only if it has scraped the zero before it.
 for _counter, _label, _values in (
-    (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "hung_up")),
+    (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "stale", "hung_up")),
+    (GATEWAY_CHAT_PROMPTS, "history", ("none", "spliced", "tokenized")),
     (GATEWAY_UPDATES, "outcome", ("done", "failed")),
     (GATEWAY_UPDATE_FAILURES, "phase", ("stage", "commit", "bring_forward")),
     (DRAFTER_LOADS, "outcome", ("loaded", "refused", "failed")),
     (FRAMES_DROPPED, "reason", ("full", "refused")),
-    (LEASES_ENDED, "reason", ("rollout", "revoked", "expired", "trainer_died", "trainer_failed")),
+    (UNUSABLE_FRAMES, "reason", ("invalid", "other_layers", "other_size", "nothing_generated")),
+    (LEASES_ENDED, "reason", ("rollout", "revoked", "expired", "trainer_died", "trainer_failed", "resting")),
+    (TRAINER_RESUMED, "reason", ("policy", "drafter", "frames", "drop")),
+    (CHECKPOINTS_SKIPPED, "reason", ("incomplete", "missing", "damaged", "optimizer")),
     (DRAFTERS_PUBLISHED, "outcome", ("accepted", "overtaken", "refused")),
 ):
     for _value in _values:

@@ -90,6 +90,9 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         policy_version=prompt.policy_version or 0,
         prefix_token_ids=prompt.prefix_token_ids,
         attempt=prompt.attempt,
+        max_staleness=prompt.max_staleness,
+        begun_version=prompt.begun_version,
+        session_id=prompt.session_id,
     )
 
 
@@ -112,6 +115,9 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         policy_version=PolicyVersion(message.policy_version) if message.policy_version else None,
         prefix_token_ids=tuple(message.prefix_token_ids),
         attempt=message.attempt,
+        max_staleness=message.max_staleness if message.HasField("max_staleness") else None,
+        begun_version=PolicyVersion(message.begun_version) if message.HasField("begun_version") else None,
+        session_id=message.session_id,
     )
 
 
@@ -124,6 +130,7 @@ def stats_to_pb(stats: ResponseStats) -> pb.ResponseStats:
         speculation_blocker=stats.speculation_blocker,
         worker_id=stats.worker_id,
         proposed_draft_tokens=stats.proposed_draft_tokens,
+        cached_tokens=stats.cached_tokens,
     )
 
 
@@ -136,6 +143,7 @@ def stats_from_pb(message: pb.ResponseStats) -> ResponseStats:
         speculation_blocker=message.speculation_blocker,
         worker_id=message.worker_id,
         proposed_draft_tokens=message.proposed_draft_tokens,
+        cached_tokens=message.cached_tokens,
     )
 
 

@@ -1,5 +1,7 @@
 """tlt.hidden.v1: the hidden-state cache."""
 
+from collections.abc import Mapping
+
 from tlt_common import codec
 from tlt_common._generated.tlt.hidden.v1 import hidden_pb2 as pb
 from tlt_common._generated.tlt.hidden.v1.hidden_pb2_grpc import HiddenStateServiceServicer as Servicer
@@ -16,11 +18,13 @@ __all__ = [
     "Servicer",
     "Stub",
     "add_servicer",
+    "cursors_from_pb",
     "frame_from_pb",
     "pb",
     "policy_from_pb",
     "policy_to_pb",
     "put_request",
+    "take_request",
     "usage_from_pb",
     "usage_to_pb",
 ]
@@ -40,14 +44,32 @@ def frame_from_pb(message: pb.PutRequest | pb.TakeResponse) -> EncodedFrame:
     return codec.read(message.frame)
 
 
+def take_request(*, max_tokens: int, seed: int, newer_than: Mapping[int, int]) -> pb.TakeRequest:
+    """Ask for frames that arrived after the cursor of their shard."""
+    return pb.TakeRequest(max_tokens=max_tokens, seed=seed, newer_than_by_shard=newer_than)
+
+
+def cursors_from_pb(message: pb.TakeRequest) -> dict[int, int]:
+    """Return the cursor of each shard."""
+    return {0: message.newer_than, **message.newer_than_by_shard}
+
+
 def policy_to_pb(policy: CapturePolicy) -> pb.WatchPolicyResponse:
     return pb.WatchPolicyResponse(
-        enabled=policy.enabled, sample_ratio=policy.sample_ratio, frame_tokens=policy.frame_tokens
+        enabled=policy.enabled,
+        sample_ratio=policy.sample_ratio,
+        frame_tokens=policy.frame_tokens,
+        state_bits=policy.state_bits,
     )
 
 
 def policy_from_pb(message: pb.WatchPolicyResponse) -> CapturePolicy:
-    return CapturePolicy(enabled=message.enabled, sample_ratio=message.sample_ratio, frame_tokens=message.frame_tokens)
+    return CapturePolicy(
+        enabled=message.enabled,
+        sample_ratio=message.sample_ratio,
+        frame_tokens=message.frame_tokens,
+        state_bits=message.state_bits or 16,
+    )
 
 
 def usage_to_pb(usage: CacheUsage) -> pb.GetUsageResponse:

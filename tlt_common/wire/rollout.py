@@ -9,6 +9,7 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutSer
 from tlt_common.domain.batch import Batch, SampleStart, at_index
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import Sample
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
@@ -34,6 +35,8 @@ __all__ = [
     "chunk_to_pb",
     "info_from_pb",
     "info_to_pb",
+    "pause_from_pb",
+    "pause_to_pb",
     "pb",
     "prompt_from_pb",
     "prompt_to_pb",
@@ -56,6 +59,7 @@ def batch_to_pb(batch: Batch) -> pb.GenerateBatchRequest:
                 prompt_index=start.prompt_index,
                 sample_index=start.sample_index,
                 prefix_token_ids=start.prefix_token_ids,
+                begun_version=start.begun_version,
             )
             for start in batch.starts
         ],
@@ -80,6 +84,7 @@ def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
             prompt_index=start.prompt_index,
             sample_index=start.sample_index,
             prefix_token_ids=tuple(start.prefix_token_ids),
+            begun_version=PolicyVersion(start.begun_version) if start.HasField("begun_version") else None,
         )
         for start in message.samples
     ]
@@ -160,3 +165,25 @@ def info_from_pb(message: pb.GetServerInfoResponse) -> ServerInfo:
         running=message.running_count,
         server_version=message.server_version,
     )
+
+
+_MODES = {
+    PauseMode.ABORT: pb.PAUSE_MODE_ABORT,
+    PauseMode.KEEP: pb.PAUSE_MODE_KEEP,
+    PauseMode.WAIT: pb.PAUSE_MODE_WAIT,
+}
+
+
+def pause_to_pb(mode: PauseMode, *, from_peer: bool = False) -> pb.PauseRequest:
+    return pb.PauseRequest(mode=_MODES[mode], from_peer=from_peer)
+
+
+def pause_from_pb(message: pb.PauseRequest) -> PauseMode:
+    """
+    Raises:
+        InvalidRequestError: The mode is not set.
+    """
+    for mode, value in _MODES.items():
+        if message.mode == value:
+            return mode
+    raise InvalidRequestError(f"mode is {message.mode}; accepted: {', '.join(PauseMode)}", field="mode")

@@ -5,7 +5,7 @@ from tlt_common._generated.tlt.trainer.v1.trainer_pb2_grpc import TrainerService
 from tlt_common._generated.tlt.trainer.v1.trainer_pb2_grpc import TrainerServiceStub as Stub
 from tlt_common._generated.tlt.trainer.v1.trainer_pb2_grpc import add_TrainerServiceServicer_to_server as add_servicer
 from tlt_common.domain.fleet import TrainingProgress
-from tlt_common.domain.ids import DrafterVersion
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["TrainerService"].full_name
 
@@ -21,6 +21,8 @@ def progress_to_pb(progress: TrainingProgress) -> pb.Progress:
         loss=progress.loss,
         held_out_top1=progress.held_out_top1,
         drafter_version=progress.drafter_version,
+        policy_version=progress.policy_version,
+        resting=progress.resting,
     )
 
 
@@ -33,4 +35,6 @@ def progress_from_pb(message: pb.Progress) -> TrainingProgress:
         loss=message.loss,
         held_out_top1=message.held_out_top1,
         drafter_version=DrafterVersion(message.drafter_version),
+        policy_version=PolicyVersion(message.policy_version),
+        resting=message.resting,
     )

@@ -230,6 +230,8 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         release=release_to_pb(info.release.id) if info.release else None,
         source=source_to_pb(info.release.uri if info.release else None),
         machine=info.machine,
+        lendable=info.lendable,
+        receiving=info.receiving,
     )
 
 
@@ -250,4 +252,6 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         if message.HasField("release")
         else None,
         machine=message.machine,
+        lendable=message.lendable,
+        receiving=message.receiving,
     )

@@ -69,6 +69,7 @@ def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
         lent=status.lent,
         training_s=status.training_s,
         training_age_s=status.training_age_s,
+        trainer_resting=status.trainer_resting,
     )
 
 
@@ -103,6 +104,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
         lent=message.lent,
         training_s=_seconds(message.training_s, "status.training_s"),
         training_age_s=_seconds(message.training_age_s, "status.training_age_s"),
+        trainer_resting=message.trainer_resting,
     )
 
 

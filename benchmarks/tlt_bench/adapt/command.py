@@ -12,7 +12,7 @@ from tlt_bench.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.shared_weights import read_format
+from tlt_trainer.store.shared_weights import read_format
 
 REPEATS = 3
 GOALS = (4.0, 5.0)

@@ -14,7 +14,7 @@ from tlt_bench.demo_learner import demo_learner
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.learned import Published
-from tlt_trainer.score import score_of
+from tlt_trainer.sharing.score import score_of
 
 DRAFTS = 7
 """Drafts of the chain whose accept length is reported."""

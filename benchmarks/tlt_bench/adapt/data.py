@@ -11,10 +11,10 @@ from countdown.make_drafter import CAP_TOKENS, rollout_of
 from countdown.model import CHECKPOINT
 from countdown.sampling import sample
 from countdown.task import Mix, draw_problems
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.frame import TrainingFrame
 from tlt_trainer.offline.states import frames_of
-from tlt_trainer.pack import collate, plan
 
 CPU = torch.device("cpu")
 BATCH_TOKENS = 512

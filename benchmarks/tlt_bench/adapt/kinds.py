@@ -11,9 +11,9 @@ from tlt_bench.adapt.data import Frames, Policy
 from tlt_bench.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.drafter.vocabulary import TokenCounts
-from tlt_trainer.frame import TrainingFrame
-from tlt_trainer.shared_weights import read_config, trained_format
+from tlt_trainer.store.shared_weights import read_config, trained_format
 
 EQUAL_S = 50.0
 """Device seconds of each."""
@@ -53,7 +53,7 @@ def _last(frames: Frames, hidden_size: int) -> Frames:
     """Return the frames with the policy's last states alone, as EAGLE reads them."""
     return [
         TrainingFrame(
-            header=replace(frame.header, hidden_size=hidden_size),
+            header=replace(frame.header, hidden_size=hidden_size, layers=()),
             token_ids=frame.token_ids,
             hidden=frame.hidden[:, -hidden_size:],
         )

@@ -3,6 +3,8 @@
 import asyncio
 import statistics
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import psutil
@@ -25,6 +27,7 @@ ALONE = 200
 """Requests, one after the other, when latency is measured."""
 REPEATS = 3
 PACED_AT_ONCE = 64
+PROMPT = (1,) * 64
 PACED_CHUNKS = 150
 
 
@@ -86,31 +89,39 @@ async def _measured(bare_server: Measured, gateway_server: Measured) -> Result:
 async def _rate(address: str) -> float:
     """Return completed requests per second."""
     async with plain(address) as channel:
-        stub = wire.Stub(channel)
-        ends_s = time.perf_counter() + SECONDS
+        return await rate_of(partial(request, wire.Stub(channel), CHUNKS))
 
-        async def load() -> int:
-            count = 0
-            while time.perf_counter() < ends_s:
-                await _request(stub, CHUNKS)
-                count += 1
-            return count
 
-        began_s = time.perf_counter()
-        counts = await asyncio.gather(*(load() for _ in range(AT_ONCE)))
-        return sum(counts) / (time.perf_counter() - began_s)
+async def rate_of(call: Callable[[], Awaitable[None]]) -> float:
+    """Return completed calls per second, `AT_ONCE` at a time."""
+    ends_s = time.perf_counter() + SECONDS
+
+    async def load() -> int:
+        count = 0
+        while time.perf_counter() < ends_s:
+            await call()
+            count += 1
+        return count
+
+    began_s = time.perf_counter()
+    counts = await asyncio.gather(*(load() for _ in range(AT_ONCE)))
+    return sum(counts) / (time.perf_counter() - began_s)
 
 
 async def _latency_s(address: str) -> float:
     """Return the median seconds of a response of one message, without other load."""
     async with plain(address) as channel:
-        stub = wire.Stub(channel)
-        taken_s = []
-        for _ in range(ALONE):
-            began_s = time.perf_counter()
-            await _request(stub, 1)
-            taken_s.append(time.perf_counter() - began_s)
-        return statistics.median(taken_s)
+        return await latency_of(partial(request, wire.Stub(channel), 1))
+
+
+async def latency_of(call: Callable[[], Awaitable[None]]) -> float:
+    """Return the median seconds of a call, one at a time."""
+    taken_s = []
+    for _ in range(ALONE):
+        began_s = time.perf_counter()
+        await call()
+        taken_s.append(time.perf_counter() - began_s)
+    return statistics.median(taken_s)
 
 
 async def _paced_cpu_s(server: Measured) -> float:
@@ -118,12 +129,13 @@ async def _paced_cpu_s(server: Measured) -> float:
     async with plain(server.address) as channel:
         stub = wire.Stub(channel)
         before_s = server.cpu_s()
-        await asyncio.gather(*(_request(stub, PACED_CHUNKS, seed=servers.PACED) for _ in range(PACED_AT_ONCE)))
+        await asyncio.gather(*(request(stub, PACED_CHUNKS, seed=servers.PACED) for _ in range(PACED_AT_ONCE)))
         return server.cpu_s() - before_s
 
 
-async def _request(stub: wire.AsyncStub, tokens: int, *, seed: int | None = None) -> None:
+async def request(stub: wire.AsyncStub, tokens: int, *, seed: int | None = None) -> None:
+    """Make a request over gRPC and read its response."""
     sampling = SamplingParams(max_new_tokens=tokens, seed=seed)
-    prompt = Prompt(request_id=RequestId(""), token_ids=(1,) * 64, sampling=sampling)
+    prompt = Prompt(request_id=RequestId(""), token_ids=PROMPT, sampling=sampling)
     async for _ in stub.Generate(wire.pb.GenerateRequest(prompt=wire.prompt_to_pb(prompt))):
         pass

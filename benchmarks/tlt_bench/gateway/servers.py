@@ -1,6 +1,7 @@
 """The processes that are measured: a bare server, a scripted worker, and a gateway in front of it."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
@@ -14,10 +15,11 @@ import grpc
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.rpc.addresses import announced_in
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain
 from tlt_common.wire import rollout, worker
-from tlt_gateway.config import GatewayConfig
+from tlt_gateway.config import GatewayConfig, HttpSettings
 from tlt_gateway.main import live
 from tlt_worker.request_stream import RequestStream
 
@@ -131,13 +133,28 @@ def serve_worker(ready: Connection, slots: str = str(MAX_RUNNING)) -> None:
 def serve_gateway(ready: Connection, worker_address: str, tokens: str = "") -> None:
     """Run a gateway in front of the worker, with the token file if one is given; send its address to `ready`."""
     with TemporaryDirectory() as scratch:
-        config = GatewayConfig(
-            workers=(worker_address,),
-            spool_dir=Path(scratch),
-            listen="127.0.0.1:0",
-            tokens=Path(tokens) if tokens else None,
-        )
-        asyncio.run(live(config, on_serving=ready.send))
+        asyncio.run(live(_config(worker_address, Path(scratch), tokens), on_serving=ready.send))
+
+
+def serve_http_gateway(ready: Connection, worker_address: str) -> None:
+    """Run a gateway that serves HTTP too; send both addresses to `ready`, separated by a space."""
+    with TemporaryDirectory() as scratch, announced_in(ports := Path(scratch) / "ports.json"):
+        config = _config(worker_address, Path(scratch), "", http=HttpSettings(listen="127.0.0.1:0"))
+
+        def serving(address: str) -> None:
+            ready.send(f"{address} {json.loads(ports.read_text())['rollout_http']}")
+
+        asyncio.run(live(config, on_serving=serving))
+
+
+def _config(worker_address: str, scratch: Path, tokens: str, http: HttpSettings | None = None) -> GatewayConfig:
+    return GatewayConfig(
+        workers=(worker_address,),
+        spool_dir=scratch,
+        listen="127.0.0.1:0",
+        tokens=Path(tokens) if tokens else None,
+        http=http or HttpSettings(),
+    )
 
 
 async def _serve(ready: Connection, name: str, methods: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-OUTPUTS = ("hidden_states", "next_token_logits")
+OUTPUTS = ("hidden_states", "last_hidden_states", "next_token_logits")
 POOL_VALUES = 2**22
 
 

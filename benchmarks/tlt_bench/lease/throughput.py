@@ -11,9 +11,9 @@ from tlt_bench.demo_learner import CPU, demo_learner
 from tlt_bench.random_frame import random_frame
 from tlt_bench.ratios import Figures, over
 from tlt_trainer.config import DataSettings
-from tlt_trainer.frame import TrainingFrame
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.pack import collate, cut, plan
 from tlt_trainer.learner import Learner
-from tlt_trainer.pack import collate, cut, plan
 
 SIZES = (64, 128, 256, DataSettings().batch_tokens)
 """States of a micro-step; the last is the default, with which the others are compared."""

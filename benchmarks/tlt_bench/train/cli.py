@@ -7,6 +7,10 @@ import typer
 
 def train(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    trainers: Annotated[
+        bool, typer.Option("--trainers", help="Compare how several trainers learn together instead: 15 minutes.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --trainers: one repeat, 3 minutes.")] = False,
 ) -> None:
     """
     Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
@@ -14,7 +18,13 @@ def train(
     Both sides of packing learn from the same windows; reports samples per second and what the drafters then predict.
     """
     from tlt_bench.result import check_target
-    from tlt_bench.train.command import measure
 
     check_target(json)
-    measure().write(json)
+    if trainers:
+        from tlt_bench.train.together.command import measure as measure_together
+
+        measure_together(quick=quick).write(json)
+    else:
+        from tlt_bench.train.command import measure
+
+        measure().write(json)

@@ -10,9 +10,9 @@ from torch.nn import functional
 from transformers import LlamaForCausalLM
 
 from countdown.make_drafter import frames_of_responses
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.pack import collate, first_scored, plan
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.frame import TrainingFrame
-from tlt_trainer.pack import collate, first_scored, plan
 
 Groups = list[tuple[TrainingFrame, ...]]
 CPU = torch.device("cpu")

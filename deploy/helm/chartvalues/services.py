@@ -90,6 +90,16 @@ class Spool(Values):
     them over gRPC."""
 
 
+class Http(Values):
+    """The rollout endpoint over HTTP, for trainers with a client of SGLang's or OpenAI's protocol (docs/http.md)."""
+
+    enabled: bool = False
+    """Serve HTTP on port 7703 of the gateway's Service, with the same tokens, TLS and network policy as gRPC."""
+    tokenizer: Literal["model", "none"] = "model"
+    """`model`: read the tokenizer from the model's directory, which gateway pods then mount too; needs model.source
+    `pvc` or `hostPath`. `none`: prompts are token ids, and responses have no text."""
+
+
 class Gateway(Pods):
     """The public rollout endpoint."""
 
@@ -107,6 +117,8 @@ class Gateway(Pods):
     """Ingress."""
     grpc_route: GrpcRoute = GrpcRoute()
     """Gateway API route."""
+    http: Http = Http()
+    """HTTP."""
     autoscaling: Autoscaling = Autoscaling()
     """Autoscaling."""
     disruption_budget: Budget = Budget()

@@ -39,6 +39,8 @@ class DemoSettings:
     cap_tokens: int = 1024
     """Maximum response length, at which a tenth of the responses are truncated. A step takes as long as its longest
     response, twice if it is compared; with 1536 tokens a slow machine gets through five steps."""
+    uniform_tokens: int | None = None
+    """Length of every response, end token or not, so that there is no tail; None: the policy ends them."""
     hold_steps: int = 1
     """Steps with small problems only."""
     shift_steps: int = 1
@@ -84,13 +86,20 @@ WARM = DemoSettings(drafter=str(DRAFTER))
 """The whole run, from its first step with the shipped drafter: as a run that continues an earlier one's."""
 
 
-def chosen(*, quick: bool = False, warm: bool = False) -> DemoSettings:
+NO_TAIL = DemoSettings(minutes=8, cap_tokens=256, uniform_tokens=256, compare_cold=True)
+"""Responses of equal length: workers idle only while the external trainer learns. Compared from the first step."""
+
+
+def chosen(*, quick: bool = False, warm: bool = False, no_tail: bool = False) -> DemoSettings:
     """
     Return the settings of a run.
 
     Raises:
-        ConfigError: Both are chosen; the quick one is warm already.
+        ConfigError: Several are chosen; the quick one is warm already.
     """
-    if quick and warm:
-        raise ConfigError("--quick and --warm exclude each other; accepted: one of them", field="warm")
-    return QUICK if quick else WARM if warm else DemoSettings()
+    kinds = {"quick": (quick, QUICK), "warm": (warm, WARM), "no_tail": (no_tail, NO_TAIL)}
+    wanted = [name for name, (is_wanted, _) in kinds.items() if is_wanted]
+    if len(wanted) > 1:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
+        raise ConfigError(f"{names} exclude each other; accepted: one of them", field=wanted[-1])
+    return kinds[wanted[0]][1] if wanted else DemoSettings()

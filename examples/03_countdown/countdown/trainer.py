@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -86,6 +86,8 @@ class StepRecorder(TrainerCallback):
             on_progress=self._on_progress,
         )
         problems = self._curriculum.problems(self._step, count=self._settings.prompts, seed=self._settings.seed)
+        if length := self._settings.uniform_tokens:
+            sampling = replace(sampling, max_new_tokens=length, ignore_eos=True)
         results = comparison.roll_out(self._step, problems, prompts, samples, sampling)
         self._rollouts = tuple(result.record for result in results)
         self._pairs = self._paired(results)

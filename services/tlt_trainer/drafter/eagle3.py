@@ -75,10 +75,15 @@ class Eagle3Drafter(DraftModel):
         return tokens_of(self.d2t)
 
     @torch.no_grad()
-    def choose(self, tokens_D: Tensor, head_VH: Tensor) -> None:
-        """Make these the draft tokens, ascending. Tokens that were none before begin with their row of `head_VH`."""
-        tokens_D, head_DH = tokens_D.to(self.d2t.device), self.lm_head.weight
-        head_DH.copy_(rows_for(tokens_D, head_DH, self.tokens, head_VH[tokens_D].to(head_DH)))
+    def head_for(self, tokens_D: Tensor, head_VH: Tensor) -> Tensor:
+        """Return the head for other draft tokens. Tokens that are none now begin with their row of `head_VH`."""
+        head_DH = self.lm_head.weight
+        return rows_for(tokens_D, head_DH, self.tokens, head_VH[tokens_D].to(head_DH))
+
+    @torch.no_grad()
+    def choose(self, tokens_D: Tensor, head_DH: Tensor) -> None:
+        """Make these the draft tokens, ascending, with this head."""
+        self.lm_head.weight.copy_(head_DH)
         self.d2t.copy_(map_of(tokens_D))
 
     def begin(self, captured_PC: Tensor) -> Tensor:

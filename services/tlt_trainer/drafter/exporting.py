@@ -6,7 +6,8 @@ from tlt_common.drafter.meta import CONFIG_FILE, META_FILE
 from tlt_common.errors import ConfigError, NotFoundError, TltError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.export import ExportFormat, exported
-from tlt_trainer.storage import Storage, read_uri
+from tlt_trainer.drafter.pickled import as_safetensors
+from tlt_trainer.store.storage import Storage, read_uri
 
 
 def export_to(source: str, to: Path, engine: str, *, model: str = "") -> str:
@@ -61,7 +62,7 @@ def find_drafter(source: str) -> tuple[str, dict[str, bytes]]:
     source = source.rstrip("/")
     try:
         try:
-            return source, read_uri(source, mark=CONFIG_FILE)
+            return source, as_safetensors(read_uri(source, mark=CONFIG_FILE))
         except NotFoundError:
             storage = Storage(source, mark=META_FILE)
             names = storage.names()  # they begin with the version

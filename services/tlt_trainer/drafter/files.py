@@ -51,30 +51,20 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
     }
 
 
-def require_no_bias(files: Mapping[str, bytes]) -> None:
-    """
-    Check a drafter that `from_files` accepts: the trainer's layers have no bias, and it would be another without.
-
-    Raises:
-        WeightsError: Its `fc.bias` is not zero.
-    """
-    tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
-    if BIAS in tensors and bool(tensors[BIAS].any()):
-        raise WeightsError(f"drafter tensor {BIAS} is not zero; accepted: zeros, or none", field=BIAS)
-
-
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
     Read a drafter's trained tensors, in float32, and the map of an EAGLE-3 drafter, in int64.
 
     Raises:
-        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite; or the map leaves
-            the vocabulary or has a token twice.
+        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite; the map leaves the
+            vocabulary or has a token twice; or `fc.bias` is not zero: the trainer's layers have none.
     """
     try:
         tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
     except (KeyError, SafetensorError) as error:
         raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
+    if BIAS in tensors and bool(tensors[BIAS].any()):
+        raise WeightsError(f"drafter tensor {BIAS} is not zero; accepted: zeros, or none", field=BIAS)
     weights: dict[str, Tensor] = {}
     if form.is_eagle3 and form.draft_vocab_size == form.vocab_size:  # a map that changes nothing may be left out
         tensors.setdefault(MAP, torch.zeros(form.vocab_size, dtype=torch.int64))

@@ -7,6 +7,8 @@ something else. Always ascending, so that trainers which choose the same tokens 
 Shapes: D draft tokens, E draft tokens of another choice, V vocabulary, H hidden size.
 """
 
+from copy import deepcopy
+
 import torch
 from torch import Tensor
 
@@ -18,27 +20,51 @@ drafts that can never be right. Each change makes new rows of the head begin fro
 
 
 class TokenCounts:
-    """How often the policy said each token."""
+    """
+    How often the policy said each token.
 
-    def __init__(self, vocab_size: int) -> None:
+    Args:
+        vocab_size: Size of its vocabulary.
+        recent_tokens: All counts are halved once there are so many, so that older tokens count less; None: never.
+    """
+
+    def __init__(self, vocab_size: int, *, recent_tokens: int | None = None) -> None:
         self._counts_V = torch.zeros(vocab_size, dtype=torch.int64)
+        self._recent_tokens = recent_tokens
+        self.total = 0
+        """Tokens counted, as far as they still count."""
 
     def add(self, token_ids: Tensor) -> None:
         """Count tokens of a response; ids below the vocabulary's size, of any shape."""
-        self._counts_V += torch.bincount(token_ids.flatten().long(), minlength=len(self._counts_V))
+        ids = token_ids.flatten().long()
+        self._counts_V.index_add_(0, ids, torch.ones_like(ids))
+        self.total += len(ids)
+        if self._recent_tokens is not None and self.total >= self._recent_tokens:
+            self._counts_V //= 2
+            self.total = int(self._counts_V.sum())
 
-    def frequent(self, size: int) -> Tensor:
-        """Return this many of the most frequent tokens, ascending; among equally frequent ones those of lower id."""
-        return self._counts_V.argsort(descending=True, stable=True)[:size].sort().values
+    def copy(self) -> "TokenCounts":
+        """Return a copy that later tokens do not change."""
+        return deepcopy(self)
+
+    def frequent(self, size: int, before_D: Tensor | None = None) -> Tensor:
+        """
+        Return this many of the most frequent tokens, ascending.
+
+        Among equally frequent ones those of `before_D` come first, whose rows have learned, then those of lower id.
+        """
+        ranks_V = 2 * self._counts_V
+        if before_D is not None:
+            ranks_V[before_D[before_D >= 0]] += 1
+        return ranks_V.argsort(descending=True, stable=True)[:size].sort().values
 
     def coverage(self, tokens_D: Tensor) -> float:
         """Return the share of what was counted that these tokens cover; 1 if nothing was. Ids below 0 are no token."""
-        total = int(self._counts_V.sum())
-        return int(self._counts_V[tokens_D[tokens_D >= 0]].sum()) / total if total else 1.0
+        return int(self._counts_V[tokens_D[tokens_D >= 0]].sum()) / self.total if self.total else 1.0
 
     def better_than(self, tokens_D: Tensor) -> Tensor | None:
         """Return as many tokens that cover what was counted clearly better; None: these cover it well enough."""
-        best_D = self.frequent(len(tokens_D))
+        best_D = self.frequent(len(tokens_D), tokens_D)
         lost = self.coverage(best_D) - self.coverage(tokens_D)
         return best_D if lost >= LOST_COVERAGE or bool((tokens_D < 0).any()) else None
 

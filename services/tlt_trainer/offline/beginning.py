@@ -12,9 +12,9 @@ from tlt_common.drafter.meta import CONFIG_FILE
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.exporting import find_drafter
-from tlt_trainer.drafter.files import from_files, require_no_bias
+from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.rope import rope_of
-from tlt_trainer.shared_weights import trained_format
+from tlt_trainer.store.shared_weights import trained_format
 
 KINDS = tuple(map(str, DrafterArchitecture))
 
@@ -81,7 +81,6 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
         form = format_of(_object(files), target)
         rope_of(form.rope)
         weights = from_files(files, form)
-        require_no_bias(files)
         return uri, Beginning(form=form, weights=weights)
     except (ConfigError, WeightsError) as error:
         raise ConfigError(f"{option}: {uri}: {error.message}", field="source") from error

@@ -7,7 +7,7 @@ import torch
 
 from tlt_common.domain.hidden import CapturePolicy, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_trainer.frame import TrainingFrame
+from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.offline.rollouts import Rollout
 
 FRAME_TOKENS = CapturePolicy().frame_tokens
@@ -48,6 +48,7 @@ def frames_of(
                 prompt_tokens=len(rollout.prompt),
                 response_tokens=len(rollout.response),
                 finished=end == len(ids) - 1,
+                layers=tuple(layers),
             ),
             token_ids=torch.tensor(ids[start : end + 1], dtype=torch.int32),
             hidden=states_TC[start:end],

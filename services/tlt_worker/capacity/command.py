@@ -3,17 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tlt_common.config.loader import load
-from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_common.drafter.reading import format_of
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import ConfigError
 from tlt_worker.capacity import table5
 from tlt_worker.capacity.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.capacity.drafter import eagle3_format
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.gpu_plan import Gpus
 from tlt_worker.capacity.memory import GIB, cpu_memory_of, machine_memory
@@ -24,13 +23,10 @@ from tlt_worker.capacity.report import as_dict, lines
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
-from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model_config import read_config
 
 TABLE5 = "table5"
 DEVICES = ("cpu", "cuda")
-EAGLE3_STATES = 3
-"""Hidden states of the target that an EAGLE-3 drafter reads per token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +94,7 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
     else:
         model = read_config(worker.model)
-        shape = ModelShape.from_config(model, dtype=engine.dtype, states=_states(engine, model))
+        shape = ModelShape.from_config(model, dtype=engine.dtype, drafter=eagle3_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
@@ -136,15 +132,6 @@ def show_preset(preset: str, budget: float | None, json_to: str) -> None:
     paper = {"single": table5.SINGLE_GB, "every arm by itself": table5.NAIVE_GB, "planned": table5.BUCKETED_GB}
     paper_line = "paper, GB: " + ", ".join(f"{name} {value}" for name, value in paper.items())
     _write({**as_dict(planned), "paper_gb": paper}, [*lines(planned), paper_line], json_to)
-
-
-def _states(engine: EngineConfig, model: Mapping[str, Any]) -> int:
-    if engine.drafter is None:
-        return EAGLE3_STATES if engine.drafter_architecture == DrafterArchitecture.EAGLE3 else 1
-    try:
-        return max(1, len(format_of(read_config(engine.drafter), model).layers))
-    except (ConfigError, WeightsError) as error:
-        raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
 
 
 def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Costs:
         model = self.model
         state = model.hidden * model.element_bytes
         if runner.stage is Stage.VERIFY:
-            return GRAPH_LAYER_BYTES * model.layers + batch * runner.draft_tokens * state * model.states
+            return GRAPH_LAYER_BYTES * model.layers + batch * runner.draft_tokens * model.captured_bytes
         if runner.stage is Stage.EXTEND:
             return GRAPH_LAYER_BYTES + batch * state
         # With sampled drafts there is a second graph, without distributions, for batches that are all greedy.

@@ -28,7 +28,8 @@ def chunk_tokens(gpu_bytes: int) -> int:
 def prefill_bytes(shape: ModelShape, gpu_bytes: int, tensor_parallel: int) -> int:
     """Return the bytes per rank: activations, captured states and the drafter's input of a chunk, and graphs."""
     tokens = chunk_tokens(gpu_bytes)
-    token = shape.layer_elements(tensor_parallel) * shape.element_bytes + 2 * shape.state_bytes
+    token = shape.layer_elements(tensor_parallel) * shape.element_bytes
+    token += shape.captured_bytes + shape.state_bytes
     # The drafter's graphs have one layer.
     graphs = _captured(tokens) * GRAPH_BYTES * (1 + 1 / shape.layers)
     return int(tokens * token + graphs)

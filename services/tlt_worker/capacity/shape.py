@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
 
 _WIDE = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -25,7 +26,8 @@ class ModelShape:
     """Bytes per element of weights and activations. Logits and probabilities are always float32."""
     states: int = 1
     """Hidden states of the target that the drafter reads per token: 1 for EAGLE, 3 for EAGLE-3."""
-
+    draft_vocab: int = 0
+    """Tokens in the head of an EAGLE-3 drafter; 0 for EAGLE, which uses the target's."""
     is_qwen: bool = False
     """Whether SGLang gives its attention the larger workspace of Qwen models."""
     is_tied: bool = False
@@ -49,9 +51,20 @@ class ModelShape:
 
     @property
     def drafter_parameters(self) -> int:
-        """Parameters of a drafter: one layer, and the projection of what it reads; embedding and head are shared."""
-        read = 2 if self.states == 1 else self.states
-        return self.layer_parameters + read * self.hidden * self.hidden
+        """
+        Parameters of a drafter: one layer, and the projection of what it reads; the embedding is shared.
+
+        An EAGLE-3 drafter's attention reads two states, and it has a head of its own.
+        """
+        if self.states == 1:
+            return self.layer_parameters + 2 * self.hidden * self.hidden
+        second = self.hidden * self.head_dim * (self.heads + 2 * self.kv_heads)
+        return self.layer_parameters + second + self.states * self.hidden * self.hidden + self.draft_head_parameters
+
+    @property
+    def draft_head_parameters(self) -> int:
+        """Parameters of a drafter's own head."""
+        return self.draft_vocab * self.hidden
 
     def kv_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of one token in the KV caches of target and drafter, per rank."""
@@ -63,10 +76,22 @@ class ModelShape:
         """Bytes the drafter reads per token."""
         return self.hidden * self.states * self.element_bytes
 
+    @property
+    def captured_bytes(self) -> int:
+        """Bytes captured per token: what the drafter reads, and for EAGLE-3 the last state."""
+        return self.state_bytes + (self.hidden * self.element_bytes if self.states > 1 else 0)
+
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, dtype: str, states: int = 1) -> "ModelShape":
+    def from_config(
+        cls, config: Mapping[str, Any], *, dtype: str, drafter: DrafterFormat | None = None
+    ) -> "ModelShape":
         """
         Read a `config.json`.
+
+        Args:
+            config: The target's.
+            dtype: Type of weights and activations.
+            drafter: Format of EAGLE-3 drafters; None: EAGLE.
 
         Raises:
             ConfigError: A size is missing or not a positive integer; the message names it.
@@ -83,7 +108,8 @@ class ModelShape:
             element_bytes=ELEMENT_BYTES[dtype],
             is_qwen=bool(_WIDE & set(config.get("architectures") or ())),
             is_tied=bool(config.get("tie_word_embeddings", False)),
-            states=states,
+            states=1 if drafter is None else len(drafter.layers),
+            draft_vocab=0 if drafter is None else drafter.draft_vocab_size,
         )
 
     def layer_elements(self, tensor_parallel: int) -> float:

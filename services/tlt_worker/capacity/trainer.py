@@ -2,7 +2,8 @@
 Memory of a spot trainer on a GPU. Pure.
 
 It follows `tlt_trainer`: float32 weights of one layer with a running average, gradients and momentum; embedding and
-head in bfloat16; in a micro-step the float32 distributions of the policy and of every pass over the vocabulary.
+head in bfloat16; in a micro-step the float32 distributions of the policy, over its vocabulary, and of every pass, over
+the draft tokens. An EAGLE-3 drafter also trains a head, and makes room for another one when it changes its tokens.
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from tlt_worker.capacity.shape import ModelShape
 
 BATCH_TOKENS, MIN_BATCH_TOKENS = 512, 64
 """`data.batch_tokens` of the trainer, and the smallest batch it halves it to when memory is short."""
-PASSES = 3
-"""Unrolled passes of the loss."""
+PASSES, EAGLE3_PASSES = 3, 7
+"""Unrolled passes of the loss, for both kinds of drafters."""
 CONTEXT_BYTES = 512 * 2**20
 """CUDA context and libraries, which are outside PyTorch's limit."""
 FLOAT, HALF = 4, 2
@@ -32,8 +33,8 @@ class TrainerMemory:
 
     @property
     def learned(self) -> int:
-        """Weights, average, gradients and momentum."""
-        return COPIES * self.shape.drafter_parameters * FLOAT
+        """Weights, average, gradients and momentum, of a head both of AdamW's."""
+        return (COPIES * self.shape.drafter_parameters + self.shape.draft_head_parameters) * FLOAT
 
     @property
     def shared(self) -> int:
@@ -44,14 +45,20 @@ class TrainerMemory:
     def peak(self) -> int:
         """The largest of what comes and goes: a micro-step, a score of another drafter, a step of the optimizer."""
         shape, tokens = self.shape, self.batch_tokens
-        parameters, scores = shape.drafter_parameters, tokens * shape.vocab
-        activations = PASSES * tokens * (12 * shape.hidden + 4 * shape.intermediate + shape.heads * tokens * 4) * HALF
+        parameters, passes = shape.drafter_parameters, EAGLE3_PASSES if shape.draft_vocab else PASSES
+        scores = tokens * (shape.draft_vocab or shape.vocab)
+        read = tokens * (shape.states + 1) * shape.hidden * HALF
+        activations = passes * tokens * (12 * shape.hidden + 4 * shape.intermediate + shape.heads * tokens * 4) * HALF
         cast = parameters * HALF
+        # The policy's logits in both types and their softmax, of which a drafter with a head of its own keeps a part.
+        target = tokens * shape.vocab * (2 * FLOAT + HALF) + read if shape.draft_vocab else 0
         # Saved per pass: log-probabilities. At once besides: the policy's, logits in both types, and their gradients.
-        step = cast + activations + scores * ((PASSES + 4) * FLOAT + HALF)
-        score = cast + parameters * FLOAT + activations // PASSES + scores * (4 * FLOAT + HALF)
+        step = cast + activations + scores * ((passes + 4) * FLOAT + HALF) + target
+        score = cast + parameters * FLOAT + activations // passes + scores * (4 * FLOAT + HALF) + target
         orthogonalised = shape.hidden * max(shape.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
-        return max(step, score, orthogonalised)
+        # The new heads of weights and average, and the rows they are put together from.
+        chosen = 5 * shape.draft_head_parameters * FLOAT
+        return max(step, score, orthogonalised, chosen)
 
     @property
     def limit(self) -> int:

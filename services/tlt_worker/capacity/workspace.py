@@ -34,7 +34,7 @@ class Workspace:
         nodes = batch * arm.draft_tokens
         context = min(batch * self.costs.context_length, self.kv_tokens)
         mask = arm.draft_tokens * (context + nodes) if arm.topk > 1 else 0
-        states = nodes * model.state_bytes
+        states = nodes * model.captured_bytes
         proposals = batch * arm.steps * model.vocab * FLOAT if arm.sampled else 0
         drawing = nodes * model.vocab * DRAW_BYTES
         eager = [runner for runner in runners_of(arm) if not has_graph(runner, batch)]

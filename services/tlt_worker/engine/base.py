@@ -98,6 +98,11 @@ class Engine(Protocol):
         """
         ...
 
+    @property
+    def frames_used(self) -> float:
+        """Share of that queue's bytes in use, 0 to 1."""
+        ...
+
     def reports(self) -> AsyncIterator[RoundReport]:
         """Yield the bandit's measurements, about twice per second while rounds run."""
         ...

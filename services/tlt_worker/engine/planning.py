@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.telemetry.log import get_logger
+from tlt_worker.capacity.drafter import eagle3_format
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.gpu_plan import Gpus
 from tlt_worker.capacity.memory import GIB, cpu_memory_of, machine_memory
@@ -35,7 +37,12 @@ def log_held(plan: EnginePlan, held: Mapping[str, float]) -> dict[str, float]:
 
 
 def plan_of(
-    engine: EngineConfig, device: Device, model: Mapping[str, Any], *, states: int = 1, trains: bool = False
+    engine: EngineConfig,
+    device: Device,
+    model: Mapping[str, Any],
+    *,
+    drafter: DrafterFormat | None = None,
+    trains: bool = False,
 ) -> EnginePlan:
     """
     Plan an engine for the available memory, before minutes are spent on loading its model.
@@ -44,14 +51,14 @@ def plan_of(
         engine: The engine's configuration.
         device: The device it runs on.
         model: The model's `config.json`.
-        states: Hidden states of the target that the drafter reads per token.
+        drafter: Format of EAGLE-3 drafters; None: EAGLE.
         trains: Whether a spot trainer shares the device.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
     """
     profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
-    shape = ModelShape.from_config(model, dtype=engine.dtype, states=states)
+    shape = ModelShape.from_config(model, dtype=engine.dtype, drafter=drafter)
     if device.kind == "cuda":
         gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)
         return plan_on_gpus(engine, profile=profile, gpus=gpus)
@@ -64,9 +71,9 @@ def trainer_share(engine: EngineConfig, device: Device, model: Mapping[str, Any]
     Return the fraction of the first GPU's memory that a spot trainer may allocate; None on a CPU, where none is set.
 
     Raises:
-        ConfigError: An arm cannot run; field `engine.arms`.
+        ConfigError: An arm cannot run; field `engine.arms`. Or the drafter does not fit the model.
     """
-    division = plan_of(engine, device, model, trains=True).division
+    division = plan_of(engine, device, model, drafter=eagle3_format(engine, model), trains=True).division
     if division is None or division.trainer is None:
         return None
     return min(1.0, division.trainer.limit / division.table.total)

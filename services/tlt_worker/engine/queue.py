@@ -23,7 +23,7 @@ class BoundedQueue(Generic[T]):
     """
 
     def __init__(self, budget: int, *, size_of: Callable[[T], int], on_drop: Callable[[T], object]) -> None:
-        self._free = budget
+        self._budget = self._free = budget
         self._size_of = size_of
         self._on_drop = on_drop
         self._items: list[T] = []
@@ -45,6 +45,12 @@ class BoundedQueue(Generic[T]):
             with suppress(RuntimeError):  # the loop is closed: there is no consumer any more
                 self._loop.call_soon_threadsafe(self._filled.set)
         return fits
+
+    @property
+    def used(self) -> float:
+        """Share of the budget that is in use."""
+        with self._lock:
+            return 1 - self._free / self._budget
 
     async def batches(self) -> AsyncGenerator[tuple[T, ...]]:
         """Yield all queued items, oldest first, whenever there are any. Requesting the next batch frees the space of

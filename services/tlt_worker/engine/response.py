@@ -88,6 +88,7 @@ class Response:
             accepted_draft_tokens=accepted_drafts(meta),
             proposed_draft_tokens=proposed_drafts(meta),
             speculation_blocker=blocker(self.prompt),
+            cached_tokens=int(meta.get("cached_tokens", 0)),
         )
 
 

@@ -98,15 +98,9 @@ class SglangEngine:
             raise ConfigError(f"model: {error.message}", field="model") from error
         if config.trace is not None:
             require_writable(config.trace)
-        form, first = await asyncio.to_thread(
-            drafter.first_drafter,
-            config.drafter,
-            self._model_config,
-            config.drafter_architecture,
-            config.draft_vocabulary,
-        )
-        states = max(1, len(form.layers))
-        plan = plan_of(config, self._device, self._model_config, states=states, trains=self._trains)
+        form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
+        eagle3 = form if form.is_eagle3 else None
+        plan = plan_of(config, self._device, self._model_config, drafter=eagle3, trains=self._trains)
         self._form, self._arms = form, plan.plan.arms
         log_plan(plan)
         if plan.division is not None:
@@ -198,6 +192,10 @@ class SglangEngine:
                 for report in batch:
                     yield report
 
+    @property
+    def frames_used(self) -> float:
+        return self._need_reader().frames.used
+
     def set_capture(self, policy: CapturePolicy) -> None:
         self._need_link().send(policy)
 
@@ -238,6 +236,7 @@ class SglangEngine:
             device=device.kind,
             engine=config,
             experiment=self._experiment,
+            layers=self._need_form().layers,
             graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms} if device.kind == "cuda" else {},
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )

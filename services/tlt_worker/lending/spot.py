@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress
-from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -31,6 +31,7 @@ class Spot:
 
     Args:
         policy: Return the directory of the served weights, and their version.
+        drafter: Return the version of the loaded drafter.
         accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
         kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
@@ -42,6 +43,7 @@ class Spot:
         activity: Activity,
         *,
         policy: Callable[[], tuple[Path, PolicyVersion]],
+        drafter: Callable[[], DrafterVersion],
         accept_length: Callable[[], float],
         kill: Callable[[], None],
         on_change: Callable[[], None],
@@ -49,6 +51,7 @@ class Spot:
         self._link = link
         self._activity = activity
         self._policy = policy
+        self._drafter = drafter
         self._accept_length = accept_length
         self._kill = kill
         self._on_change = on_change
@@ -75,6 +78,17 @@ class Spot:
         return self._progress
 
     @property
+    def resting(self) -> bool:
+        """Whether the trainer has nothing left to learn. A policy or a drafter that it does not know is news to it."""
+        known = self._progress
+        return (
+            known is not None
+            and known.resting
+            and known.policy_version == self._policy()[1]
+            and known.drafter_version >= self._drafter()
+        )
+
+    @property
     def lent(self) -> bool:
         """Whether the trainer may be computing on the device."""
         return self._activity.tenancy is not Tenancy.NONE
@@ -85,10 +99,14 @@ class Spot:
         return self.trained.age_s(asyncio.get_running_loop().time()) if self.lent else 0.0
 
     def grant(self, lease: Lease) -> None:
-        """Accept a lease or its renewal. A busy device declines; a lease that has ended is not accepted again."""
+        """
+        Accept a lease or its renewal.
+
+        A busy device and a resting trainer decline; a lease that has ended is not accepted again.
+        """
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return
-        if self._retired or self._activity.busy or self._progress is None:
+        if self._retired or self._activity.busy or self._progress is None or self.resting:
             self._ended = lease.epoch
             self._on_change()
             return
@@ -147,6 +165,8 @@ class Spot:
                 if life == self._lives:
                     self.trained.read(progress.training_s, asked_at_s)
                 self._set_progress(progress)
+                if self.resting:
+                    self._end("resting")
                 if tenant == self._tenant == self.epoch and self._activity.tenancy in _INSIDE:
                     self._activity.set_tenancy(Tenancy.TRAINING if progress.training else Tenancy.WAITING)
             await asyncio.sleep(PROGRESS_EVERY_S)

@@ -1,15 +1,18 @@
 """A worker's spot trainer: its process and the client to call it."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Never, Protocol
 
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.rpc.channel import connect
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect
 from tlt_worker.engine.planning import trainer_share
+from tlt_worker.engine_config import EngineConfig
 from tlt_worker.lending.trainer_control import TrainerClient, TrainerControl
 from tlt_worker.lending.trainer_process import TrainerProcess, command
 from tlt_worker.model_config import read_config
@@ -54,6 +57,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "model": str(config.model),
         "worker_id": config.worker_id,
         "cache": config.cache,
+        **_drafter_of(config.engine),
         "coordinator": config.coordinator,
         "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
         "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
@@ -67,6 +71,16 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         **_tls_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},
     }
+
+
+def _drafter_of(engine: EngineConfig) -> dict[str, str]:
+    """Return which drafters to train: what the engine runs. One from its own configuration excludes a trainer."""
+    found = {"drafter_architecture": str(engine.drafter_architecture or DrafterArchitecture.EAGLE)}
+    if engine.draft_vocabulary is not None:
+        found["draft_vocabulary"] = str(engine.draft_vocabulary)
+    if engine.drafter_layers is not None:
+        found["drafter_layers"] = json.dumps(engine.drafter_layers)
+    return found
 
 
 def _memory_of(config: WorkerConfig) -> dict[str, str]:

@@ -32,6 +32,8 @@ class LinkSettings(Frozen):
     """`cuda` or `cpu`."""
     engine: EngineConfig = EngineConfig()
     experiment: Experiment = NONE
+    layers: tuple[int, ...] = ()
+    """Layers of the target that the drafter reads; empty for EAGLE, which reads the last state."""
     backlog_bytes: int = BACKLOG_BYTES
     """Memory for hidden states that the drafter has not processed yet, in bytes."""
     graph_sizes: dict[str, dict[str, tuple[int, ...]]] = Field(default_factory=dict)

@@ -1,8 +1,8 @@
 """
 Hidden-state capture: rows of a processed round become frames, encoded here and decoded by the trainer only.
 
-State t of a request is what the drafter reads from the target at position t, computed from tokens up to t: with EAGLE
-the last hidden state, with EAGLE-3 those of a low, a middle and a high layer, concatenated. Rows are taken after SGLang
+State t of a request is what a drafter is trained on at position t, computed by the target from tokens up to t: with
+EAGLE the last hidden state, with EAGLE-3 behind those of the layers it reads, concatenated. Rows are taken after SGLang
 has processed a round's result, so that the tokens are those of the final response. Whether a request is captured is
 decided before anything is copied.
 
@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from tlt_common import codec
-from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
+from tlt_common.domain.hidden import SCALE_BYTES, SCALED, CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_worker.scheduler.captured_rows import Rows
 
-DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
+DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32", torch.uint8: SCALED}
+"""Type of a frame by that of the rows; `scaled_rows` returns bytes."""
 
 MAX_OPEN_FRAMES = 4096
 """Requests with a partially filled frame. Aborted requests never finish here; above this the oldest is dropped."""
@@ -33,6 +34,7 @@ class _OpenFrame:
     prompt_tokens: int
     prompt_hash: int
     policy_version: PolicyVersion
+    dtype: str
     start: int
     token_ids: list[int]
     states: list[bytes] = field(default_factory=list)
@@ -54,24 +56,30 @@ class HiddenStateCapture:
 
     send: Callable[[EncodedFrame], object]
     policy: CapturePolicy = field(default_factory=lambda: CapturePolicy(enabled=False))
+    layers: tuple[int, ...] = ()
+    """Layers whose states precede the last one."""
     _open: dict[str, _OpenFrame] = field(default_factory=dict)
-    _dtype: str = "BF16"
     _state_size: int = 0
 
     def add(self, states_CH: Tensor, stretches: Sequence[Rows], version: PolicyVersion) -> None:
-        """Add the states of `stretches`, rows of `states_CH` in the host's memory, computed under `version`."""
+        """
+        Add the states of `stretches`, rows of `states_CH` in the host's memory, computed under `version`.
+
+        Rows of bytes are those of `scaled_rows`.
+        """
         missing = [fresh for rows in stretches if (fresh := self._fresh(rows)) is not None]
         if not missing:
             return
         index = [row for rows in missing for row in range(rows.first_row, rows.first_row + rows.count)]
         states_RH = states_CH[torch.tensor(index)]
         raw = memoryview(states_RH.view(torch.uint8).numpy().data).cast("B")
-        self._state_size, self._dtype = states_RH.shape[1], DTYPES[states_RH.dtype]
-        row_bytes = self._state_size * states_RH.element_size()
+        dtype = DTYPES[states_RH.dtype]
+        self._state_size = states_RH.shape[1] - (SCALE_BYTES if dtype == SCALED else 0)
+        row_bytes = states_RH.shape[1] * states_RH.element_size()
         done = 0
         for rows in missing:
             size = rows.count * row_bytes
-            self._append(rows, raw[done : done + size], version, row_bytes)
+            self._append(rows, raw[done : done + size], version, dtype, row_bytes)
             done += size
 
     def finish(self, request_id: RequestId, response_tokens: int) -> None:
@@ -95,12 +103,13 @@ class HiddenStateCapture:
             token_ids=rows.token_ids[skip:],
         )
 
-    def _append(self, rows: Rows, raw: memoryview, version: PolicyVersion, row_bytes: int) -> None:
+    def _append(self, rows: Rows, raw: memoryview, version: PolicyVersion, dtype: str, row_bytes: int) -> None:
         frame = self._open.get(rows.request_id)
-        if frame is None or frame.end != rows.position or frame.policy_version != version:
+        # The type changes with the capture policy.
+        if frame is None or (frame.end, frame.policy_version, frame.dtype) != (rows.position, version, dtype):
             if frame is not None and frame.states:
                 self._send(rows.request_id, frame, response_tokens=frame.end - frame.prompt_tokens, finished=False)
-            frame = self._begin(rows, version)
+            frame = self._begin(rows, version, dtype)
         done = 0
         while done < rows.count:
             count = min(rows.count - done, self.policy.frame_tokens - frame.token_count)
@@ -112,11 +121,12 @@ class HiddenStateCapture:
                 self._send(rows.request_id, frame, response_tokens=frame.end + 1 - frame.prompt_tokens, finished=False)
                 frame.start, frame.token_ids, frame.states = frame.end, frame.token_ids[-1:], []
 
-    def _begin(self, rows: Rows, version: PolicyVersion) -> _OpenFrame:
+    def _begin(self, rows: Rows, version: PolicyVersion, dtype: str) -> _OpenFrame:
         frame = _OpenFrame(
             prompt_tokens=rows.prompt_tokens,
             prompt_hash=prompt_hash(rows.prompt[: rows.prompt_tokens]),
             policy_version=version,
+            dtype=dtype,
             start=rows.position,
             token_ids=[rows.token_ids[0]],
         )
@@ -133,9 +143,10 @@ class HiddenStateCapture:
             start=frame.start,
             token_count=frame.token_count,
             hidden_size=self._state_size,
-            dtype=self._dtype,
+            dtype=frame.dtype,
             prompt_tokens=frame.prompt_tokens,
             response_tokens=max(0, response_tokens),
             finished=finished,
+            layers=self.layers,
         )
         self.send(codec.encode(header, frame.token_ids, frame.states))

@@ -2,8 +2,6 @@
 Which rows of a round's hidden states are captured, and what they belong to.
 
 Rows are chosen when a round is launched and copied right behind it; their tokens are known when it is processed.
-
-Shapes: R rows of a round, C copied rows, H elements of a state.
 """
 
 import zlib
@@ -11,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import RequestId
 from tlt_worker.link.request_id import request_id
 from tlt_worker.scheduler.sampling.penalties import prefix_of
-from tlt_worker.scheduler.sent import sent
+
+PROMPT_SHARE = 0.5
+"""Share of a response's first frame that its prompt may fill. A drafter attends within a frame, so the first tokens
+need some of what precedes them. Frames of prompt tokens alone would be refused by the trainer."""
 
 
 def is_sampled(request_id: str, policy: CapturePolicy) -> bool:
@@ -61,11 +59,19 @@ class Rows:
 
 
 def prompt_rows(batch: Any, policy: CapturePolicy) -> list[Chosen]:
-    """Return the rows to copy of an SGLang batch that ran prompts, by what `policy` captures."""
+    """
+    Return the rows to copy of an SGLang batch that ran prompts, by what `policy` captures.
+
+    Of a prompt only the last states are: those that share a frame with the response. Nothing is learned from others.
+    """
     found, row = [], 0
     for place, (req, count) in enumerate(zip(batch.reqs, batch.extend_lens or (), strict=True)):
         if _is_captured(req, policy):
-            found.append(Chosen(place=place, row=row, count=count, position=batch.prefix_lens[place]))
+            start, end = batch.prefix_lens[place], batch.prefix_lens[place] + count
+            response_at = len(req.origin_input_ids) - prefix_of(req)
+            first = max(start, response_at - int(policy.frame_tokens * PROMPT_SHARE))
+            if first < end:
+                found.append(Chosen(place=place, row=row + first - start, count=end - first, position=first))
         row += count
     return found
 
@@ -85,14 +91,6 @@ def decoded_rows(reqs: Sequence[Any], nodes: int, depth: int, policy: CapturePol
         for place, req in enumerate(reqs)
         if _is_captured(req, policy)
     ]
-
-
-def copied(hidden_RH: Tensor, rows: Sequence[Chosen]) -> Tensor:
-    """Return a copy [C, H] of the chosen rows, on the current stream and without waiting for the device."""
-    if sum(one.count for one in rows) == len(hidden_RH):  # all, in order
-        return hidden_RH.clone()
-    index = [at for one in rows for at in range(one.row, one.row + one.count)]
-    return hidden_RH.index_select(0, sent(index, hidden_RH.device, torch.int64))
 
 
 def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Sequence[int]) -> list[Rows]:

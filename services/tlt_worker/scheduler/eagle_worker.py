@@ -42,6 +42,7 @@ from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
 from tlt_worker.scheduler.held_memory import HeldMemory
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
+from tlt_worker.scheduler.outputs import Outputs, keep_last_states
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
@@ -71,7 +72,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.graphs = Graphs(sharing=GraphSharing(sizes=settings.graph_sizes))
         rejects = experiment.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
-        self.states = HiddenStateCapture(send=self.link.send)
+        self.states = HiddenStateCapture(send=self.link.send, layers=settings.layers)
+        keep_last_states(self.target_worker.model_runner.model)
         self.memory = HeldMemory(on_gpu=settings.device == "cuda")
         self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
         self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
@@ -125,9 +127,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
         with self.settings.of(batch):
             result = self._forward(launched, batch, *args, **kw)
-        hidden = result.logits_output.hidden_states if result.logits_output is not None else None
-        if self.ranks.leads and self.states.policy.enabled and hidden is not None:
-            launched.take(hidden, batch, self.states.policy, nodes=result.speculative_num_draft_tokens or 1)
+        if self.ranks.leads and self.states.policy.enabled and (made := Outputs.of(result)) is not None:
+            launched.take(made, batch, self.states.policy)
         launched.attach(result)
         return result
 

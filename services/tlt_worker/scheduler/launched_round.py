@@ -9,7 +9,9 @@ from torch import Tensor
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
 from tlt_worker.scheduler.arms.choice import Choice
-from tlt_worker.scheduler.captured_rows import Chosen, copied, decoded_rows, prompt_rows
+from tlt_worker.scheduler.captured_rows import Chosen, decoded_rows, prompt_rows
+from tlt_worker.scheduler.outputs import Outputs
+from tlt_worker.scheduler.scaled_states import SCALED_BITS, scaled_rows
 
 _ATTRIBUTE = "tlt_round"
 
@@ -29,16 +31,20 @@ class LaunchedRound:
     version: PolicyVersion
     rows: Sequence[Chosen] = ()
     states: Tensor | None = None
-    """[C, H] of `rows`; on the device, after `to_host` in the host's memory. None: nothing is captured."""
+    """[C, K] of `rows`, or [C, bytes] if they are scaled; on the device, after `to_host` in the host's memory. None:
+    nothing is captured."""
 
-    def take(self, hidden_RH: Tensor, batch: Any, policy: CapturePolicy, *, nodes: int) -> None:
-        """Copy the states of the requests to capture. `nodes`: rows per request in a round that decodes."""
+    def take(self, outputs: Outputs, batch: Any, policy: CapturePolicy) -> None:
+        """Copy the states of the requests to capture."""
         # Not by the batch's forward mode: a round that verified drafts has left it as that of an extension.
         if self.choice is None:
             self.rows = prompt_rows(batch, policy)
         else:
-            self.rows = decoded_rows(batch.reqs, nodes, min(nodes, self.choice.arm.steps + 1), policy)
-        self.states = copied(hidden_RH, self.rows) if self.rows else None
+            depth = min(outputs.nodes, self.choice.arm.steps + 1)
+            self.rows = decoded_rows(batch.reqs, outputs.nodes, depth, policy)
+        if self.rows:
+            states_CK = outputs.copied(self.rows)
+            self.states = scaled_rows(states_CK) if policy.state_bits == SCALED_BITS else states_CK
 
     def attach(self, result: Any) -> None:
         """Attach the round to SGLang's result, which is what reaches the processing."""

@@ -25,7 +25,7 @@ from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.files import from_files, to_files
 from tlt_trainer.drafter.kinds import drafter_of
-from tlt_trainer.shared_weights import read_config, trained_format
+from tlt_trainer.store.shared_weights import read_config, trained_format
 from tlt_worker.engine.device import CPU
 
 TOKENS = 12

@@ -57,7 +57,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """Frames of one answer, and its states computed in plain torch: [T, K*H]."""
+    """Frames of one answer, and its states computed in plain torch: [T, (K + 1) * H]."""
 
     frames: list[EncodedFrame]
     states: Tensor
@@ -250,14 +250,14 @@ async def _sampled(engine: SglangEngine, target: Path, drafter: Path, arm: str) 
 
 
 async def _captured(engine: SglangEngine, reference: eagle3.Reference) -> Captured:
-    engine.force_arms("chain-3", "off")
+    engine.force_arms("chain-3", "off", "tree-3x4-8")
     engine.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
     await answer(engine, prompt("warm", max_new_tokens=2))
     captured = prompt("captured", (11, 22, *range(3, 18)), max_new_tokens=100)
     chunk = await answer(engine, captured)
     own = [frame for frame in await frames(engine) if frame.header.request_id == "captured"]
     engine.set_capture(CapturePolicy(enabled=False))
-    return Captured(frames=own, states=reference.states([*captured.token_ids, *chunk.token_ids]))
+    return Captured(frames=own, states=reference.captured([*captured.token_ids, *chunk.token_ids]))
 
 
 def _greedy(target: Path, one: Prompt) -> list[int]:

@@ -12,8 +12,9 @@ import torch
 from tests.engine import models
 from tests.engine.scenes import capture
 from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_common.domain.rollout import Prompt, Speculation, TokenChunk
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
+from tlt_common.domain.rollout import FinishReason, Prompt, Speculation, TokenChunk
+from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import DrainingError, EngineError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
@@ -64,6 +65,10 @@ class SwitchingResult:
     penalised: TokenChunk
     declined: TokenChunk
     """Answer to a request that declined speculation."""
+    whole: list[TokenChunk]
+    """Answers sampled with seeds."""
+    handed_over: list[tuple[tuple[int, ...], FinishReason | None, int]]
+    """Tokens of the same ones, aborted again and again and continued; why each ended, and how often it was aborted."""
     refusals: Refusals
     update: Update
     death: Death
@@ -88,6 +93,7 @@ async def switching(work: Path) -> SwitchingResult:
         engine.force_arms("chain-7")
         penalty = prompt("penalty", max_new_tokens=40, temperature=0.0, frequency_penalty=0.5)
         declining = replace(prompt("declined", max_new_tokens=40), speculation=Speculation.OFF)
+        sampled = [seeded(index) for index in range(12)]
         return SwitchingResult(
             before_drafter=before_drafter,
             off=off,
@@ -96,10 +102,36 @@ async def switching(work: Path) -> SwitchingResult:
             captured=captured,
             penalised=await answer(engine, penalty),
             declined=await answer(engine, declining),
+            whole=[await answer(engine, one) for one in sampled],
+            handed_over=list(await asyncio.gather(*(_handed_over(engine, one) for one in sampled))),
             refusals=await _unfit_weights(engine, work, target),
             update=await _update_in_flight(engine, work, target),
             death=await _die(engine),
         )
+
+
+def seeded(index: int) -> Prompt:
+    """Return a request with frequent stop tokens, so that some responses end in a round that aborts them."""
+    return prompt(f"seeded-{index}", (3, 7, 5, 9, index), seed=index, stop_token_ids=(11, 12), max_new_tokens=120)
+
+
+async def _handed_over(engine: SglangEngine, whole: Prompt) -> tuple[tuple[int, ...], FinishReason | None, int]:
+    """Abort a request after every other chunk, and continue it from what was received, as a gateway does."""
+    transcript, tokens, times = Transcript(whole), list[int](), 0
+    while transcript.finish_reason is None:
+        name = RequestId(f"{whole.request_id}~{times}")
+        count = 0
+        async for chunk in engine.generate(replace(transcript.rest(), request_id=name)):
+            tokens += chunk.token_ids
+            is_end = chunk.finish_reason is FinishReason.ABORT
+            transcript.add(replace(chunk, finish_reason=None, stats=None) if is_end else chunk)
+            count += 1
+            if count == 2:
+                await engine.abort(name)
+        if transcript.finish_reason is None:
+            transcript.hand_over()
+            times += 1
+    return tuple(tokens), transcript.finish_reason, times
 
 
 async def _storm(engine: SglangEngine, prompts: list[Prompt], drafters: list[Path]) -> list[TokenChunk]:

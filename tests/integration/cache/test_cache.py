@@ -99,7 +99,7 @@ async def test_the_capture_policy_is_the_configured_one() -> None:
     async with served("memory") as client:
         await client.until_enabled(enabled=True)
         policy = await anext(client.policies())
-        assert policy == CapturePolicy(enabled=True, sample_ratio=1.0, frame_tokens=256)
+        assert policy == CapturePolicy(enabled=True, sample_ratio=1.0, frame_tokens=256, state_bits=8)
 
 
 async def test_without_redis_nothing_is_captured_and_it_comes_back_by_itself(redis: EmbeddedRedis) -> None:
@@ -132,10 +132,22 @@ async def test_it_starts_without_redis_and_waits_for_it(redis: EmbeddedRedis) ->
 async def test_bad_frames_and_requests_name_the_field() -> None:
     async with served("memory") as client:
         short = wire.pb.PutRequest(frame=frame(1).blob[:-1])
-        for broken, field in ((short, "frame.hidden"), (wire.pb.PutRequest(frame=b"no frame" * 9), "frame")):
-            with pytest.raises(InvalidRequestError) as caught, translated():
-                await client.stub.Put(iter([broken]), timeout=WAIT_S)
-            assert caught.value.field == field
+        lying = bytearray(frame(2).blob)
+        lying[48:52] = (2**31 - 1).to_bytes(4, "little")
+        strange = bytearray(frame(3).blob)
+        strange[6] = 9
+        for broken, reason in (
+            (short, "bytes for 2 states of 4"),
+            (wire.pb.PutRequest(frame=b"no frame" * 9), "begins with"),
+            (wire.pb.PutRequest(frame=b""), "at least the"),
+            (wire.pb.PutRequest(frame=frame(1).blob + bytes(2)), "bytes for 2 states of 4"),
+            (wire.pb.PutRequest(frame=bytes(lying)), "2147483647 states"),
+            (wire.pb.PutRequest(frame=bytes(strange)), "element type 9"),
+        ):
+            good = [wire.put_request(frame(number)) for number in (4, 5)]
+            response = await client.stub.Put(iter([good[0], broken, good[1]]), timeout=WAIT_S)
+            assert (response.kept_count, response.dropped_count, response.refused_count) == (2, 0, 1)
+            assert reason in response.refused_reason
         with pytest.raises(InvalidRequestError) as caught:
             await client.take(max_tokens=0)
         assert caught.value.field == "max_tokens"

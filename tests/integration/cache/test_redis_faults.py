@@ -48,35 +48,37 @@ async def taken(store: RedisFrameStore) -> int:
 async def test_a_redis_with_less_room_than_the_budget_goes_on_taking_new_frames(
     store: RedisFrameStore, control: RedisControl
 ) -> None:
-    size = frame(0).size_bytes
+    await store.put([frame(0)])
+    size = (await store.usage()).used_bytes
+    await control.flush()
     for number in range(40):
-        assert await store.put(frame(number, policy=1))
+        assert await store.put([frame(number, policy=1)])
     await control.set_limit(await _used(control))  # full, although the budget is not
-    kept = [await store.put(frame(100 + number, policy=2)) for number in range(20)]
+    kept = [await store.put([frame(100 + number, policy=2)]) for number in range(20)]
     assert all(kept)
     policies = [found.entry.policy_version async for found in store.take(max_tokens=10**6, seed=0)]
     assert policies.count(2) == 20
     assert 0 < policies.count(1) < 40  # the oldest made room
     usage = await store.usage()
     assert usage.frames == len(policies)
-    assert usage.used_bytes == len(policies) * size
+    assert usage.used_bytes == pytest.approx(len(policies) * size, rel=0.03)  # allocations of equal payloads differ
     assert usage.evicted > 0
 
 
 async def test_a_redis_without_any_room_drops_frames_and_says_so(store: RedisFrameStore, control: RedisControl) -> None:
     limit = await control.limit()
     await control.set_limit("1")
-    assert not await store.put(frame(1))
+    assert not await store.put([frame(1)])
     await store.ping()
     await control.set_limit(limit)
-    assert await store.put(frame(1))
+    assert await store.put([frame(1)])
 
 
 async def test_a_slow_redis_is_unavailable_and_then_back(store: RedisFrameStore, control: RedisControl) -> None:
-    await store.put(frame(1))
+    await store.put([frame(1)])
     await control.pause(20.0)
     with pytest.raises(CacheUnavailableError):
-        await store.put(frame(2))
+        await store.put([frame(2)])
     async with asyncio.timeout(60.0):
         while True:
             try:
@@ -84,30 +86,31 @@ async def test_a_slow_redis_is_unavailable_and_then_back(store: RedisFrameStore,
             except CacheUnavailableError:
                 continue
             break
-    assert await store.put(frame(3))
+    assert await store.put([frame(3)])
     assert await taken(store) in {2, 3}  # Redis may have stored the frame whose answer was too late
 
 
 async def test_what_is_flushed_is_gone_and_the_sums_are_right(store: RedisFrameStore, control: RedisControl) -> None:
     for number in range(10):
-        await store.put(frame(number))
+        await store.put([frame(number)])
     await control.flush()
     assert await taken(store) == 0
     assert (await store.usage()).used_bytes == 0
-    await store.put(frame(11))
+    await store.put([frame(11)])
     usage = await store.usage()
-    assert (usage.frames, usage.used_bytes) == (1, frame(11).size_bytes)
+    assert usage.frames == 1
+    assert usage.used_bytes >= frame(11).size_bytes
 
 
 async def test_a_restarted_redis_is_used_at_once(
     store: RedisFrameStore, redis: EmbeddedRedis, control: RedisControl
 ) -> None:
-    await store.put(frame(1))
+    await store.put([frame(1)])
     await control.shut_down()
     with pytest.raises(CacheUnavailableError):
         await store.ping()
     await redis.start()
-    assert await store.put(frame(2))
+    assert await store.put([frame(2)])
     assert await taken(store) == 1
 
 

@@ -21,6 +21,7 @@ class Views(wire.Servicer):
 
     def __init__(self) -> None:
         self.members: list[Member] = []
+        self.lending = False
         self.reports: asyncio.Queue[int] = asyncio.Queue()
         self._changed = asyncio.Event()
         self.peer = Peer(wire.SERVICE_NAME, partial(wire.add_servicer, self))
@@ -34,7 +35,7 @@ class Views(wire.Servicer):
     ) -> AsyncIterator[wire.pb.WatchFleetResponse]:
         while True:
             self._changed.clear()
-            yield wire.pb.WatchFleetResponse(members=map(wire.member_to_pb, self.members))
+            yield wire.pb.WatchFleetResponse(members=map(wire.member_to_pb, self.members), lending=self.lending)
             await self._changed.wait()
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Any) -> wire.pb.ReportQueueResponse:

@@ -26,7 +26,7 @@ def test_a_loop_of_ones_own_publishes_what_it_learned() -> None:
     policy: Any = cast(Any, LlamaForCausalLM)(config)
     before = policy.model.embed_tokens.weight.detach().clone()
     with endpoint(vocab_size=VOCAB) as served:
-        means = asyncio.run(train(served.address, policy, steps=2))
+        means = asyncio.run(train(served.address, policy, steps=2, learning_rate=1e-3))
         assert all(fake.updates == [1, 2] for fake in served.workers)
         assert sum(len(fake.prompts) for fake in served.workers) == 2 * 4 * 8
     assert len(means) == 2

@@ -1,6 +1,7 @@
 """Traces: a client's request is a single trace across all services involved."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
@@ -133,6 +134,15 @@ async def test_a_refusal_is_on_the_spans_of_whom_it_passed(
         assert (one(spans, name).attributes or {})["rpc.grpc.status_code"] == grpc.StatusCode.INVALID_ARGUMENT.value[0]
 
 
+@pytest.fixture
+def _uncollected() -> Iterator[None]:
+    """Free only what is no longer referred to: the garbage collector may not run for minutes."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_uncollected")
 async def test_a_client_that_hangs_up_ends_all_its_spans(
     spans: InMemorySpanExporter, worker: FakeWorker, start: Start
 ) -> None:
@@ -148,6 +158,24 @@ async def test_a_client_that_hangs_up_ends_all_its_spans(
     assert ways(spans) == [WAY]
     assert [request_of(name) for name in worker.hung_up] == ["left"]
     assert (one(spans, WAY[1]).attributes or {})["tlt.tokens"] == 1
+
+
+@pytest.mark.usefixtures("_uncollected")
+async def test_a_client_that_leaves_a_batch_ends_all_its_spans(
+    spans: InMemorySpanExporter, worker: FakeWorker, start: Start
+) -> None:
+    worker.free_tokens = 1
+    worker.gate.clear()
+    async with start(worker) as client:
+        reading = asyncio.ensure_future(anext(client.stream_batch([[5], [6]], sampling=FOUR)))
+        await worker.until(running=2)
+        reading.cancel()
+        await worker.until(running=0)
+        async with asyncio.timeout(10):
+            while len(spans.get_finished_spans()) < 2 + 2 * len(WAY[2:]):
+                await client.info()
+    root = [f"CLIENT {ROLLOUT}GenerateBatch", f"SERVER {ROLLOUT}GenerateBatch"]
+    assert ways(spans) == [[*root, *WAY[2:]]] * 2
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):

@@ -8,20 +8,16 @@ from typing import Any, cast
 import pytest
 import torch
 from datasets import Dataset
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from tests.integration.gateway.small_policy import VOCAB, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import BlockingClient, Sample, TokenChunk
 from tlt_common.domain.request_ids import request_of
 from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_common.integrations.trl import Rollout, TltRollouts
 
-VOCAB = 40
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -34,20 +30,12 @@ def served() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def tokenizer() -> Any:
-    words = {"<pad>": 0, "<eos>": 1} | {f"w{i}": i for i in range(2, VOCAB)}
-    backend = Tokenizer(WordLevel(words, unk_token="<pad>"))  # noqa: S106 - a word of the vocabulary
-    backend.pre_tokenizer = WhitespaceSplit()
-    return cast(Any, PreTrainedTokenizerFast)(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>")  # noqa: S106
+    return word_tokenizer()
 
 
 @pytest.fixture
 def model() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCAB, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=64, eos_token_id=1, pad_token_id=0, tie_word_embeddings=True,
-    )  # fmt: skip
-    return cast(Any, LlamaForCausalLM)(config)
+    return small_model()
 
 
 def config(directory: Path, **changes: Any) -> Any:
@@ -169,7 +157,7 @@ def test_the_engines_logprobs_correct_the_loss_when_asked(
     rollouts = TltRollouts(served.address)
     args = config(tmp_path, vllm_importance_sampling_mode="token_truncate")
     trainer = trainer_of(model, tokenizer, Rewards(), rollouts, args)
-    rollouts.correct_sampling(trainer)
+    rollouts.attach(trainer)
     trainer.train()
     rollouts.close()
     # The fake's logprob is -token / 128, the model's about log(1 / 40): the difference shows that TRL used ours.

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,3 +246,17 @@ async def test_a_stream_that_contradicts_itself_is_refused(
 
 async def ready_for_more(client: Client) -> None:
     assert (await client.publish_weights(1, STATE)).workers == 1
+
+
+@pytest.mark.parametrize("index", [0, 1])
+async def test_a_tensor_that_cannot_be_sent_is_refused_by_name(start: Start, worker: FakeWorker, index: int) -> None:
+    state: dict[str, Any] = {"a": torch.ones(4), "b": torch.ones(4)}
+    name = list(state)[index]
+    state[name] = state[name].double()
+    async with start(worker) as client:
+        with pytest.raises(
+            InvalidRequestError, match=rf"weights\['{name}'\] has dtype torch.float64; accepted: bfloat16"
+        ):
+            await client.publish_weights(1, state)
+        await client.publish_weights(1, STATE)
+    assert worker.updates == [1]

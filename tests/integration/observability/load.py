@@ -1,4 +1,4 @@
-"""A small trainer's load: steps of responses with a long tail, single long responses, occasional weight updates."""
+"""A small trainer's load: steps of responses with a long tail, single responses of a session, weight updates."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ async def train(endpoint: str, model: Path, *, seed: int = 0, **access: Any) -> 
                 for number in range(RESPONSES):
                     asked = min(600, int(lengths.lognormvariate(4.0, 0.9)) + 16)
                     group.create_task(_answer(client, 5 + number, asked))
-            await _answer(client, 5, 200)
+            await _answer(client, 5, 200, session_id="conversation")
             await asyncio.sleep(BUBBLE_S)
             if step % STEPS_PER_UPDATE == 0:
                 version = (await client.info()).policy_version + 1  # an earlier client may have published versions
@@ -37,6 +37,6 @@ async def _update(client: Client, version: int, model: Path) -> None:
     await client.publish_weights(version=version, weights=model)
 
 
-async def _answer(client: Client, token: int, tokens: int) -> None:
+async def _answer(client: Client, token: int, tokens: int, *, session_id: str = "") -> None:
     sampling = SamplingParams(max_new_tokens=tokens, ignore_eos=True)
-    await client.generate([1, token], sampling)
+    await client.generate([1, token], sampling, session_id=session_id)

@@ -91,7 +91,7 @@ async def test_cache_and_tuner_use_a_redis_with_tls_and_verify_it(socket: Path, 
             await store.aclose()
 
 
-@pytest.mark.parametrize("given", [SECRET, f"{SECRET}-wrong"])
+@pytest.mark.parametrize("given", [SECRET, f"{SECRET}-wrong"], ids=["right", "wrong"])
 async def test_a_password_is_on_no_command_line_and_in_no_log(given: str, socket: Path, tmp_path: Path) -> None:
     async with forwarding(socket, None) as port:
         environment = {

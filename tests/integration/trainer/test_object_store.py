@@ -11,7 +11,7 @@ from s3fs import S3FileSystem
 
 from tlt_bench.campaign.storage.object_store import FailingCalls, create_bucket, environment, serving
 from tlt_common.errors import NotFoundError, UnavailableError
-from tlt_trainer.storage import Storage, read_uri
+from tlt_trainer.store.storage import Storage, read_uri
 
 MARK = "meta.json"
 FILES = {"model.safetensors": b"weights" * 1000, "meta.json": b"{}"}

@@ -2,13 +2,19 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from socket import socket
 
+import httpx
 import pytest
 import pytest_asyncio
+import torch
+from safetensors.torch import load_file, save_file
 
+from tlt_bench.weights.broadcaster import broadcaster
 from tlt_common.client import Client
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.fleet import Fleet, WorkerState
@@ -32,7 +38,11 @@ COME_BACK_S = 400.0
 async def answers(stack: Stack, count: int = 8) -> list[TokenChunk]:
     """Generate responses through the gateway, as a trainer does."""
     prompts = [
-        Prompt(request_id=RequestId(f"p{i}"), token_ids=(1, 5 + i), sampling=SamplingParams(max_new_tokens=40))
+        Prompt(
+            request_id=RequestId(f"p{i}"),
+            token_ids=(1, 5 + i),
+            sampling=SamplingParams(max_new_tokens=40, temperature=0.0),
+        )
         for i in range(count)
     ]
     async with connect(stack.endpoint) as channel:
@@ -125,3 +135,46 @@ async def test_a_worker_whose_engine_dies_is_replaced_under_its_name_and_catches
     chunks = await answers(stack)
     assert {version for chunk in chunks for version in chunk.policy_versions} == {1}
     assert {chunk.stats.worker_id for chunk in chunks if chunk.stats} == set(before)
+
+
+async def test_weights_that_a_trainer_broadcasts_arrive_in_all_engines(stack: Stack, tmp_path: Path) -> None:
+    state = load_file(MODEL / "model.safetensors")
+    torch.manual_seed(0)
+    state = {name: tensor * (1 + 0.05 * torch.randn(tensor.shape)).to(tensor.dtype) for name, tensor in state.items()}
+    save_file(state, tmp_path / "model.safetensors")
+    async with (
+        Client(stack.endpoint) as client,
+        httpx.AsyncClient(base_url=stack.http_url, timeout=COME_BACK_S) as http,
+        broadcaster(tmp_path / "model.safetensors", port=free_port()) as trainer,
+    ):
+        before = first_logprobs(await answers(stack))
+        await asyncio.gather(post(http, "/init_weights_update_group", trainer.group), trainer.joined())
+        await trainer.send(state)
+        tensors = {
+            "names": list(state),
+            "dtypes": [str(tensor.dtype).removeprefix("torch.") for tensor in state.values()],
+            "shapes": [list(tensor.shape) for tensor in state.values()],
+            "group_name": "weights",
+        }
+        await asyncio.gather(post(http, "/update_weights_from_distributed", tensors), trainer.sent())
+        broadcast = first_logprobs(await answers(stack))
+        version = (await client.info()).policy_version
+        shutil.copy(MODEL / "config.json", tmp_path)
+        await client.publish_weights(version=version + 1, weights=tmp_path)
+        assert first_logprobs(await answers(stack)) == pytest.approx(broadcast, abs=1e-4)
+        assert before != pytest.approx(broadcast, abs=1e-3)
+
+
+async def post(http: httpx.AsyncClient, path: str, body: object) -> None:
+    (await http.post(path, json=body)).raise_for_status()
+
+
+def first_logprobs(chunks: list[TokenChunk]) -> dict[str, float]:
+    """Return the logprob of the first token, which is greedy, by request."""
+    return {chunk.request_id: chunk.logprobs[0] for chunk in chunks}
+
+
+def free_port() -> int:
+    with socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])

@@ -66,8 +66,10 @@ async def _lived(config: WorkerConfig, bench: Bench, serving: asyncio.Future[str
 
 
 @asynccontextmanager
-async def working(bench: Bench, **settings: str) -> AsyncIterator[Bench]:
-    config = WorkerConfig(model=Path("/model"), worker_id="w7", run_dir=bench.run_dir, **settings)
+async def working(bench: Bench, **settings: object) -> AsyncIterator[Bench]:
+    config = WorkerConfig.model_validate(
+        {"model": Path("/model"), "worker_id": "w7", "run_dir": bench.run_dir} | settings
+    )
     serving: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     worker = asyncio.ensure_future(_lived(config, bench, serving))
     try:

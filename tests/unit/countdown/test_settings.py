@@ -2,7 +2,7 @@
 
 import pytest
 
-from countdown.settings import DRAFTER, QUICK, WARM, DemoSettings, chosen
+from countdown.settings import DRAFTER, NO_TAIL, QUICK, WARM, DemoSettings, chosen
 from tlt_common.errors import ConfigError
 
 
@@ -15,6 +15,13 @@ def test_a_run_is_cold_unless_it_is_quick_or_warm() -> None:
     assert (WARM.minutes, WARM.cap_tokens) == (DemoSettings().minutes, DemoSettings().cap_tokens)
 
 
-def test_quick_and_warm_are_not_combined() -> None:
+def test_without_a_tail_all_responses_are_as_long_as_the_cap() -> None:
+    assert chosen(no_tail=True) is NO_TAIL
+    assert NO_TAIL.uniform_tokens == NO_TAIL.cap_tokens
+    assert NO_TAIL.drafter == ""
+
+
+@pytest.mark.parametrize("wanted", [("quick", "warm"), ("warm", "no_tail"), ("quick", "warm", "no_tail")])
+def test_kinds_of_runs_are_not_combined(wanted: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="accepted: one of them"):
-        chosen(quick=True, warm=True)
+        chosen(**dict.fromkeys(wanted, True))

@@ -13,8 +13,17 @@ from tests.unit.keys.known import SERVICES, keys_at, keys_of, options
 from tests.unit.keys.messages import HOLE, ROOT, Refusal, refusals, sources
 from tlt_common.config.base import model_in
 
+OF_VERL = (
+    "rollout.full_determinism",
+    "rollout.enable_rollout_routing_replay",
+    "rollout.prometheus.enable",
+    "model.lora.merge",
+)
+"""Settings of verl that its adapter refuses."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("examples/03_countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
     ("benchmarks/tlt_bench/prepare.py", "name"): ("model", "drafter"),
+    ("tlt_common/integrations/verl_settings.py", "field"): OF_VERL,
     # User input.
     ("tlt_common/config/loader.py", "key"): (),
     ("tlt_common/config/loader.py", "key or name"): (),
@@ -30,6 +39,7 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "policy",
     ),
     ("tlt_common/rpc/addresses.py", "named.lstrip('-')"): ("port", "listen"),
+    ("tlt_common/rpc/http_server.py", "key"): ("http_listen", "http.listen"),
     ("tlt_common/rpc/certificates.py", "field"): ("tls.ca", "ca"),
     ("tlt_common/rpc/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
     ("services/tlt_trainer/offline/beginning.py", "option.replace('-', '_')"): ("layers", "draft_vocabulary"),
@@ -47,8 +57,13 @@ NO_KEYS = {
     "update_weights",
     "expires_at",
     "service_account",
+    *OF_VERL,
+    "rollout.name",
+    "checkpoint_engine.backend",
+    "trainer.v1.trainer_mode",
+    "actor_rollout_ref.hybrid_engine",
 }
-"""Other names: files, keys of a model's config.json, entries of a token file."""
+"""Other names: files, keys of a model's config.json, entries of a token file, settings of trainers."""
 FAIL = re.compile(r'fail (?:\(printf )?"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"(?<![\w/:.@-])[a-z%][A-Za-z_%]*(?:\.[A-Za-z_%]+)+(?![\w/]|\.?\d)")
 API = re.compile(r"[\w.-]+\.io/\S*")
@@ -69,7 +84,7 @@ def unknown(refusal: Refusal) -> set[str]:
     fields = [] if refusal.field is None else [refusal.field]
     if refusal.expression:
         fields += COMPUTED.get((refusal.file, refusal.expression), (f"{refusal.expression} (see COMPUTED)",))
-    return found | {field for field in fields if not _exists(field, keys)}
+    return found | {field for field in fields if field not in NO_KEYS and not _exists(field, keys)}
 
 
 def _exists(name: str, keys: set[str]) -> bool:

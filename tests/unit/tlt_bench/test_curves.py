@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from countdown.record import Side
-from tlt_bench.curves import Curve, compared
+from tlt_bench.curves.curve import Curve, compared
 
 
 def curves(side: Side, *runs: Sequence[float]) -> list[Curve]:

@@ -12,7 +12,7 @@ from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.taking_back import Waits
 from tlt_common.errors import StaleVersionError
 from tlt_common.wire import coordinator as wire
-from tlt_trainer.learner_turn import Occupation
+from tlt_trainer.lease.learner_turn import Occupation
 
 PAGE = (Path(__file__).parents[3] / "docs/results/services.md").read_text()
 

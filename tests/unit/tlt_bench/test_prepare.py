@@ -13,6 +13,7 @@ from tlt_bench.prepare import BenchTarget, check_parts
 from tlt_common.errors import ConfigError
 from tlt_worker.engine.checkpoints import policy as weights
 from tlt_worker.engine.checkpoints.drafter import first_drafter
+from tlt_worker.engine_config import EngineConfig
 
 TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
@@ -48,5 +49,5 @@ def test_random_weights_are_a_checkpoint_and_its_drafter(tmp_path: Path) -> None
     headers = weights.read_headers(model)
     assert headers["lm_head.weight"].shape == (32, 32)
     assert headers["model.layers.1.self_attn.k_proj.weight"].shape == (16, 32)
-    _, tensors = first_drafter(drafter, json.loads((model / "config.json").read_text()), None, None)
+    _, tensors = first_drafter(EngineConfig(drafter=drafter), json.loads((model / "config.json").read_text()))
     assert "fc.weight" in dict(tensors)

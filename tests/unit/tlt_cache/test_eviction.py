@@ -1,5 +1,7 @@
 """What goes when room is needed."""
 
+import struct
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,4 +76,5 @@ def test_an_early_frame_counts_as_long_as_its_response_became() -> None:
 
 @given(entries)
 def test_a_line_of_the_index_says_everything(held: tuple[Entry, ...]) -> None:
-    assert tuple(unpacked(e.sequence, e.packed()) for e in held) == held
+    lines = [struct.pack("<Q", e.size_bytes) + e.packed() for e in held]  # stores write the size before a line
+    assert tuple(unpacked(e.sequence, line) for e, line in zip(held, lines, strict=True)) == held

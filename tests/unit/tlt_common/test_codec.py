@@ -12,23 +12,25 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
 
 COUNT = st.integers(min_value=0, max_value=2**31 - 1)
-FIXED_BYTES = 48
+FIXED_BYTES = 52
 """Length of the fixed header; what follows is found by it."""
 
 
 @st.composite
 def headers(draw: st.DrawFn) -> FrameHeader:
+    layers = tuple(sorted(draw(st.sets(st.integers(0, 2**31 - 1), max_size=3))))
     return FrameHeader(
         request_id=RequestId(draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))),
         policy_version=PolicyVersion(draw(st.integers(0, 2**62))),
         prompt_hash=draw(st.integers(0, 2**64 - 1)),
         start=draw(COUNT),
         token_count=draw(st.integers(1, 9)),
-        hidden_size=draw(st.integers(1, 7)),
+        hidden_size=draw(st.integers(1, 7)) * (len(layers) + 1),
         dtype=draw(st.sampled_from(sorted(ELEMENT_BYTES))),
         prompt_tokens=draw(COUNT),
         response_tokens=draw(COUNT),
         finished=draw(st.booleans()),
+        layers=layers,
     )
 
 
@@ -119,8 +121,10 @@ def test_a_flipped_byte_never_raises_anything_else(frame: EncodedFrame, index: i
         (24, b"\xff\xff\xff\xff", "frame.start"),
         (36, b"\0\0\0\0", "frame.hidden_size"),
         (40, b"\xff\xff\0\0", "frame.request_id"),
-        (44, b"\0\0\0\0", "frame.token_count"),
-        (44, b"\xff\xff\xff\xff", "frame.hidden"),
+        (44, b"\xff\xff\0\0", "frame.layers"),
+        (44, b"\x01\0\0\0", "frame.hidden_size"),
+        (48, b"\0\0\0\0", "frame.token_count"),
+        (48, b"\xff\xff\xff\xff", "frame.hidden"),
         (FIXED_BYTES, b"\xff", "frame.request_id"),
     ],
 )
@@ -138,6 +142,13 @@ def test_a_negative_token_id_is_refused_by_decode_alone() -> None:
     with pytest.raises(InvalidRequestError, match="contains -2") as caught:
         decode(frame.header, frame.blob)
     assert caught.value.field == "frame.token_ids"
+
+
+@pytest.mark.parametrize("layers", [(2, 1), (1, 1), (-1, 1)])
+def test_layers_ascend_from_0(layers: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidRequestError, match="layers is") as caught:
+        replace(HEADER, hidden_size=3, layers=layers)
+    assert caught.value.field == "frame.layers"
 
 
 def test_ids_and_states_that_do_not_fit_the_header_are_not_encoded() -> None:

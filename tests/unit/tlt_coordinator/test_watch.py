@@ -110,3 +110,18 @@ async def test_changes_are_told_once_with_the_last_status() -> None:
         coordinator.leave(worker.session)
         _, (member,) = coordinator.changed(seen)
         assert member.status.state is WorkerState.DOWN
+
+
+async def test_gateways_are_told_whether_idle_workers_are_lent() -> None:
+    async with running() as coordinator:
+        Worker.join(coordinator, "one", BUSY)
+
+        async def change() -> None:
+            for enabled in (False, True, True):
+                await asyncio.sleep(10 * COALESCE_S)
+                coordinator.set_lending(enabled=enabled)
+            await asyncio.sleep(10 * COALESCE_S)
+
+        seen = await watched(coordinator, change)
+    assert [one.lending for one in seen] == [True, False, True]
+    assert [named(one) for one in seen[1:]] == [([], [])] * 2

@@ -48,7 +48,9 @@ def test_a_worker_in_any_other_state_than_idle_is_not_lent(state: WorkerState) -
     assert worklist.free == 0
 
 
-@pytest.mark.parametrize("changes", [{"running": 1}, {"epoch": Epoch(3)}, {"trainer_ready": False}])
+@pytest.mark.parametrize(
+    "changes", [{"running": 1}, {"epoch": Epoch(3)}, {"trainer_ready": False}, {"trainer_resting": True}]
+)
 def test_a_worker_that_is_not_free_or_has_no_trainer_is_not_lent(changes: dict[str, object]) -> None:
     worklist = Worklist()
     worklist.note(worker(status=replace(IDLE, **changes)), 0.0)  # type: ignore[arg-type]

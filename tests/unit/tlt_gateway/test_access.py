@@ -10,6 +10,8 @@ SCOPES = {
     "Abort": Scope.GENERATE,
     "GetServerInfo": Scope.GENERATE,
     "UpdateWeights": Scope.UPDATE_WEIGHTS,
+    "Pause": Scope.UPDATE_WEIGHTS,
+    "Proceed": Scope.UPDATE_WEIGHTS,
 }
 
 

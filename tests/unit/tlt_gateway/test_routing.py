@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_gateway.routing import Candidate, choose
+from tlt_gateway.routing import Candidate, choose, choose_packed, to_empty
 
 SPILL = 0.25
 
@@ -108,3 +108,112 @@ def test_requests_of_other_gateways_tilt_the_choice_but_close_no_worker() -> Non
     busy = replace(one("a", max_running=4), foreign=9)
     assert choose([busy, one("b")], spill_load=SPILL) == one("b")
     assert choose([busy], spill_load=SPILL) == busy
+
+
+def lent(name: str, running: int, *, foreign: int = 0, lendable: bool = True, slots: int = 8) -> Candidate:
+    return Candidate(
+        worker_id=WorkerId(name),
+        policy_version=PolicyVersion(0),
+        max_running=8,
+        slots=slots,
+        assigned=running,
+        foreign=foreign,
+        lendable=lendable,
+    )
+
+
+@st.composite
+def tails(draw: st.DrawFn) -> list[Candidate]:
+    return [
+        replace(
+            lent(f"w{index}", draw(st.integers(0, 5)), foreign=draw(st.integers(0, 2)), slots=draw(st.integers(0, 8))),
+            lendable=draw(st.booleans()),
+            training=draw(st.booleans()),
+        )
+        for index in range(draw(st.integers(1, 6)))
+    ]
+
+
+@given(tails(), st.integers(0, 6))
+def test_what_moves_in_the_tail_fits_beside_what_runs(fleet: list[Candidate], at_most: int) -> None:
+    emptied = to_empty(fleet, at_most=at_most)
+    assert all(c.lendable and c.running and not c.training for c in fleet if c.worker_id in emptied)
+    now = {c.worker_id: replace(c, emptying=c.worker_id in emptied) for c in fleet}
+    for name in emptied:
+        for _ in range(now[name].running):
+            target = choose_packed(now.values(), at_most=at_most)
+            assert target is not None, "a request that moves finds a worker that runs others"
+            assert target.worker_id not in emptied
+            now[target.worker_id] = replace(target, assigned=target.assigned + 1)
+            assert now[target.worker_id].running <= at_most
+
+
+@given(tails(), st.integers(0, 6))
+def test_an_emptied_tail_is_stable(fleet: list[Candidate], at_most: int) -> None:
+    now = {c.worker_id: c for c in fleet}
+    emptied = to_empty(fleet, at_most=at_most)
+    for name in emptied:
+        for _ in range(now[name].running):
+            open_ones = [replace(c, emptying=c.worker_id in emptied) for c in now.values()]
+            target = choose_packed(open_ones, at_most=at_most)
+            assert target is not None
+            now[target.worker_id] = replace(now[target.worker_id], assigned=target.assigned + 1)
+        now[name] = replace(now[name], assigned=0, foreign=0)
+    assert to_empty(now.values(), at_most=at_most) == ()
+
+
+def test_the_fewest_requests_move() -> None:
+    assert to_empty([lent("a", 1), lent("b", 3)], at_most=4) == ("a",)
+    assert to_empty([lent("a", 2), lent("b", 3)], at_most=4) == ()
+    assert to_empty([lent("a", 1), lent("b", 1), lent("c", 2)], at_most=4) == ("a", "b")
+    assert to_empty([lent("a", 1, lendable=False), lent("b", 2)], at_most=4) == ("b",)
+    assert to_empty([lent("a", 1), lent("b", 2, foreign=1)], at_most=3) == ()
+    assert to_empty([lent("a", 1), lent("b", 1)], at_most=0) == ()
+
+
+def test_gateways_that_share_workers_empty_the_same_one() -> None:
+    mine = [lent("a", 1), lent("b", 0, foreign=1)]
+    theirs = [lent("a", 0, foreign=1), lent("b", 1)]
+    assert to_empty(mine, at_most=4) == to_empty(theirs, at_most=4) == ("a",)
+
+
+def test_a_request_goes_where_its_prefix_is_cached_while_loads_are_close() -> None:
+    home = {WorkerId("b"): 512}
+
+    def chosen(on_b: int) -> str:
+        fleet = [one("a", assigned=1), one("b", assigned=on_b)]
+        found = choose(fleet, spill_load=SPILL, cached=home, affinity_tokens=256)
+        assert found is not None
+        return found.worker_id
+
+    assert [chosen(on_b) for on_b in (0, 1, 2, 3, 4)] == ["b", "b", "b", "b", "a"]
+
+
+def test_of_two_workers_the_one_with_more_cached_is_chosen() -> None:
+    cached = {WorkerId("a"): 100, WorkerId("b"): 900}
+    assert choose([one("a"), one("b", assigned=1)], spill_load=SPILL, cached=cached, affinity_tokens=256) == one(
+        "b", assigned=1
+    )
+    assert choose([one("a"), one("b", assigned=8)], spill_load=SPILL, cached=cached, affinity_tokens=256) == one("a")
+
+
+def test_a_cached_prefix_neither_wakes_a_trainer_nor_fills_a_worker_that_is_emptied() -> None:
+    home = {WorkerId("b"): 100_000}
+    for away in (replace(one("b"), emptying=True), one("b", training=True)):
+        for spill in (0.0, SPILL):
+            assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in {one("a", assigned=1), away}
+        assert choose([one("a"), away], spill_load=SPILL, cached=home) == one("a")
+
+
+@given(fleets(), st.dictionaries(st.sampled_from([WorkerId(f"w{i}") for i in range(6)]), st.integers(1, 4000)))
+def test_what_is_cached_neither_delays_a_request_nor_outweighs_many(
+    fleet: list[Candidate], cached: dict[WorkerId, int]
+) -> None:
+    least = choose(fleet, spill_load=SPILL)
+    chosen = choose(fleet, spill_load=SPILL, cached=cached, affinity_tokens=256)
+    assert (chosen is None) == (least is None)
+    if chosen is not None and least is not None and chosen != least:
+        assert chosen.has_room
+        assert chosen.worker_id in cached
+        assert chosen.training <= least.training
+        assert (chosen.load - least.load) * chosen.max_running <= cached[chosen.worker_id] / 256 + 1e-9

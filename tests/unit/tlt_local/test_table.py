@@ -68,6 +68,11 @@ def test_the_last_line_shows_queue_drafter_and_bubbles() -> None:
     assert footer(empty) == "queue 3   no drafter yet   bubbles used 64%   lending is off"
 
 
+def test_a_trainer_that_rests_is_said_to() -> None:
+    resting = replace(BUSY, status=replace(BUSY.status, trainer_resting=True))
+    assert "50: 0.25, resting" in seen(replace(FLEET, workers=(resting,)))
+
+
 def test_what_is_missing_is_a_dash_and_a_missing_trainer_is_said() -> None:
     quiet = replace(BUSY, status=WorkerStatus(state=WorkerState.DOWN))
     text = seen(replace(FLEET, workers=(quiet,)))

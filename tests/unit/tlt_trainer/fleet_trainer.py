@@ -7,16 +7,18 @@ from tests.unit.tlt_trainer.inline import FakeFleet, InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.drafter.meta import META_FILE
 from tlt_trainer.config import PublishSettings
-from tlt_trainer.drafter_sharing import DrafterSharing
-from tlt_trainer.drafter_sync import DrafterSync
-from tlt_trainer.examiner import Examiner
-from tlt_trainer.frame_pool import FramePool
+from tlt_trainer.data.feed import Feed
+from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.learner import Learner
-from tlt_trainer.learner_turn import LearnerTurn
-from tlt_trainer.pack import collate, plan
-from tlt_trainer.publish_gate import PublishGate
-from tlt_trainer.score import Score
-from tlt_trainer.storage import Storage
+from tlt_trainer.lease.learner_turn import LearnerTurn
+from tlt_trainer.lease.short_memory import ShortMemory
+from tlt_trainer.sharing.drafter_sharing import DrafterSharing
+from tlt_trainer.sharing.drafter_sync import DrafterSync
+from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.publish_gate import PublishGate
+from tlt_trainer.sharing.score import Score
+from tlt_trainer.store.storage import Storage
 
 SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))
 
@@ -35,7 +37,9 @@ class Trainer:
             self.learner, device, self.pool, tokens=2000, batch_tokens=lambda: 512, allowed=lambda: True
         )
         storage = Storage(str(root / name), mark=META_FILE)
-        following = DrafterSync(fleet, self.learner, device, turn, self.examiner)
+        self.feed = Feed(self.pool, limit_tokens=512, step_s=0.5, seed=name)
+        memory = ShortMemory(self.learner, device, self.feed)
+        following = DrafterSync(fleet, self.learner, device, turn, self.examiner, memory)
         gate = PublishGate(PublishSettings(), 0.1)
         self.sharing = DrafterSharing(
             fleet, storage, self.learner, device, turn, following, gate, worker_id=name, kept=2

@@ -12,11 +12,13 @@ from fsspec.implementations.local import LocalFileSystem
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import ConfigError, NotFoundError, UnavailableError, WeightsError
-from tlt_trainer.checkpoints import COUNTERS_FILE, STATE_FILE, Checkpoints, from_files, to_files
+from tlt_common.telemetry import metrics
+from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
-from tlt_trainer.pack import collate, plan
-from tlt_trainer.storage import Storage, read_uri
+from tlt_trainer.store.checkpoint_files import COUNTERS_FILE, OPTIMIZER_FILE, STATE_FILE, from_files, to_files
+from tlt_trainer.store.checkpoints import Checkpoints
+from tlt_trainer.store.storage import Storage, read_uri
 
 
 def trained(policy: TinyPolicy, learner: Learner, steps: int) -> Learner:
@@ -185,6 +187,52 @@ async def test_an_offer_is_written_beside_training(policy: TinyPolicy, tmp_path:
             await asyncio.sleep(0)
         writing.cancel()
     assert checkpoints.newest(policy.form) is not None
+
+
+def test_the_optimizer_is_written_now_and_then_and_newer_weights_continue_with_it(
+    policy: TinyPolicy, tmp_path: Path
+) -> None:
+    learner, checkpoints = Learner(policy.form, CPU), Checkpoints(str(tmp_path), optimizer_every=3)
+    wanted = []
+    for steps in range(1, 6):
+        trained(policy, learner, 1)
+        wanted.append(checkpoints.wants_optimizer)
+        state = learner.snapshot()
+        if steps == 4:
+            older = state
+        checkpoints.write(state if wanted[-1] else replace(state, optimizer={}))
+    assert wanted == [True, False, False, True, False]
+    assert sorted(path.parent.name for path in tmp_path.glob(f"*/{OPTIMIZER_FILE}")) == ["00000004"]
+    reader = Checkpoints(str(tmp_path), optimizer_every=3)
+    found = reader.newest(policy.form)
+    assert found is not None
+    assert equal(found, replace(learner.snapshot(), optimizer=older.optimizer))
+    assert not reader.wants_optimizer  # that of the checkpoint before is still there
+    two = Learner(policy.form, CPU)
+    two.restore(found)
+    before = two.counters.steps
+    assert trained(policy, two, 3).counters.steps >= before + 3
+
+
+def test_an_optimizer_that_later_checkpoints_refer_to_is_kept_and_may_be_lost(
+    policy: TinyPolicy, tmp_path: Path
+) -> None:
+    learner, checkpoints = trained(policy, Learner(policy.form, CPU), 2), Checkpoints(str(tmp_path), optimizer_every=9)
+    for _ in range(5):
+        checkpoints.write(
+            learner.snapshot() if checkpoints.wants_optimizer else replace(learner.snapshot(), optimizer={})
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "00000004", "00000005"]
+    (tmp_path / "00000001" / OPTIMIZER_FILE).write_bytes(b"cut")
+    lost = metrics.CHECKPOINTS_SKIPPED.labels(reason="optimizer")
+    before = lost._value.get()
+    found = Checkpoints(str(tmp_path)).newest(policy.form)
+    assert found is not None
+    assert equal(found, replace(learner.snapshot(), optimizer={}))
+    assert lost._value.get() == before + 1
+    two = Learner(policy.form, CPU)
+    two.restore(found)
+    assert trained(policy, two, 2).counters.steps > found.counters.steps
 
 
 @pytest.mark.parametrize("kind", ["local", "file", "memory"])

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frame, frames_of
 from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import RequestId
-from tlt_trainer.feed import MIN_TOKENS, Feed, paced
-from tlt_trainer.frame import TrainingFrame
-from tlt_trainer.frame_pool import FramePool, is_usable
-from tlt_trainer.held_out import HELD_OUT_BELOW
-from tlt_trainer.pack import collate, cut, plan, scored_count
+from tlt_trainer.data.feed import MIN_TOKENS, Feed, paced
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.frame_pool import Defect, FramePool, defect_of
+from tlt_trainer.data.held_out import HELD_OUT_BELOW
+from tlt_trainer.data.pack import collate, cut, plan, scored_count
+from tlt_trainer.drafter.vocabulary import TokenCounts
 
 MIB = 2**20
 
@@ -116,9 +117,22 @@ def test_a_full_pool_lets_the_oldest_policy_go() -> None:
 
 def test_frames_of_another_model_or_of_a_prompt_alone_are_not_used(policy: TinyPolicy) -> None:
     good = frames_of(policy, 1)[0].header
-    assert is_usable(good, policy.form)
-    assert not is_usable(good, replace(policy.form, hidden_size=64))
-    assert not is_usable(replace(good, prompt_tokens=good.token_count + 2), policy.form)
+    assert defect_of(good, policy.form) is None
+    assert defect_of(good, replace(policy.form, hidden_size=64)) is Defect.OTHER_SIZE
+    assert defect_of(good, replace(policy.form, layers=(1,))) is Defect.OTHER_LAYERS
+    assert defect_of(replace(good, prompt_tokens=good.token_count + 2), policy.form) is Defect.NOTHING_GENERATED
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 40))
+def test_every_generated_token_is_counted_once(prompt: int, window: int, tokens: int) -> None:
+    """Frames of a response share the token at which they meet."""
+    counts, pool_counts = TokenCounts(48), TokenCounts(48)
+    pool, whole = FramePool(budget_bytes=2**24, said=pool_counts), frame(3, prompt + tokens - 1, prompt=prompt)
+    pool.add(cut(whole, window))
+    pool.add(cut(whole, window))  # again
+    counts.add(whole.token_ids[prompt:])
+    assert pool_counts.total == counts.total == tokens
+    assert pool_counts.coverage(torch.unique(whole.token_ids[prompt:]).long()) == 1.0
 
 
 @given(st.integers(MIN_TOKENS, 4096), st.floats(0.001, 2.0), st.floats(1e-5, 1e-2))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tlt_trainer.device import DeviceThread
-from tlt_trainer.device_clock import CudaClock, HostClock
+from tlt_trainer.lease.device import DeviceThread
+from tlt_trainer.lease.device_clock import CudaClock, HostClock
 
 
 class Gpu:

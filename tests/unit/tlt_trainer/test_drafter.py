@@ -16,15 +16,15 @@ from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, causal, frames_of, wild
 from tlt_common.drafter import meta as metas
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter import files
-from tlt_trainer.drafter.merge import mean_of, share_of
+from tlt_trainer.drafter.merge import merge_of, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
 from tlt_trainer.drafter.rope import Rope, frequencies, rope_of
 from tlt_trainer.learner import Learner
-from tlt_trainer.pack import collate, plan
-from tlt_trainer.score import Score, score_of
-from tlt_trainer.shared_weights import trained_format
+from tlt_trainer.sharing.score import Score, score_of
+from tlt_trainer.store.shared_weights import trained_format
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,10 @@ def test_shapes_are_read_as_every_version_of_transformers_writes_them() -> None:
 
 
 def test_a_merge_lies_between_both_by_their_tokens() -> None:
-    assert mean_of(torch.tensor([4.0]), torch.tensor([0.0]), share_of(30, 10)).item() == 3.0
+    own, newest, base = torch.tensor([4.0]), torch.tensor([8.0]), torch.tensor([2.0])
+    assert merge_of(own, newest, base, share_of(30, 10)).item() == 9.5
+    assert merge_of(own, newest, base, share_of(1, 10)).item() == 9.0  # at least half of the own progress
+    assert merge_of(own, newest, None, 0.25).item() == 7.0
     assert share_of(0, 10) == 0.0
     assert share_of(10, 0) == share_of(10, -5) == 0.5
 

@@ -15,8 +15,9 @@ from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.drafter_sync import GONE_AFTER_S
-from tlt_trainer.score import Score
+from tlt_trainer.drafter.merge import LEAST_OWN
+from tlt_trainer.sharing.drafter_sync import GONE_AFTER_S
+from tlt_trainer.sharing.score import Score
 
 
 async def test_what_one_publishes_another_follows(one: Trainer, two: Trainer) -> None:
@@ -48,6 +49,7 @@ async def test_a_trainer_asks_only_for_a_drafter_that_is_not_its_own(
 async def test_who_was_overtaken_keeps_the_work_of_both_and_publishes_next_time(
     one: Trainer, two: Trainer, fleet: FakeFleet, policy: TinyPolicy, tmp_path: Path
 ) -> None:
+    start = two.learner.weights()
     one.train(1, 8)
     two.train(2, 8)
     alone = two.learner.weights()
@@ -62,7 +64,9 @@ async def test_who_was_overtaken_keeps_the_work_of_both_and_publishes_next_time(
     own_share = two.learner.counters.own_tokens / two.learner.counters.tokens
     assert own_share == pytest.approx(share, abs=0.05)
     for name, tensor in two.learner.weights().items():
-        torch.testing.assert_close(tensor, newest[name].lerp(alone[name], own_share), rtol=1e-5, atol=1e-6)
+        progress = alone[name] - start[name]
+        expected = newest[name] + max(LEAST_OWN, own_share) * progress
+        torch.testing.assert_close(tensor, expected, rtol=1e-5, atol=1e-6)
     assert two.learner.counters.own_steps == 8
     assert two.learner.counters.steps == 16
     assert await two.sharing.publish(SCORE, None)

@@ -9,15 +9,18 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from tests.unit.tlt_trainer.tiny import CPU, DRAFT_TOKENS, TinyPolicy, causal, frames_of, wild
+from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import WeightsError
+from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.eagle3 import PASSES, Eagle3Drafter
 from tlt_trainer.drafter.loss import unrolled_loss
-from tlt_trainer.drafter.merge import fitted, mean_of
+from tlt_trainer.drafter.merge import fitted, merge_of
 from tlt_trainer.drafter.vocabulary import TokenCounts, map_of, require_tokens, rows_for, tokens_of
+from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
-from tlt_trainer.pack import collate, plan
-from tlt_trainer.score import score_of
+from tlt_trainer.lease.warm_up import warm_up
+from tlt_trainer.sharing.score import score_of
 
 FIRST, LAST = torch.arange(DRAFT_TOKENS), torch.arange(48 - DRAFT_TOKENS, 48)
 
@@ -131,11 +134,56 @@ def test_tokens_that_stay_keep_what_was_learned_of_them(deep_policy: TinyPolicy,
     learner.micro_step(pack)
 
 
+def test_who_follows_a_drafter_with_other_tokens_keeps_what_the_optimizer_knows_of_those_that_stay(
+    deep_policy: TinyPolicy, learner: Learner
+) -> None:
+    pack = collate(frames_of(deep_policy, 8), CPU)
+    learner.choose(FIRST)
+    for _ in range(3):
+        learner.micro_step(pack)
+    before, newest = learner.snapshot(), wild(deep_policy.form).state_dict() | {MAP: map_of(LAST)}
+    learner.follow(Published(version=DrafterVersion(4), weights=newest, steps=9, tokens=900), newest)
+    after, kept = learner.snapshot(), 48 - 2 * (48 - DRAFT_TOKENS)
+    assert torch.equal(tokens_of(after.weights[MAP]), LAST)
+    assert torch.equal(after.weights[HEAD], newest[HEAD])
+    moments = f"{HEAD}/exp_avg"
+    assert torch.equal(after.optimizer[moments][:kept], before.optimizer[moments][48 - DRAFT_TOKENS :])
+    assert not bool(after.optimizer[moments][kept:].any())
+    learner.micro_step(pack)
+
+
+def test_a_snapshot_without_draft_tokens_is_not_trained(deep_policy: TinyPolicy, learner: Learner) -> None:
+    pack, new = collate(frames_of(deep_policy, 1), CPU), Learner(deep_policy.form, CPU).snapshot()
+    learner.choose(FIRST)
+    learner.micro_step(pack)
+    learner.restore(new)
+    assert learner.lacks_tokens
+    with pytest.raises(WeightsError, match="tokens are not chosen yet"):
+        learner.micro_step(pack)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_warm_up_changes_nothing(deep_policy: TinyPolicy, chosen: bool) -> None:
+    learner = Learner(deep_policy.form, CPU)
+    if chosen:
+        learner.share(deep_policy.shared)
+        learner.choose(LAST)
+    before = learner.snapshot()
+    warm_up(learner)
+    after = learner.snapshot()
+    assert learner.lacks_tokens is not chosen
+    unchosen = set() if chosen else {HEAD}  # rows of no token
+    for name in before.weights.keys() - unchosen:
+        assert torch.equal(before.weights[name], after.weights[name])
+        assert torch.equal(before.average[name], after.average[name])
+    assert (after.counters, after.optimizer) == (before.counters, {})
+
+
 def test_a_merge_has_the_newest_drafters_tokens() -> None:
     own = {HEAD: torch.tensor([[1.0], [2.0]]), MAP: map_of(torch.tensor([3, 5])), "w": torch.tensor([4.0])}
     newest = {HEAD: torch.tensor([[10.0], [20.0]]), MAP: map_of(torch.tensor([5, 7])), "w": torch.tensor([0.0])}
     fit = fitted(own, newest)
-    found = {name: mean_of(fit[name], newest[name], 0.5) for name in newest}
+    found = {name: merge_of(fit[name], newest[name], None, 0.5) for name in newest}
     assert found["w"].item() == 2.0
     assert torch.equal(found[MAP], newest[MAP])
     assert found[HEAD].flatten().tolist() == [6.0, 20.0]
@@ -153,6 +201,24 @@ def test_draft_tokens_are_the_most_frequent_ones() -> None:
     better = counts.better_than(torch.tensor([2, 7]))
     assert better is not None
     assert better.tolist() == [4, 7]
+
+
+def test_rare_tokens_do_not_displace_those_whose_rows_have_learned() -> None:
+    counts = TokenCounts(8)
+    counts.add(torch.tensor([3, 3, 6]))
+    assert counts.frequent(4, torch.tensor([3, 4, 5, 7])).tolist() == [3, 4, 5, 6]
+
+
+def test_older_tokens_count_less_and_less() -> None:
+    counts = TokenCounts(4, recent_tokens=100)
+    counts.add(torch.zeros(99))
+    for _ in range(3):
+        counts.add(torch.ones(60))
+    assert counts.total < 100
+    assert counts.coverage(torch.tensor([1])) > 0.75
+    copy, total = counts.copy(), counts.total
+    counts.add(torch.full((5,), 2))
+    assert (copy.total, counts.total) == (total, total + 5)
 
 
 def test_rows_follow_their_tokens() -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.fakes.full_disk import full_disk
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy
 from tlt_common.errors import UnavailableError
-from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.learner import Learner
-from tlt_trainer.storage import Storage
+from tlt_trainer.store.checkpoints import Checkpoints
+from tlt_trainer.store.storage import Storage
 
 
 @pytest.mark.parametrize("room_bytes", [0, 1, 300, 10_000])

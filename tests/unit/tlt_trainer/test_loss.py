@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, causal, frame, precise, wild
+from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.data.pack import collate
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
-from tlt_trainer.frame import TrainingFrame
-from tlt_trainer.pack import collate
 
 
 @pytest.fixture(params=["eagle", "eagle3"])

@@ -2,9 +2,14 @@
 
 import asyncio
 
+import pytest
+import torch
+
 from tests.unit.tlt_trainer.fleet_trainer import SCORE, Trainer
 from tests.unit.tlt_trainer.inline import FakeFleet
-from tlt_trainer.learner_turn import Occupation
+from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
+from tlt_common.telemetry import metrics
+from tlt_trainer.lease.learner_turn import Occupation
 
 
 async def test_training_goes_on_while_the_fleet_is_asked_and_what_it_learns_counts_as_own(
@@ -40,3 +45,28 @@ async def test_an_offer_whose_score_is_of_other_weights_is_dropped(
             await asyncio.sleep(0.001)
     running.cancel()
     assert [publication.base for publication in fleet.publications] == [0, 1]
+
+
+@pytest.mark.parametrize("call", ["candidate", "tally", "follow"])
+async def test_short_memory_during_a_merge_gives_up_memory_and_the_merge_is_made_up_for(
+    one: Trainer, two: Trainer, policy: TinyPolicy, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    one.train(1, 3)
+    assert await one.sharing.publish(SCORE, None)
+    two.train(2, 3)
+    two.pool.add(frames_of(policy, 200, seed=9))
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    counted, limit = metrics.TRAINER_OUT_OF_MEMORY._value.get(), two.feed.tokens
+    with monkeypatch.context() as short:
+        short.setattr(two.learner, call, fail)
+        assert not await two.sharing.follow()
+        assert not await two.sharing.publish(SCORE, None)
+    assert two.learner.counters.base_version == 0
+    assert two.learner.counters.own_steps == 3
+    assert metrics.TRAINER_OUT_OF_MEMORY._value.get() == counted + 2
+    assert two.feed.shrink() <= max(64, limit)
+    assert await two.sharing.follow()
+    assert two.learner.counters.base_version == 1

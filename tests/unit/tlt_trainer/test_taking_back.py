@@ -8,7 +8,7 @@ import pytest
 from tests.unit.tlt_trainer.virtual_trainer import CALL_S, FIRST, Bench, running, until
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, WeightsError
-from tlt_trainer.learner_turn import Occupation
+from tlt_trainer.lease.learner_turn import Occupation
 
 pytestmark = pytest.mark.looptime
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import Epoch
 from tlt_common.errors import StaleEpochError
-from tlt_trainer.training_lease import LeaseState
+from tlt_trainer.lease.training_lease import LeaseState
 
 
 def test_a_lease_holds_until_it_runs_out_and_a_repeat_extends_it() -> None:

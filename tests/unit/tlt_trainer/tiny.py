@@ -15,12 +15,12 @@ from tlt_common.domain.hidden import EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.data.frame import TrainingFrame, decoded
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.kinds import drafter_of
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.frame import TrainingFrame, decoded
-from tlt_trainer.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
+from tlt_trainer.store.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
 
 VOCAB = 48
 DRAFT_TOKENS = 40
@@ -101,6 +101,7 @@ def encoded_frames_of(
             prompt_tokens=prompt,
             response_tokens=tokens - prompt,
             finished=True,
+            layers=policy.form.layers,
         )
         frames.append(encode(header, ids, [hidden.bfloat16().contiguous().view(torch.uint8).numpy().tobytes()]))
     return frames
@@ -111,7 +112,7 @@ def wild(form: DrafterFormat, seed: int = 3) -> DraftModel:
     drafter, generator = drafter_of(form), torch.Generator().manual_seed(seed)
     if isinstance(drafter, Eagle3Drafter):
         tokens = torch.randperm(form.vocab_size, generator=generator)[: form.draft_vocab_size].sort().values
-        drafter.choose(tokens, torch.zeros(form.vocab_size, form.hidden_size))
+        drafter.choose(tokens, torch.zeros(form.draft_vocab_size, form.hidden_size))
     with torch.no_grad():
         for parameter in drafter.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))

@@ -8,16 +8,20 @@ from pathlib import Path
 from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
-from tlt_trainer.checkpoints import Checkpoints
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.examiner import Examiner
-from tlt_trainer.feed import Feed
-from tlt_trainer.frame_pool import FramePool
+from tlt_trainer.data.draft_tokens import DraftTokens
+from tlt_trainer.data.feed import Feed
+from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
-from tlt_trainer.learner_turn import LearnerTurn
-from tlt_trainer.publish_gate import PublishGate
-from tlt_trainer.training_lease import TrainingLease
+from tlt_trainer.lease.learner_turn import LearnerTurn
+from tlt_trainer.lease.short_memory import ShortMemory
+from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.publish_gate import PublishGate
+from tlt_trainer.sharing.rest import Rest
+from tlt_trainer.store.checkpoints import Checkpoints
 from tlt_trainer.training_loop import TrainingLoop
 
 CALL_S = 0.1
@@ -49,7 +53,8 @@ class Bench:
         self.device = InlineDevice(CALL_S)
         self.learner = Learner(policy.form, CPU)
         self.lease = TrainingLease()
-        self.pool = FramePool(budget_bytes=2**24)
+        said = TokenCounts(policy.form.vocab_size)
+        self.pool = FramePool(budget_bytes=2**24, said=said)
         self.saved = Recorder()
         feed = Feed(self.pool, limit_tokens=256, step_s=0.5, seed="w")
         examiner = Examiner(
@@ -57,8 +62,23 @@ class Bench:
         )
         self.turn = LearnerTurn()
         gate = PublishGate(config.publish, 0.1)
+        tokens = DraftTokens(self.learner, self.device, self.turn, said, allowed=self.lease.holds)
+        self.rest = Rest(self.learner, self.pool, config.pay)
+        memory = ShortMemory(self.learner, self.device, feed)
         self.loop = TrainingLoop(
-            self.learner, self.device, self.turn, self.lease, feed, examiner, self.saved, None, gate, config
+            self.learner,
+            self.device,
+            self.turn,
+            self.lease,
+            feed,
+            tokens,
+            examiner,
+            self.saved,
+            None,
+            gate,
+            self.rest,
+            memory,
+            config,
         )
 
     def give_data(self) -> None:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from tlt_common.config.base import TlsSettings
 from tlt_common.config.loader import load
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, arms_named, ngram
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
 from tlt_trainer.config import TrainerConfig
 from tlt_worker.config import WorkerConfig
@@ -37,12 +38,16 @@ def test_a_drafter_comes_from_the_coordinator_or_from_the_configuration_not_both
         WorkerConfig(model=MODEL, engine=EngineConfig(drafter=Path("/d")), coordinator="127.0.0.1:1")
 
 
-def test_trainers_are_not_lent_devices_whose_drafters_they_cannot_make() -> None:
-    told = {"model": MODEL, "engine": {"drafter_architecture": "eagle3"}}
-    assert WorkerConfig.model_validate(told).trainer.enabled  # without a coordinator none is started
-    with pytest.raises(ValidationError, match=r"set trainer\.enabled to false"):
-        WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1"})
-    WorkerConfig.model_validate({**told, "coordinator": "127.0.0.1:1", "trainer": {"enabled": False}})
+def test_trainers_train_what_their_engine_runs() -> None:
+    engine = {"drafter_architecture": "eagle3", "draft_vocabulary": 40, "drafter_layers": "0, 2"}
+    config = WorkerConfig.model_validate({"model": MODEL, "engine": engine, "coordinator": "127.0.0.1:1"})
+    for settings, expected in (
+        (settings_of(config, Path("/run")), (DrafterArchitecture.EAGLE3, 40, (0, 2))),
+        (settings_of(WorkerConfig(model=MODEL), Path("/run")), (DrafterArchitecture.EAGLE, None, None)),
+    ):
+        options = [f"{key}={value}" for key, value in settings.items()]
+        trainer = load(TrainerConfig, "trainer", file=None, environment={}, settings=options)
+        assert (trainer.drafter_architecture, trainer.draft_vocabulary, trainer.drafter_layers) == expected
     with pytest.raises(ValidationError, match="drafter_architecture"):
         WorkerConfig.model_validate({"model": MODEL, "engine": {"drafter_architecture": "eagle2"}})
 

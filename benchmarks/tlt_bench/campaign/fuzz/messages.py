@@ -65,15 +65,23 @@ def _fields(
 ) -> Iterator[tuple[tuple[FieldDescriptor, ...], FieldDescriptor]]:
     for field in descriptor.fields:
         yield path, field
-        if field.message_type is not None and len(path) < MAX_DEPTH:
+        if field.message_type is not None and not _is_map(field) and len(path) < MAX_DEPTH:
             yield from _fields(field.message_type, (*path, field))
 
 
 def _edits(path: tuple[FieldDescriptor, ...], field: FieldDescriptor) -> SearchStrategy[_Edit]:
     values = _values(field)
-    if field.is_repeated:
+    if field.message_type is not None and _is_map(field):
+        key, value = (_values(part) for part in field.message_type.fields)
+        values = st.one_of(st.dictionaries(key, value, max_size=4), st.dictionaries(key, value, min_size=300))
+    elif field.is_repeated:
         values = st.one_of(st.lists(values, max_size=4), st.builds(_repeated, values, st.sampled_from(MANY)))
     return st.builds(_Edit, st.just(path), st.just(field), st.one_of(st.none(), values, values, values))
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    kind = field.message_type
+    return kind is not None and bool(kind.GetOptions().map_entry)
 
 
 def _repeated(value: Any, count: int) -> list[Any]:
@@ -115,6 +123,9 @@ def _apply(message: Message, edit: _Edit) -> None:
     name = edit.field.name
     if edit.value is None:
         message.ClearField(name)
+    elif _is_map(edit.field):
+        getattr(message, name).clear()
+        getattr(message, name).update(edit.value)
     elif edit.field.is_repeated:
         _repeat(message, edit.field, edit.value)
     elif edit.field.message_type is not None:

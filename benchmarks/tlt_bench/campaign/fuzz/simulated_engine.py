@@ -65,6 +65,10 @@ class SimulatedEngine:
         await self._never.wait()
         yield RoundReport(drafter_version=DrafterVersion(0), arms=())
 
+    @property
+    def frames_used(self) -> float:
+        return 0.0
+
     def set_capture(self, policy: CapturePolicy) -> None:
         """Capture nothing: there are no hidden states."""
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tlt_trainer.storage import Storage
+from tlt_trainer.store.storage import Storage
 
 
 def stored(directory: Path, url: str, name: str) -> str:

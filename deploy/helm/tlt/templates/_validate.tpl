@@ -70,6 +70,9 @@
 {{- if and (include "tlt.gateway.authority" .) (not (include "tlt.gateway.policy" .)) }}
 {{- fail "\n\ngateway.grpcRoute.enabled is true but this cluster has no BackendTLSPolicy, which a Gateway needs to trust the chart's certificates: install Gateway API 1.4 or later (before that, its experimental channel) (`helm template`: --api-versions gateway.networking.k8s.io/v1/BackendTLSPolicy)\n" }}
 {{- end }}
+{{- if and (include "tlt.gateway.tokenizer" .) (eq .Values.model.source "url") }}
+{{- fail "\n\ngateway.http.tokenizer is model, but each worker downloads its own copy of model.url: set gateway.http.tokenizer to none, or model.source to pvc or hostPath\n" }}
+{{- end }}
 {{- if and $gateway.autoscaling.enabled (gt ($gateway.autoscaling.minReplicas | int) ($gateway.autoscaling.maxReplicas | int)) }}
 {{- fail "\n\ngateway.autoscaling.minReplicas is greater than gateway.autoscaling.maxReplicas\n" }}
 {{- end }}

@@ -21,7 +21,9 @@ from tlt_common.drafter.format import DrafterFormat, require_fit
 from tlt_common.drafter.reading import format_of, standard_format
 from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.capacity.drafter import new_eagle3
 from tlt_worker.engine.checkpoints.policy import TensorHeader, compare, read_headers
+from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model_config import read_config
 
 _INTEGERS = {"I64": torch.int64, "I32": torch.int32}
@@ -57,38 +59,40 @@ class CheckedDrafter:
         return list(tensors.items())
 
 
-def first_drafter(
-    directory: Path | None,
-    target: Mapping[str, Any],
-    architecture: DrafterArchitecture | None,
-    draft_vocabulary: int | None,
-) -> tuple[DrafterFormat, Tensors]:
+def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[DrafterFormat, Tensors]:
     """
     Return the format to launch an engine with, and the tensors to load at once: those of the given drafter, or none.
 
-    `architecture` None means that of the given drafter, or EAGLE. `draft_vocabulary` is the number of tokens reserved
-    for an EAGLE-3 head; None means as many as the given drafter's head has.
-
     Raises:
-        ConfigError: The given drafter does not fit this target, or its architecture is not the configured one.
+        ConfigError: The given drafter does not fit this target, or is not the configured kind; or the target does not
+            have the layers that drafters would read.
     """
+    directory, room = engine.drafter, engine.draft_vocabulary or 0
+    if directory is None:
+        if engine.drafter_architecture == DrafterArchitecture.EAGLE3:
+            return new_eagle3(engine, target), []
+        return standard_format(DrafterArchitecture.EAGLE, target), []
     try:
-        if directory is None:
-            wanted = architecture or DrafterArchitecture.EAGLE
-            return standard_format(wanted, target, draft_vocabulary=draft_vocabulary), []
         form = read_format(directory, target)
-        if architecture is not None and architecture != form.architecture:
-            raise ConfigError(
-                f"engine.drafter_architecture is {architecture}; the drafter at {directory} is {form.architecture}",
-                field="engine.drafter_architecture",
-            )
+        _require_configured(engine, directory, form)
         given = load_drafter(directory, form)
     except WeightsError as error:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
     if form.is_eagle3:
-        room = min(form.vocab_size, max(form.draft_vocab_size, draft_vocabulary or 0))
-        form = replace(form, draft_vocab_size=room)
+        form = replace(form, draft_vocab_size=min(form.vocab_size, max(form.draft_vocab_size, room)))
     return form, given.fitted(form)
+
+
+def _require_configured(engine: EngineConfig, directory: Path, form: DrafterFormat) -> None:
+    for name, wanted, found in (
+        ("drafter_architecture", engine.drafter_architecture, form.architecture),
+        ("drafter_layers", engine.drafter_layers, form.layers),
+    ):
+        if wanted is not None and wanted != found:
+            shown = [str(value) if isinstance(value, DrafterArchitecture) else list(value) for value in (wanted, found)]
+            raise ConfigError(
+                f"engine.{name} is {shown[0]}; that of the drafter at {directory} is {shown[1]}", field=f"engine.{name}"
+            )
 
 
 def next_drafter(directory: Path, running: DrafterFormat, target: Mapping[str, Any]) -> Tensors:

@@ -39,11 +39,17 @@ def read_headers(directory: Path) -> dict[str, TensorHeader]:
         raise WeightsError(f"{directory} has no *.safetensors; accepted: a directory with the model's weights")
     headers: dict[str, TensorHeader] = {}
     for file in files:
-        headers.update(_file_headers(file))
+        headers.update(read_headers_of(file))
     return headers
 
 
-def _file_headers(file: Path) -> dict[str, TensorHeader]:
+def read_headers_of(file: Path) -> dict[str, TensorHeader]:
+    """
+    Return the headers of all tensors in a safetensors file, by tensor name.
+
+    Raises:
+        WeightsError: It is damaged.
+    """
     try:
         with file.open("rb") as opened:
             (size,) = struct.unpack("<Q", opened.read(8))
@@ -86,15 +92,23 @@ def compare(running: Mapping[str, TensorHeader], offered: Mapping[str, TensorHea
             shapes.
     """
     for name, expected in running.items():
-        found = offered.get(name)
-        if found is None:
-            if name.endswith(_OPTIONAL_SUFFIXES):
-                continue
+        if name not in offered and not name.endswith(_OPTIONAL_SUFFIXES):
             raise WeightsError(f"tensor {name} is missing; the running model has it with shape {list(expected.shape)}")
-        _check_tensor(name, found, expected.shape)
-    unknown = [name for name in offered if name not in running and not name.endswith(_OPTIONAL_SUFFIXES)]
-    if unknown:
-        raise WeightsError(f"tensor {unknown[0]} of shape {list(offered[unknown[0]].shape)} is not in the model")
+    require_known(running, offered)
+
+
+def require_known(running: Mapping[str, TensorHeader], offered: Mapping[str, TensorHeader]) -> None:
+    """
+    Check that some tensors can replace those of the same names.
+
+    Raises:
+        WeightsError: A tensor is unknown, of another shape or not a float.
+    """
+    for name, found in offered.items():
+        if (expected := running.get(name)) is not None:
+            _check_tensor(name, found, expected.shape)
+        elif not name.endswith(_OPTIONAL_SUFFIXES):
+            raise WeightsError(f"tensor {name} of shape {list(found.shape)} is not in the model")
 
 
 def _check_tensor(name: str, found: TensorHeader, shape: tuple[int, ...]) -> None:

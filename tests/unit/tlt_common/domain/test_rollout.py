@@ -109,4 +109,4 @@ def test_speculative_counts_have_sglangs_new_and_old_names() -> None:
 
 def test_a_response_without_verification_tells_no_speculative_counts() -> None:
     stats = ResponseStats(prompt_tokens=3, completion_tokens=1, rounds=1, accepted_draft_tokens=0)
-    assert stats.meta_info() == {"prompt_tokens": 3, "completion_tokens": 1}
+    assert stats.meta_info() == {"prompt_tokens": 3, "completion_tokens": 1, "cached_tokens": 0}

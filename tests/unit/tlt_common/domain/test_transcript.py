@@ -41,7 +41,8 @@ def test_the_rest_after_any_losses_continues_exactly_where_the_client_is(parts: 
         transcript.move(died=True)
     sent = [token for part in parts for token in part]
     rest = transcript.rest()
-    assert rest == replace(PROMPT, prefix_token_ids=tuple(sent), attempt=len(parts))
+    begun = PolicyVersion(1) if sent else None
+    assert rest == replace(PROMPT, prefix_token_ids=tuple(sent), attempt=len(parts), begun_version=begun)
 
 
 def test_stats_are_summed_over_workers_and_tokens_counted_once() -> None:
@@ -121,3 +122,54 @@ def test_only_deaths_before_the_response_got_further_make_a_request_suspect(loss
         if died:
             deaths = deaths + 1 if rounds < PROVEN_ROUNDS else 1
         assert transcript.is_suspect == (deaths >= 2)
+
+
+def test_a_response_that_is_handed_over_continues_and_counts_as_no_loss() -> None:
+    transcript = Transcript(PROMPT)
+    transcript.add(chunk(3, 4))
+    transcript.hand_over()
+    assert (transcript.moves, transcript.ended_attempts, transcript.is_suspect) == (0, 1, False)
+    assert transcript.rest() == replace(PROMPT, prefix_token_ids=(3, 4), attempt=1, begun_version=PolicyVersion(1))
+    last = transcript.add(chunk(5, finish=FinishReason.STOP, rounds=1))
+    assert last.stats is not None
+    assert (last.stats.completion_tokens, last.stats.rounds) == (3, 2)
+
+
+def versioned(*versions: int, finish: FinishReason | None = None) -> TokenChunk:
+    found = chunk(*range(len(versions)), finish=finish)
+    return replace(found, policy_versions=tuple(map(PolicyVersion, versions)), rounds=len(versions))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 5), st.integers(1, 4))
+def test_no_token_is_further_from_the_first_than_the_staleness_allows(
+    versions: list[int], allowed: int, size: int
+) -> None:
+    versions.sort()
+    transcript, kept = Transcript(replace(PROMPT, max_staleness=allowed)), list[int]()
+    for begin in range(0, len(versions), size):
+        part = versioned(*versions[begin : begin + size])
+        fresh = transcript.fresh(part)
+        kept += transcript.add(fresh).policy_versions
+        if fresh is not part:
+            assert len(fresh.policy_versions) < len(part.policy_versions)
+            break
+    assert kept == [version for version in versions if version - versions[0] <= allowed]
+    assert all(transcript.is_stale(PolicyVersion(v)) == (v - versions[0] > allowed) for v in range(7))
+
+
+def test_a_cut_chunk_does_not_finish_the_response() -> None:
+    transcript = Transcript(replace(PROMPT, max_staleness=0))
+    cut = transcript.fresh(versioned(3, 3, 4, finish=FinishReason.STOP))
+    assert (cut.policy_versions, cut.finish_reason, cut.stats, cut.rounds) == ((3, 3), None, None, 2)
+    whole = versioned(3, 3, finish=FinishReason.STOP)
+    assert transcript.fresh(whole) is whole
+
+
+def test_staleness_counts_from_the_first_token_of_all_attempts() -> None:
+    transcript = Transcript(replace(PROMPT, max_staleness=1))
+    assert not transcript.is_stale(PolicyVersion(9))
+    transcript.add(versioned(3))
+    transcript.move(died=False)
+    later = Transcript(transcript.rest())
+    assert (later.is_stale(PolicyVersion(4)), later.is_stale(PolicyVersion(5))) == (False, True)
+    assert later.fresh(versioned(5)).token_ids == ()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.arm import OFF, chain, ngram, tree
 from tlt_trainer.config import DataSettings
-from tlt_trainer.drafter import model
-from tlt_trainer.feed import MIN_TOKENS
+from tlt_trainer.data.feed import MIN_TOKENS
+from tlt_trainer.drafter import eagle3, model
 from tlt_worker.capacity import trainer
 from tlt_worker.capacity.attention import QWEN_WORKSPACE, WRAPPER_BYTES, FlashAttention, FlashInfer, built_bytes
 from tlt_worker.capacity.cards import CARDS, SHAPES, card
@@ -125,7 +125,7 @@ def test_flash_attention_has_tables_and_no_workspace() -> None:
 def test_the_trainer_is_planned_as_it_is_configured() -> None:
     assert DataSettings().batch_tokens == trainer.BATCH_TOKENS
     assert MIN_TOKENS == trainer.MIN_BATCH_TOKENS
-    assert model.PASSES == trainer.PASSES
+    assert (model.PASSES, eagle3.PASSES) == (trainer.PASSES, trainer.EAGLE3_PASSES)
 
 
 def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:
@@ -134,3 +134,11 @@ def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:
     sizes = [each.total for each in trainer.trainers(SEVEN)]
     assert sizes == sorted(sizes, reverse=True)
     assert replace(whole, batch_tokens=64).total == sizes[-1]
+
+
+def test_a_trainer_of_eagle3_drafters_also_holds_their_head() -> None:
+    wide = replace(SEVEN, states=3, draft_vocab=32_000)
+    one, other = (trainer.TrainerMemory(shape=shape) for shape in (SEVEN, wide))
+    head = 32_000 * SEVEN.hidden
+    assert other.learned - one.learned > 5 * 4 * head
+    assert one.total < other.total < one.total + 8 * 4 * head

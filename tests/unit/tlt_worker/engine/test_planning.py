@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tlt_common.domain.arm import OFF, chain, tree
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.memory import GIB
 from tlt_worker.engine import planning
@@ -70,6 +71,10 @@ def test_only_a_gpu_limits_its_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     share = trainer_share(EngineConfig(), replace(CUDA, generation=9), CONFIG)
     assert share is not None
     assert 0.1 < share < 0.2
+    config = EngineConfig(drafter_architecture=DrafterArchitecture.EAGLE3)
+    eagle3 = trainer_share(config, replace(CUDA, generation=9), CONFIG)
+    assert eagle3 is not None
+    assert share < eagle3 < 0.25
     assert trainer_share(EngineConfig(), CPU, CONFIG) is None
 
 

@@ -37,6 +37,14 @@ async def first(batches: AsyncGenerator[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 @given(budget=st.integers(1, 50), items=st.lists(st.integers(1, 20), max_size=40))
+def test_it_says_how_full_it_is(budget: int, items: list[int]) -> None:
+    made, kept = queue(budget, []), 0
+    for item in items:
+        kept += item if made.put(item) else 0
+        assert made.used == pytest.approx(kept / budget)
+
+
+@given(budget=st.integers(1, 50), items=st.lists(st.integers(1, 20), max_size=40))
 def test_what_fits_is_kept_in_order_and_what_does_not_is_dropped(budget: int, items: list[int]) -> None:
     dropped: list[int] = []
     bounded, kept = queue(budget, dropped), list[int]()

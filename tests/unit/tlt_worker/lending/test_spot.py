@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.trainer import FakeTrainer
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState
-from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_worker.lending.activity import Activity
 from tlt_worker.lending.spot import Spot
 
@@ -26,13 +26,16 @@ class Device:
     states: list[tuple[float, WorkerState]] = field(default_factory=list)
     changes: int = 0
     kills: int = 0
+    policy: PolicyVersion = PolicyVersion(7)
+    drafter: DrafterVersion = DrafterVersion(0)
     spot: Spot = field(init=False)
 
     def __post_init__(self) -> None:
         self.spot = Spot(
             self.trainer,
             self.activity,
-            policy=lambda: (POLICY, PolicyVersion(7)),
+            policy=lambda: (POLICY, self.policy),
+            drafter=lambda: self.drafter,
             accept_length=lambda: 1.5,
             kill=self._kill,
             on_change=self._change,

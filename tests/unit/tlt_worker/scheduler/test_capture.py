@@ -10,6 +10,8 @@ from torch import Tensor
 from tlt_common.codec import decode
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_trainer.data.frame import decoded
+from tlt_trainer.data.pack import collate
 from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import Rows, is_sampled
 
@@ -62,6 +64,31 @@ def test_frames_carry_the_hash_of_the_prompt_without_the_response_it_continues()
     for name in ("a", "b"):
         capture.finish(RequestId(name), 1)
     assert [frame.header.prompt_hash for frame in frames] == [*[prompt_hash(TOKENS[:10])] * 3, prompt_hash(TOKENS[:11])]
+
+
+def test_frames_name_the_layers_of_their_states() -> None:
+    frames: list[EncodedFrame] = []
+    capture = HiddenStateCapture(send=frames.append, policy=CapturePolicy(), layers=(1, 3, 5))
+    adding(capture, stretch(0, 3))
+    capture.finish(RequestId("r"), 3)
+    assert [(frame.header.layers, frame.header.hidden_size) for frame in frames] == [((1, 3, 5), SIZE)]
+
+
+def test_nothing_is_learned_across_positions_without_states() -> None:
+    """Of tokens found in the prefix cache there are no states: a frame begins behind them, and so does its window."""
+    frames: list[EncodedFrame] = []
+    capture = HiddenStateCapture(send=frames.append, policy=CapturePolicy(frame_tokens=64))
+    adding(capture, stretch(4, 10))  # positions 0 to 3 were cached
+    adding(capture, stretch(30, 12))  # so were 14 to 29, for a request that ran again
+    capture.finish(RequestId("r"), 32)
+    assert [(frame.header.start, frame.header.token_count) for frame in frames] == [(4, 10), (30, 12)]
+    pack = collate([decoded(frame) for frame in frames], torch.device("cpu"))
+    assert pack.lengths == (10, 12)
+    assert pack.positions.tolist() == [*range(4, 14), *range(30, 42)]
+    assert pack.offsets.tolist() == [*range(10), *range(12)]  # pass u begins anew behind a gap
+    # Entry t predicts the token at t + 2, which is generated from position 10 on; the last of a window has no target.
+    assert (pack.positions[pack.scored] + 2).tolist() == [*range(10, 15), *range(32, 43)]
+    assert pack.next_ids.tolist() == [TOKENS[position + 1] for position in pack.positions.tolist()]
 
 
 def test_what_was_taken_before_is_left_out() -> None:

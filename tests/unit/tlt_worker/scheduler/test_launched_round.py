@@ -13,6 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_worker.scheduler.arms.choice import Choice
 from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
+from tlt_worker.scheduler.outputs import Outputs
 
 EVERYONE = CapturePolicy(enabled=True)
 SIZE = 4
@@ -55,7 +56,7 @@ def test_a_round_keeps_its_own_states_when_the_next_one_overwrites_them(kept: li
     """Chains of 3: 4 rows a request, of which the accepted drafts and the bonus token come first."""
     reqs = [request(str(n), prompt=5, response=10, capture=capture) for n, (capture, _) in enumerate(kept)]
     buffer, made = states(4 * len(reqs)), launched(3)
-    made.take(buffer, batch(reqs), EVERYONE, nodes=4)
+    made.take(Outputs(read=buffer, nodes=4), batch(reqs), EVERYONE)
     buffer.fill_(torch.nan)  # the next round
     for req, (_, count) in zip(reqs, kept, strict=True):
         req.output_ids_through_stop += list(range(2000, 2000 + count))
@@ -72,7 +73,7 @@ def test_a_round_keeps_its_own_states_when_the_next_one_overwrites_them(kept: li
 def test_states_of_prompts_are_at_their_positions() -> None:
     reqs = [request("a", 6, 0), request("declines", 4, 0, capture=False), request("b", 9, 0)]
     made = launched(None)
-    made.take(states(4 + 4 + 5), batch(reqs, extend=[(2, 4), (0, 4), (0, 5)]), EVERYONE, nodes=1)
+    made.take(Outputs(read=states(4 + 4 + 5)), batch(reqs, extend=[(2, 4), (0, 4), (0, 5)]), EVERYONE)
     reqs[0].output_ids_through_stop.append(7)  # the prompt is complete; that of b continues
     first, second = stretches_of(reqs, made.rows, [0, 0, 0])
     assert (first.position, first.token_ids, first.first_row) == (2, [2, 3, 4, 5, 7], 0)
@@ -81,16 +82,59 @@ def test_states_of_prompts_are_at_their_positions() -> None:
     assert made.states[:, 0].tolist() == [0, 1, 2, 3, 8, 9, 10, 11, 12]
 
 
+@given(st.integers(1, 600), st.integers(8, 256), st.data())
+def test_of_a_prompt_only_what_shares_a_frame_with_the_response_is_copied(
+    prompt: int, frame_tokens: int, data: st.DataObject
+) -> None:
+    """In chunks as they come, behind a cached prefix."""
+    policy, req = CapturePolicy(enabled=True, frame_tokens=frame_tokens), request("a", prompt, 0)
+    start, kept = data.draw(st.integers(0, prompt - 1)), list[int]()
+    first = start
+    while start < prompt:
+        count = data.draw(st.integers(1, prompt - start))
+        made = launched(None)
+        made.take(Outputs(read=states(count)), batch([req], extend=[(start, count)]), policy)
+        for rows in made.rows:
+            assert rows.position is not None
+            assert rows.row == rows.position - start
+            kept += range(rows.position, rows.position + rows.count)
+        start += count
+    assert kept == list(range(max(first, prompt - frame_tokens // 2), prompt))
+
+
 def test_trees_copy_no_more_than_can_be_accepted() -> None:
     made = launched(3)
-    made.take(states(2 * 8), batch([request("a", 2, 1), request("b", 2, 1)]), EVERYONE, nodes=8)
+    made.take(Outputs(read=states(2 * 8), nodes=8), batch([request("a", 2, 1), request("b", 2, 1)]), EVERYONE)
     assert made.states is not None
     assert made.states[:, 0].tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
 
 
+@given(st.lists(st.booleans(), min_size=1, max_size=4), st.integers(1, 8))
+def test_last_states_are_those_of_the_same_tokens(kept: list[bool], nodes: int) -> None:
+    """Of trees, what the drafter reads begins with the accepted path, and the last states are in the tree's order."""
+    reqs = [request(str(n), 2, 1, capture=capture) for n, capture in enumerate(kept)]
+    depth = min(4, nodes)
+    paths = torch.stack([torch.randperm(nodes)[:depth] + n * nodes for n in range(len(reqs))]).to(torch.int32)
+    computed, read = states(nodes * len(reqs)), states(nodes * len(reqs))
+    if nodes > depth:
+        read.view(len(reqs), nodes, SIZE)[:, :depth] = computed[paths.long()]
+        paths[:, depth - 1] = -1  # not accepted
+    made = launched(3)
+    made.take(Outputs(read=read, last=computed + 0.5, path=paths, nodes=nodes), batch(reqs), EVERYONE)
+    if not any(kept):
+        assert made.states is None
+        return
+    assert made.states is not None
+    assert made.states.shape == (depth * sum(kept), 2 * SIZE)
+    accepted = (made.states.view(-1, depth, 2 * SIZE)[:, : depth - 1] if nodes > depth else made.states).reshape(
+        -1, 2 * SIZE
+    )
+    assert torch.equal(accepted[:, :SIZE] + 0.5, accepted[:, SIZE:])
+
+
 def test_what_nobody_wants_is_not_copied() -> None:
     made = launched(0)
-    made.take(states(1), batch([request("a", 2, 1)]), CapturePolicy(enabled=False), nodes=1)
+    made.take(Outputs(read=states(1)), batch([request("a", 2, 1)]), CapturePolicy(enabled=False))
     assert made.states is None
 
 

@@ -1,5 +1,6 @@
 """Hidden-state frames: as the cache reads them, and as the trainer decodes them."""
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,7 @@ def _common(_directory: Path) -> Iterator[Subject]:
 
 @contextmanager
 def _trained(_directory: Path) -> Iterator[Subject]:
-    from tlt_trainer.frame import decoded
+    from tlt_trainer.data.frame import decoded
 
     def feed(blob: bytes) -> None:
         accepted_or_refused(lambda: decoded(read(blob)), InvalidRequestError)
@@ -60,7 +61,7 @@ def _indexed(_directory: Path) -> Iterator[Subject]:
     def kept(blob: bytes) -> None:
         frame: EncodedFrame = read(blob)
         entry = entry_of(frame, 1)
-        if unpacked(1, entry.packed()) != entry:
+        if unpacked(1, struct.pack("<Q", entry.size_bytes) + entry.packed()) != entry:
             raise HarmError("the index entry of an accepted frame changed when it was stored")
 
     yield Subject(inputs=_INPUTS, feed=lambda blob: accepted_or_refused(lambda: kept(blob), InvalidRequestError))

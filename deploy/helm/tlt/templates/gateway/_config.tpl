@@ -17,13 +17,41 @@ spool_shared: {{ not (empty .Values.gateway.spool.claim) }}
 {{- if .Values.auth.enabled }}
 tokens: /etc/tlt/tokens/tokens.yaml
 {{- end }}
+{{- if .Values.gateway.http.enabled }}
+http:
+  listen: 0.0.0.0:7703
+  {{- if include "tlt.gateway.tokenizer" . }}
+  tokenizer: {{ include "tlt.worker.model" . }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
-{{- define "tlt.gateway.spool" -}}
+{{/* Whether gateways read the model's tokenizer; empty: no. */}}
+{{- define "tlt.gateway.tokenizer" -}}
+{{- if and .Values.gateway.http.enabled (eq .Values.gateway.http.tokenizer "model") }}true{{ end -}}
+{{- end }}
+
+{{- define "tlt.gateway.ports" -}}
+{{- if .Values.gateway.http.enabled -}}
+- {name: http, containerPort: 7703}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.gateway.mounts" -}}
+- {name: spool, mountPath: /spool}
+{{- if include "tlt.gateway.tokenizer" . }}
+{{ include "tlt.model.mount" . }}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.gateway.volumes" -}}
 - name: spool
   {{- with .Values.gateway.spool.claim }}
   persistentVolumeClaim: {claimName: {{ . }}}
   {{- else }}
   emptyDir: {sizeLimit: {{ .Values.gateway.spool.size }}}
   {{- end }}
+{{- if include "tlt.gateway.tokenizer" . }}
+{{ include "tlt.model.volume" . }}
+{{- end }}
 {{- end }}

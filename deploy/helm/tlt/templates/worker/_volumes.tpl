@@ -6,11 +6,7 @@
 {{- if include "tlt.tls" . }}
 - {name: etc, mountPath: /etc/tlt, readOnly: true}
 {{- end }}
-{{- if eq .Values.model.source "hostPath" }}
-- {name: model, mountPath: /models/policy, readOnly: true}
-{{- else }}
-- {name: model, mountPath: /models, readOnly: true}
-{{- end }}
+{{ include "tlt.model.mount" . }}
 {{- if ne .Values.drafters.source "url" }}
 - {name: drafters, mountPath: /drafters}
 {{- end }}
@@ -33,15 +29,7 @@
           name: {{ include "tlt.tls.secret" (list . "worker") }}
           items: [{key: tls.crt, path: tls/tls.crt}, {key: tls.key, path: tls/tls.key}, {key: ca.crt, path: tls/ca.crt}]
 {{- end }}
-- name: model
-  {{- if eq .Values.model.source "pvc" }}
-  persistentVolumeClaim: {claimName: {{ .Values.model.pvc.claim }}, readOnly: true}
-  {{- else if eq .Values.model.source "hostPath" }}
-  # The restricted Pod Security Standard rejects hostPath; use it only where that is not enforced.
-  hostPath: {path: {{ .Values.model.hostPath.path }}, type: Directory}
-  {{- else }}
-  emptyDir: {sizeLimit: {{ .Values.model.url.size }}}
-  {{- end }}
+{{ include "tlt.model.volume" . }}
 {{- if eq .Values.drafters.source "pvc" }}
 - name: drafters
   persistentVolumeClaim: {claimName: {{ include "tlt.drafters.claim" . }}}
@@ -53,6 +41,27 @@
 - name: spool
   persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
 {{- end }}
+{{- end }}
+
+{{/* The model, in worker pods and in those of gateways that read its tokenizer. */}}
+{{- define "tlt.model.mount" -}}
+{{- if eq .Values.model.source "hostPath" -}}
+- {name: model, mountPath: /models/policy, readOnly: true}
+{{- else -}}
+- {name: model, mountPath: /models, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.model.volume" -}}
+- name: model
+  {{- if eq .Values.model.source "pvc" }}
+  persistentVolumeClaim: {claimName: {{ .Values.model.pvc.claim }}, readOnly: true}
+  {{- else if eq .Values.model.source "hostPath" }}
+  # The restricted Pod Security Standard rejects hostPath; use it only where that is not enforced.
+  hostPath: {path: {{ .Values.model.hostPath.path }}, type: Directory}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ .Values.model.url.size }}}
+  {{- end }}
 {{- end }}
 
 {{- define "tlt.drafters.claim" -}}

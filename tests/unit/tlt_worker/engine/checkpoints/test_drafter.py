@@ -16,8 +16,11 @@ from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.files import to_files
-from tlt_trainer.shared_weights import trained_format
+from tlt_trainer.store.shared_weights import trained_format
 from tlt_worker.engine.checkpoints.drafter import first_drafter, next_drafter, write_blank_drafter
+from tlt_worker.engine_config import EngineConfig
+
+EAGLE3_KIND = DrafterArchitecture.EAGLE3
 
 TARGET: dict[str, Any] = {
     "vocab_size": 16, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -208,28 +211,32 @@ def test_directories_that_hold_no_drafter_are_refused(tmp_path: Path) -> None:
 
 def test_the_given_drafter_decides_what_is_launched(tmp_path: Path) -> None:
     own = replace(EAGLE3, kv_heads=4, intermediate_size=20, layers=(0, 2))
-    form, tensors = first_drafter(published(tmp_path, own), TARGET, None, None)
+    form, tensors = first_drafter(EngineConfig(drafter=published(tmp_path, own)), TARGET)
     assert form == own
     assert dict(tensors)["fc.weight"].shape == (8, 16)
-    roomy, tensors = first_drafter(tmp_path, TARGET, DrafterArchitecture.EAGLE3, 40)
+    given = EngineConfig(drafter=tmp_path, drafter_architecture=EAGLE3_KIND, draft_vocabulary=40, drafter_layers=(0, 2))
+    roomy, tensors = first_drafter(given, TARGET)
     assert roomy == replace(own, draft_vocab_size=16)
     assert dict(tensors)["lm_head.weight"].shape == (16, 8)
 
 
 def test_without_a_drafter_the_kind_decides() -> None:
-    assert first_drafter(None, TARGET, None, None) == (EAGLE, [])
-    assert first_drafter(None, TARGET, DrafterArchitecture.EAGLE3, 6) == (EAGLE3, [])
-    assert (
-        first_drafter(None, {**TARGET, "vocab_size": 50_000}, DrafterArchitecture.EAGLE3, None)[0].draft_vocab_size
-        == 32_000
-    )
+    assert first_drafter(EngineConfig(), TARGET) == (EAGLE, [])
+    eagle3 = EngineConfig(drafter_architecture=EAGLE3_KIND)
+    assert first_drafter(eagle3.model_copy(update={"draft_vocabulary": 6}), TARGET) == (EAGLE3, [])
+    assert first_drafter(eagle3, {**TARGET, "vocab_size": 50_000})[0].draft_vocab_size == 32_000
+    shallow = eagle3.model_copy(update={"drafter_layers": (0, 2)})
+    assert first_drafter(shallow, {**TARGET, "num_hidden_layers": 4})[0].layers == (0, 2)
 
 
 def test_a_bad_drafter_at_the_start_is_an_error_of_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"engine\.drafter: .*nowhere") as refused:
-        first_drafter(tmp_path / "nowhere", TARGET, None, None)
+        first_drafter(EngineConfig(drafter=tmp_path / "nowhere"), TARGET)
     assert refused.value.field == "engine.drafter"
-    with pytest.raises(ConfigError, match=r"engine\.drafter_architecture is eagle; the drafter at .* is eagle3"):
-        first_drafter(published(tmp_path, EAGLE3), TARGET, DrafterArchitecture.EAGLE, None)
-    with pytest.raises(ConfigError, match="the target has only 4 layers"):
-        first_drafter(None, {**TARGET, "num_hidden_layers": 4}, DrafterArchitecture.EAGLE3, None)
+    given = EngineConfig(drafter=published(tmp_path, EAGLE3))
+    with pytest.raises(ConfigError, match=r"engine\.drafter_architecture is eagle; that of .* is eagle3"):
+        first_drafter(given.model_copy(update={"drafter_architecture": DrafterArchitecture.EAGLE}), TARGET)
+    with pytest.raises(ConfigError, match=r"engine\.drafter_layers is \[0, 2\]; that of .* is \[1, "):
+        first_drafter(given.model_copy(update={"drafter_layers": (0, 2)}), TARGET)
+    with pytest.raises(ConfigError, match=r"the target has only 4 layers.*set engine\.drafter_layers"):
+        first_drafter(EngineConfig(drafter_architecture=EAGLE3_KIND), {**TARGET, "num_hidden_layers": 4})

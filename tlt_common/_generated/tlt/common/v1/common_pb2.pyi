@@ -212,6 +212,9 @@ class Prompt(_message.Message):
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     PREFIX_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    MAX_STALENESS_FIELD_NUMBER: _builtins.int
+    BEGUN_VERSION_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Idempotency key, chosen by the caller and unique among its requests, at most 256 printable characters; if empty, the
     server generates one.
@@ -226,6 +229,18 @@ class Prompt(_message.Message):
     """
     attempt: _builtins.int
     """Number of earlier attempts at this response, at any gateway. A newer attempt replaces an older one that still runs."""
+    max_staleness: _builtins.int
+    """Policy versions by which the first token of the response may be behind the version served, at least 0. Once it is
+    further behind, the response ends with FINISH_REASON_ABORT and has only tokens within the limit. Unset: no limit.
+    """
+    begun_version: _builtins.int
+    """Policy version of the first token of prefix_token_ids, from which max_staleness counts. Unset: that of the first new
+    token.
+    """
+    session_id: _builtins.str
+    """The conversation that this is a turn of, at most 256 printable characters; may be empty. A turn runs on the worker
+    that has the earlier ones cached, while loads allow.
+    """
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Token ids of the prompt, within the model's vocabulary; at least one."""
@@ -251,12 +266,22 @@ class Prompt(_message.Message):
         policy_version: _builtins.int = ...,
         prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         attempt: _builtins.int = ...,
+        max_staleness: _builtins.int | None = ...,
+        begun_version: _builtins.int | None = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "attempt", b"attempt", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "session_id", b"session_id", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__begun_version: _TypeAlias = _typing.Literal["begun_version"]  # noqa: Y015
+    _WhichOneofArgType__begun_version: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version"]  # noqa: Y015
+    _WhichOneofReturnType__max_staleness: _TypeAlias = _typing.Literal["max_staleness"]  # noqa: Y015
+    _WhichOneofArgType__max_staleness: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__begun_version) -> _WhichOneofReturnType__begun_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness) -> _WhichOneofReturnType__max_staleness | None: ...
 
 Global___Prompt: _TypeAlias = Prompt  # noqa: Y015
 
@@ -327,6 +352,7 @@ class ResponseStats(_message.Message):
     SPECULATION_BLOCKER_FIELD_NUMBER: _builtins.int
     WORKER_ID_FIELD_NUMBER: _builtins.int
     PROPOSED_DRAFT_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens in the prompt."""
     completion_tokens: _builtins.int
@@ -341,6 +367,8 @@ class ResponseStats(_message.Message):
     """Worker that produced the response."""
     proposed_draft_tokens: _builtins.int
     """Verified draft tokens, accepted or not."""
+    cached_tokens: _builtins.int
+    """Tokens of the prompt that were not prefilled, since the worker had them cached."""
     def __init__(
         self,
         *,
@@ -351,10 +379,11 @@ class ResponseStats(_message.Message):
         speculation_blocker: _builtins.str = ...,
         worker_id: _builtins.str = ...,
         proposed_draft_tokens: _builtins.int = ...,
+        cached_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_draft_tokens", b"accepted_draft_tokens", "completion_tokens", b"completion_tokens", "prompt_tokens", b"prompt_tokens", "proposed_draft_tokens", b"proposed_draft_tokens", "rounds", b"rounds", "speculation_blocker", b"speculation_blocker", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_draft_tokens", b"accepted_draft_tokens", "cached_tokens", b"cached_tokens", "completion_tokens", b"completion_tokens", "prompt_tokens", b"prompt_tokens", "proposed_draft_tokens", b"proposed_draft_tokens", "rounds", b"rounds", "speculation_blocker", b"speculation_blocker", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,6 +125,7 @@ class WorkerStatus(_message.Message):
     LENT_FIELD_NUMBER: _builtins.int
     TRAINING_S_FIELD_NUMBER: _builtins.int
     TRAINING_AGE_S_FIELD_NUMBER: _builtins.int
+    TRAINER_RESTING_FIELD_NUMBER: _builtins.int
     state: Global___WorkerState.ValueType
     """Device state."""
     running_count: _builtins.int
@@ -155,6 +156,8 @@ class WorkerStatus(_message.Message):
     """Seconds the device computed for training since the worker started, as its trainer reported. Only increases."""
     training_age_s: _builtins.float
     """Seconds since the trainer reported training_s; 0 unless lent."""
+    trainer_resting: _builtins.bool
+    """Whether its trainer has nothing left to learn, and wants no lease."""
     def __init__(
         self,
         *,
@@ -172,10 +175,11 @@ class WorkerStatus(_message.Message):
         lent: _builtins.bool = ...,
         training_s: _builtins.float = ...,
         training_age_s: _builtins.float = ...,
+        trainer_resting: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_length", b"accept_length", "arm", b"arm", "drafter_version", b"drafter_version", "epoch", b"epoch", "lent", b"lent", "policy_version", b"policy_version", "produced_tokens", b"produced_tokens", "running_count", b"running_count", "state", b"state", "trainer_ready", b"trainer_ready", "training_age_s", b"training_age_s", "training_loss", b"training_loss", "training_s", b"training_s", "training_step_count", b"training_step_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_length", b"accept_length", "arm", b"arm", "drafter_version", b"drafter_version", "epoch", b"epoch", "lent", b"lent", "policy_version", b"policy_version", "produced_tokens", b"produced_tokens", "running_count", b"running_count", "state", b"state", "trainer_ready", b"trainer_ready", "trainer_resting", b"trainer_resting", "training_age_s", b"training_age_s", "training_loss", b"training_loss", "training_s", b"training_s", "training_step_count", b"training_step_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -420,8 +424,11 @@ class WatchFleetResponse(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     REMOVED_WORKER_IDS_FIELD_NUMBER: _builtins.int
     IS_CHANGE_FIELD_NUMBER: _builtins.int
+    LENDING_FIELD_NUMBER: _builtins.int
     is_change: _builtins.bool
     """Whether this changes the workers of the responses before."""
+    lending: _builtins.bool
+    """Whether idle workers are lent to drafter training."""
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetMember]:
         """Workers; of a change, those that joined."""
@@ -436,10 +443,11 @@ class WatchFleetResponse(_message.Message):
         members: _abc.Iterable[Global___FleetMember] | None = ...,
         removed_worker_ids: _abc.Iterable[_builtins.str] | None = ...,
         is_change: _builtins.bool = ...,
+        lending: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_change", b"is_change", "members", b"members", "removed_worker_ids", b"removed_worker_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_change", b"is_change", "lending", b"lending", "members", b"members", "removed_worker_ids", b"removed_worker_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

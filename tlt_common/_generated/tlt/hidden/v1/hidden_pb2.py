@@ -24,29 +24,33 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/hidden/v1/hidden.proto\x12\rtlt.hidden.v1\"\x1b\n\nPutRequest\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\"8\n\x0bPutResponse\x12\x12\n\nkept_count\x18\x01 \x01(\x03\x12\x15\n\rdropped_count\x18\x02 \x01(\x03\"_\n\x0bTakeRequest\x12\x12\n\nmax_tokens\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x1a\n\x12min_policy_version\x18\x03 \x01(\x03\x12\x12\n\nnewer_than\x18\x04 \x01(\x03\"-\n\x0cTakeResponse\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x03\"\x14\n\x12WatchPolicyRequest\"R\n\x13WatchPolicyResponse\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0csample_ratio\x18\x02 \x01(\x01\x12\x14\n\x0c\x66rame_tokens\x18\x03 \x01(\x05\"\x11\n\x0fGetUsageRequest\"}\n\x10GetUsageResponse\x12\x13\n\x0b\x66rame_count\x18\x01 \x01(\x03\x12\x13\n\x0btoken_count\x18\x02 \x01(\x03\x12\x12\n\nused_bytes\x18\x03 \x01(\x03\x12\x14\n\x0c\x62udget_bytes\x18\x04 \x01(\x03\x12\x15\n\revicted_count\x18\x05 \x01(\x03\x32\xbc\x02\n\x12HiddenStateService\x12>\n\x03Put\x12\x19.tlt.hidden.v1.PutRequest\x1a\x1a.tlt.hidden.v1.PutResponse(\x01\x12\x41\n\x04Take\x12\x1a.tlt.hidden.v1.TakeRequest\x1a\x1b.tlt.hidden.v1.TakeResponse0\x01\x12V\n\x0bWatchPolicy\x12!.tlt.hidden.v1.WatchPolicyRequest\x1a\".tlt.hidden.v1.WatchPolicyResponse0\x01\x12K\n\x08GetUsage\x12\x1e.tlt.hidden.v1.GetUsageRequest\x1a\x1f.tlt.hidden.v1.GetUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atlt/hidden/v1/hidden.proto\x12\rtlt.hidden.v1\"\x1b\n\nPutRequest\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\"g\n\x0bPutResponse\x12\x12\n\nkept_count\x18\x01 \x01(\x03\x12\x15\n\rdropped_count\x18\x02 \x01(\x03\x12\x15\n\rrefused_count\x18\x03 \x01(\x03\x12\x16\n\x0erefused_reason\x18\x04 \x01(\t\"\xe7\x01\n\x0bTakeRequest\x12\x12\n\nmax_tokens\x18\x01 \x01(\x05\x12\x0c\n\x04seed\x18\x02 \x01(\x03\x12\x1a\n\x12min_policy_version\x18\x03 \x01(\x03\x12\x12\n\nnewer_than\x18\x04 \x01(\x03\x12M\n\x13newer_than_by_shard\x18\x05 \x03(\x0b\x32\x30.tlt.hidden.v1.TakeRequest.NewerThanByShardEntry\x1a\x37\n\x15NewerThanByShardEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"<\n\x0cTakeResponse\x12\r\n\x05\x66rame\x18\x01 \x01(\x0c\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x03\x12\r\n\x05shard\x18\x03 \x01(\x05\"\x14\n\x12WatchPolicyRequest\"f\n\x13WatchPolicyResponse\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x14\n\x0csample_ratio\x18\x02 \x01(\x01\x12\x14\n\x0c\x66rame_tokens\x18\x03 \x01(\x05\x12\x12\n\nstate_bits\x18\x04 \x01(\x05\"\x11\n\x0fGetUsageRequest\"}\n\x10GetUsageResponse\x12\x13\n\x0b\x66rame_count\x18\x01 \x01(\x03\x12\x13\n\x0btoken_count\x18\x02 \x01(\x03\x12\x12\n\nused_bytes\x18\x03 \x01(\x03\x12\x14\n\x0c\x62udget_bytes\x18\x04 \x01(\x03\x12\x15\n\revicted_count\x18\x05 \x01(\x03\x32\xbc\x02\n\x12HiddenStateService\x12>\n\x03Put\x12\x19.tlt.hidden.v1.PutRequest\x1a\x1a.tlt.hidden.v1.PutResponse(\x01\x12\x41\n\x04Take\x12\x1a.tlt.hidden.v1.TakeRequest\x1a\x1b.tlt.hidden.v1.TakeResponse0\x01\x12V\n\x0bWatchPolicy\x12!.tlt.hidden.v1.WatchPolicyRequest\x1a\".tlt.hidden.v1.WatchPolicyResponse0\x01\x12K\n\x08GetUsage\x12\x1e.tlt.hidden.v1.GetUsageRequest\x1a\x1f.tlt.hidden.v1.GetUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tlt.hidden.v1.hidden_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_TAKEREQUEST_NEWERTHANBYSHARDENTRY']._loaded_options = None
+  _globals['_TAKEREQUEST_NEWERTHANBYSHARDENTRY']._serialized_options = b'8\001'
   _globals['_PUTREQUEST']._serialized_start=45
   _globals['_PUTREQUEST']._serialized_end=72
   _globals['_PUTRESPONSE']._serialized_start=74
-  _globals['_PUTRESPONSE']._serialized_end=130
-  _globals['_TAKEREQUEST']._serialized_start=132
-  _globals['_TAKEREQUEST']._serialized_end=227
-  _globals['_TAKERESPONSE']._serialized_start=229
-  _globals['_TAKERESPONSE']._serialized_end=274
-  _globals['_WATCHPOLICYREQUEST']._serialized_start=276
-  _globals['_WATCHPOLICYREQUEST']._serialized_end=296
-  _globals['_WATCHPOLICYRESPONSE']._serialized_start=298
-  _globals['_WATCHPOLICYRESPONSE']._serialized_end=380
-  _globals['_GETUSAGEREQUEST']._serialized_start=382
-  _globals['_GETUSAGEREQUEST']._serialized_end=399
-  _globals['_GETUSAGERESPONSE']._serialized_start=401
-  _globals['_GETUSAGERESPONSE']._serialized_end=526
-  _globals['_HIDDENSTATESERVICE']._serialized_start=529
-  _globals['_HIDDENSTATESERVICE']._serialized_end=845
+  _globals['_PUTRESPONSE']._serialized_end=177
+  _globals['_TAKEREQUEST']._serialized_start=180
+  _globals['_TAKEREQUEST']._serialized_end=411
+  _globals['_TAKEREQUEST_NEWERTHANBYSHARDENTRY']._serialized_start=356
+  _globals['_TAKEREQUEST_NEWERTHANBYSHARDENTRY']._serialized_end=411
+  _globals['_TAKERESPONSE']._serialized_start=413
+  _globals['_TAKERESPONSE']._serialized_end=473
+  _globals['_WATCHPOLICYREQUEST']._serialized_start=475
+  _globals['_WATCHPOLICYREQUEST']._serialized_end=495
+  _globals['_WATCHPOLICYRESPONSE']._serialized_start=497
+  _globals['_WATCHPOLICYRESPONSE']._serialized_end=599
+  _globals['_GETUSAGEREQUEST']._serialized_start=601
+  _globals['_GETUSAGEREQUEST']._serialized_end=618
+  _globals['_GETUSAGERESPONSE']._serialized_start=620
+  _globals['_GETUSAGERESPONSE']._serialized_end=745
+  _globals['_HIDDENSTATESERVICE']._serialized_start=748
+  _globals['_HIDDENSTATESERVICE']._serialized_end=1064
 # @@protoc_insertion_point(module_scope)

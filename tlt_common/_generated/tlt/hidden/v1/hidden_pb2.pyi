@@ -3,8 +3,10 @@
 isort:skip_file
 Hidden states, from engines to drafter training."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,28 +24,30 @@ class PutRequest(_message.Message):
     decoded once by the trainer. All others read the header only. Little-endian, without gaps:
 
       char[4] magic          "TLTH"
-      uint16  version        3
-      uint8   dtype          0 BF16, 1 F16, 2 F32
+      uint16  version        4
+      uint8   dtype          0 BF16, 1 F16, 2 F32, 3 F8_E4M3 with scales
       uint8   finished       1: the response is complete
       int64   policy_version policy that computed the states
       uint64  prompt_hash    first 64 bits of BLAKE2b over the prompt's token ids as int32; equal prompts, equal hashes
       int32   start          position of the first state in the sequence, prompt included
       int32   prompt_tokens  first position that was generated
       int32   response_tokens  tokens of the response so far
-      int32   hidden_size    elements of one state: the model's hidden size; for an EAGLE-3 drafter, times the layers it
-                             reads
+      int32   hidden_size    elements of one state: the model's hidden size times one more than layer_count
       uint32  name_bytes     bytes of the request id
+      uint32  layer_count    layers whose outputs precede the last state in every state: those an EAGLE-3 drafter reads
       uint32  token_count    number of states, n
       char[name_bytes] request id in UTF-8, followed by zeros up to a multiple of 4
+      int32[layer_count] numbers of the layers, ascending
       int32[n + 1]     token ids of positions start .. start + n
-      dtype[n * hidden_size] states of positions start .. start + n - 1, row-major
+      dtype[n * hidden_size] states of positions start .. start + n - 1, row-major; each F8_E4M3 state is followed by its
+                             scale, a float32 to multiply its elements with
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAME_FIELD_NUMBER: _builtins.int
     frame: _builtins.bytes
-    """The frame. INVALID_ARGUMENT if header and length do not agree; the payload is not inspected."""
+    """The frame. Refused if header and length do not agree; the payload is not inspected."""
     def __init__(
         self,
         *,
@@ -65,19 +69,27 @@ class PutResponse(_message.Message):
 
     KEPT_COUNT_FIELD_NUMBER: _builtins.int
     DROPPED_COUNT_FIELD_NUMBER: _builtins.int
+    REFUSED_COUNT_FIELD_NUMBER: _builtins.int
+    REFUSED_REASON_FIELD_NUMBER: _builtins.int
     kept_count: _builtins.int
     """Frames stored."""
     dropped_count: _builtins.int
-    """Frames dropped: no room within the budget."""
+    """Frames dropped: no room within the budget, or their shard is lost."""
+    refused_count: _builtins.int
+    """Frames refused: they cannot be read. The others are stored all the same."""
+    refused_reason: _builtins.str
+    """Why the first of these was refused."""
     def __init__(
         self,
         *,
         kept_count: _builtins.int = ...,
         dropped_count: _builtins.int = ...,
+        refused_count: _builtins.int = ...,
+        refused_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped_count", b"dropped_count", "kept_count", b"kept_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dropped_count", b"dropped_count", "kept_count", b"kept_count", "refused_count", b"refused_count", "refused_reason", b"refused_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -89,10 +101,31 @@ class TakeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class NewerThanByShardEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     MIN_POLICY_VERSION_FIELD_NUMBER: _builtins.int
     NEWER_THAN_FIELD_NUMBER: _builtins.int
+    NEWER_THAN_BY_SHARD_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
     """Maximum number of tokens."""
     seed: _builtins.int
@@ -100,7 +133,11 @@ class TakeRequest(_message.Message):
     min_policy_version: _builtins.int
     """Oldest policy version to include."""
     newer_than: _builtins.int
-    """Return frames that arrived after this one: the highest cursor received so far. 0: all are new."""
+    """Return frames of shard 0 that arrived after this one: the highest cursor received so far. 0: all are new."""
+    @_builtins.property
+    def newer_than_by_shard(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
+        """The same for each shard, by its number."""
+
     def __init__(
         self,
         *,
@@ -108,10 +145,11 @@ class TakeRequest(_message.Message):
         seed: _builtins.int = ...,
         min_policy_version: _builtins.int = ...,
         newer_than: _builtins.int = ...,
+        newer_than_by_shard: _abc.Mapping[_builtins.int, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "min_policy_version", b"min_policy_version", "newer_than", b"newer_than", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "min_policy_version", b"min_policy_version", "newer_than", b"newer_than", "newer_than_by_shard", b"newer_than_by_shard", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -125,19 +163,23 @@ class TakeResponse(_message.Message):
 
     FRAME_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
     frame: _builtins.bytes
     """The frame, as it was put; see PutRequest."""
     cursor: _builtins.int
-    """Position of the frame in the order of arrival. Increases over restarts and flushes of the store."""
+    """Position of the frame in its shard's order of arrival. Increases over restarts and flushes of the store."""
+    shard: _builtins.int
+    """Shard that has the frame. Cursors of different shards cannot be compared."""
     def __init__(
         self,
         *,
         frame: _builtins.bytes = ...,
         cursor: _builtins.int = ...,
+        shard: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "frame", b"frame"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "frame", b"frame", "shard", b"shard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -169,22 +211,26 @@ class WatchPolicyResponse(_message.Message):
     ENABLED_FIELD_NUMBER: _builtins.int
     SAMPLE_RATIO_FIELD_NUMBER: _builtins.int
     FRAME_TOKENS_FIELD_NUMBER: _builtins.int
+    STATE_BITS_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Whether to capture."""
     sample_ratio: _builtins.float
     """Share of requests to capture, 0 to 1."""
     frame_tokens: _builtins.int
     """Maximum number of states in a frame."""
+    state_bits: _builtins.int
+    """Bits per element of a state: 8, or 0 or 16 for states as the model computes them."""
     def __init__(
         self,
         *,
         enabled: _builtins.bool = ...,
         sample_ratio: _builtins.float = ...,
         frame_tokens: _builtins.int = ...,
+        state_bits: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "frame_tokens", b"frame_tokens", "sample_ratio", b"sample_ratio"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "frame_tokens", b"frame_tokens", "sample_ratio", b"sample_ratio", "state_bits", b"state_bits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tlt_common._generated.tlt.common.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -18,6 +19,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _PauseMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PauseModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PauseMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PAUSE_MODE_UNSPECIFIED: _PauseMode.ValueType  # 0
+    """Refused."""
+    PAUSE_MODE_ABORT: _PauseMode.ValueType  # 1
+    """They end with FINISH_REASON_ABORT, and so do queued ones."""
+    PAUSE_MODE_KEEP: _PauseMode.ValueType  # 2
+    """They leave their workers, and continue later from the tokens they have."""
+    PAUSE_MODE_WAIT: _PauseMode.ValueType  # 3
+    """They finish; the call returns when they have."""
+
+class PauseMode(_PauseMode, metaclass=_PauseModeEnumTypeWrapper):
+    """What happens to running requests when generation pauses."""
+
+PAUSE_MODE_UNSPECIFIED: PauseMode.ValueType  # 0
+"""Refused."""
+PAUSE_MODE_ABORT: PauseMode.ValueType  # 1
+"""They end with FINISH_REASON_ABORT, and so do queued ones."""
+PAUSE_MODE_KEEP: PauseMode.ValueType  # 2
+"""They leave their workers, and continue later from the tokens they have."""
+PAUSE_MODE_WAIT: PauseMode.ValueType  # 3
+"""They finish; the call returns when they have."""
+Global___PauseMode: _TypeAlias = PauseMode  # noqa: Y015
 
 @_typing.final
 class GenerateRequest(_message.Message):
@@ -116,10 +145,13 @@ class SampleStart(_message.Message):
     PROMPT_INDEX_FIELD_NUMBER: _builtins.int
     SAMPLE_INDEX_FIELD_NUMBER: _builtins.int
     PREFIX_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    BEGUN_VERSION_FIELD_NUMBER: _builtins.int
     prompt_index: _builtins.int
     """Index of its prompt."""
     sample_index: _builtins.int
     """Index among the prompt's samples, below samples_per_prompt."""
+    begun_version: _builtins.int
+    """Policy version of the first of them; see Prompt.begun_version."""
     @_builtins.property
     def prefix_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Tokens of the sample generated earlier; see Prompt.prefix_token_ids."""
@@ -130,12 +162,15 @@ class SampleStart(_message.Message):
         prompt_index: _builtins.int = ...,
         sample_index: _builtins.int = ...,
         prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        begun_version: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "begun_version", b"begun_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prefix_token_ids", b"prefix_token_ids", "prompt_index", b"prompt_index", "sample_index", b"sample_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "begun_version", b"begun_version", "prefix_token_ids", b"prefix_token_ids", "prompt_index", b"prompt_index", "sample_index", b"sample_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__begun_version: _TypeAlias = _typing.Literal["begun_version"]  # noqa: Y015
+    _WhichOneofArgType__begun_version: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__begun_version) -> _WhichOneofReturnType__begun_version | None: ...
 
 Global___SampleStart: _TypeAlias = SampleStart  # noqa: Y015
 
@@ -242,6 +277,88 @@ class AbortResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AbortResponse: _TypeAlias = AbortResponse  # noqa: Y015
+
+@_typing.final
+class PauseRequest(_message.Message):
+    """How to pause."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    FROM_PEER_FIELD_NUMBER: _builtins.int
+    mode: Global___PauseMode.ValueType
+    """What happens to running requests."""
+    from_peer: _builtins.bool
+    """The call comes from a peer gateway: pause here only."""
+    def __init__(
+        self,
+        *,
+        mode: Global___PauseMode.ValueType = ...,
+        from_peer: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_peer", b"from_peer", "mode", b"mode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseRequest: _TypeAlias = PauseRequest  # noqa: Y015
+
+@_typing.final
+class PauseResponse(_message.Message):
+    """Empty. Generation is paused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PauseResponse: _TypeAlias = PauseResponse  # noqa: Y015
+
+@_typing.final
+class ProceedRequest(_message.Message):
+    """Whom it concerns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_PEER_FIELD_NUMBER: _builtins.int
+    from_peer: _builtins.bool
+    """The call comes from a peer gateway: proceed here only."""
+    def __init__(
+        self,
+        *,
+        from_peer: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_peer", b"from_peer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProceedRequest: _TypeAlias = ProceedRequest  # noqa: Y015
+
+@_typing.final
+class ProceedResponse(_message.Message):
+    """Empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProceedResponse: _TypeAlias = ProceedResponse  # noqa: Y015
 
 @_typing.final
 class UpdateWeightsRequest(_message.Message):

@@ -55,6 +55,16 @@ class RolloutServiceStub:
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
                 _registered_method=True)
+        self.Pause = channel.unary_unary(
+                '/tlt.rollout.v1.RolloutService/Pause',
+                request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseRequest.SerializeToString,
+                response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseResponse.FromString,
+                _registered_method=True)
+        self.Proceed = channel.unary_unary(
+                '/tlt.rollout.v1.RolloutService/Proceed',
+                request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedRequest.SerializeToString,
+                response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedResponse.FromString,
+                _registered_method=True)
         self.GetServerInfo = channel.unary_unary(
                 '/tlt.rollout.v1.RolloutService/GetServerInfo',
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GetServerInfoRequest.SerializeToString,
@@ -98,6 +108,20 @@ class RolloutServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pause(self, request, context):
+        """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Proceed(self, request, context):
+        """Ends a pause. Does nothing without one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetServerInfo(self, request, context):
         """Returns what is served.
         """
@@ -127,6 +151,16 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.UpdateWeights,
                     request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.FromString,
                     response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.SerializeToString,
+            ),
+            'Pause': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pause,
+                    request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseRequest.FromString,
+                    response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseResponse.SerializeToString,
+            ),
+            'Proceed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Proceed,
+                    request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedRequest.FromString,
+                    response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedResponse.SerializeToString,
             ),
             'GetServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetServerInfo,
@@ -243,6 +277,60 @@ class RolloutService:
             '/tlt.rollout.v1.RolloutService/UpdateWeights',
             tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
             tlt_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pause(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.rollout.v1.RolloutService/Pause',
+            tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseRequest.SerializeToString,
+            tlt_dot_rollout_dot_v1_dot_rollout__pb2.PauseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Proceed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.rollout.v1.RolloutService/Proceed',
+            tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedRequest.SerializeToString,
+            tlt_dot_rollout_dot_v1_dot_rollout__pb2.ProceedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,10 @@ class RolloutServiceStub:
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
     follow unless it names a source. Repeating an update has no effect.
     """
+    Pause: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]
+    """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+    Proceed: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]
+    """Ends a pause. Does nothing without one."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]
     """Returns what is served."""
 
@@ -73,6 +77,10 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
     follow unless it names a source. Repeating an update has no effect.
     """
+    Pause: _aio.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]  # type: ignore[assignment]
+    """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+    Proceed: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]  # type: ignore[assignment]
+    """Ends a pause. Does nothing without one."""
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]  # type: ignore[assignment]
     """Returns what is served."""
 
@@ -118,6 +126,22 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         """Updates the weights of all workers, or of none if a worker refuses them. The first message is a header; tensors
         follow unless it names a source. Repeating an update has no effect.
         """
+
+    @_abc_1.abstractmethod
+    def Pause(
+        self,
+        request: _rollout_pb2.PauseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.PauseResponse, _abc.Awaitable[_rollout_pb2.PauseResponse]]:
+        """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+
+    @_abc_1.abstractmethod
+    def Proceed(
+        self,
+        request: _rollout_pb2.ProceedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.ProceedResponse, _abc.Awaitable[_rollout_pb2.ProceedResponse]]:
+        """Ends a pause. Does nothing without one."""
 
     @_abc_1.abstractmethod
     def GetServerInfo(

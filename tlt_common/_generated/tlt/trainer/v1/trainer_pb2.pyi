@@ -179,6 +179,8 @@ class Progress(_message.Message):
     LOSS_FIELD_NUMBER: _builtins.int
     HELD_OUT_TOP1_FIELD_NUMBER: _builtins.int
     DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
+    POLICY_VERSION_FIELD_NUMBER: _builtins.int
+    RESTING_FIELD_NUMBER: _builtins.int
     training: _builtins.bool
     """Whether the trainer holds the device."""
     step_count: _builtins.int
@@ -195,6 +197,10 @@ class Progress(_message.Message):
     """Share of held-out positions where the drafter's most likely token is correct."""
     drafter_version: _builtins.int
     """Drafter version last published or adopted."""
+    policy_version: _builtins.int
+    """Policy version that training is for."""
+    resting: _builtins.bool
+    """Whether nothing is left to learn from this policy and the known data: the device is better left idle."""
     def __init__(
         self,
         *,
@@ -205,10 +211,12 @@ class Progress(_message.Message):
         loss: _builtins.float = ...,
         held_out_top1: _builtins.float = ...,
         drafter_version: _builtins.int = ...,
+        policy_version: _builtins.int = ...,
+        resting: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter_version", b"drafter_version", "held_out_top1", b"held_out_top1", "loss", b"loss", "step_count", b"step_count", "token_count", b"token_count", "training", b"training", "training_s", b"training_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter_version", b"drafter_version", "held_out_top1", b"held_out_top1", "loss", b"loss", "policy_version", b"policy_version", "resting", b"resting", "step_count", b"step_count", "token_count", b"token_count", "training", b"training", "training_s", b"training_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

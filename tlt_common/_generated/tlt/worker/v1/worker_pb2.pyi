@@ -593,6 +593,374 @@ class DiscardWeightsResponse(_message.Message):
 Global___DiscardWeightsResponse: _TypeAlias = DiscardWeightsResponse  # noqa: Y015
 
 @_typing.final
+class ProcessGroup(_message.Message):
+    """A process group of torch.distributed, and the rank in it that this worker takes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BACKEND_FIELD_NUMBER: _builtins.int
+    MASTER_ADDRESS_FIELD_NUMBER: _builtins.int
+    MASTER_PORT_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    WORLD_SIZE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name, which prefixes the group's keys in the store."""
+    backend: _builtins.str
+    """nccl or gloo."""
+    master_address: _builtins.str
+    """Host of the store, which rank 0 runs."""
+    master_port: _builtins.int
+    """Port of the store."""
+    rank: _builtins.int
+    """This worker's rank; 0 is the trainer's."""
+    world_size: _builtins.int
+    """Number of ranks."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        backend: _builtins.str = ...,
+        master_address: _builtins.str = ...,
+        master_port: _builtins.int = ...,
+        rank: _builtins.int = ...,
+        world_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backend", b"backend", "master_address", b"master_address", "master_port", b"master_port", "name", b"name", "rank", b"rank", "world_size", b"world_size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProcessGroup: _TypeAlias = ProcessGroup  # noqa: Y015
+
+@_typing.final
+class JoinGroupRequest(_message.Message):
+    """The group to join."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group(self) -> Global___ProcessGroup:
+        """The group."""
+
+    def __init__(
+        self,
+        *,
+        group: Global___ProcessGroup | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinGroupRequest: _TypeAlias = JoinGroupRequest  # noqa: Y015
+
+@_typing.final
+class JoinGroupResponse(_message.Message):
+    """Empty. The group is complete."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinGroupResponse: _TypeAlias = JoinGroupResponse  # noqa: Y015
+
+@_typing.final
+class LeaveGroupRequest(_message.Message):
+    """The group to leave."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveGroupRequest: _TypeAlias = LeaveGroupRequest  # noqa: Y015
+
+@_typing.final
+class LeaveGroupResponse(_message.Message):
+    """Empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveGroupResponse: _TypeAlias = LeaveGroupResponse  # noqa: Y015
+
+@_typing.final
+class TensorForm(_message.Message):
+    """A tensor that is about to be broadcast."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DTYPE_FIELD_NUMBER: _builtins.int
+    SHAPE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name in the checkpoint."""
+    dtype: _builtins.str
+    """bfloat16, float16 or float32."""
+    @_builtins.property
+    def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Shape."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        dtype: _builtins.str = ...,
+        shape: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "name", b"name", "shape", b"shape"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorForm: _TypeAlias = TensorForm  # noqa: Y015
+
+@_typing.final
+class ReceiveTensorsRequest(_message.Message):
+    """What is broadcast."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TENSORS_FIELD_NUMBER: _builtins.int
+    FLAT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """Name of the process group."""
+    flat: _builtins.bool
+    """All tensors are broadcast as one of bytes, one after the other."""
+    @_builtins.property
+    def tensors(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorForm]:
+        """The tensors, in the order in which they are broadcast."""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        tensors: _abc.Iterable[Global___TensorForm] | None = ...,
+        flat: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["flat", b"flat", "group", b"group", "tensors", b"tensors"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReceiveTensorsRequest: _TypeAlias = ReceiveTensorsRequest  # noqa: Y015
+
+@_typing.final
+class ReceiveTensorsResponse(_message.Message):
+    """What is collected now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def collected(self) -> Global___Collected:
+        """The tensors."""
+
+    def __init__(
+        self,
+        *,
+        collected: Global___Collected | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReceiveTensorsResponse: _TypeAlias = ReceiveTensorsResponse  # noqa: Y015
+
+@_typing.final
+class CollectTensorsRequest(_message.Message):
+    """A piece of pickled tensors."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PIECE_FIELD_NUMBER: _builtins.int
+    piece: _builtins.bytes
+    """The bytes."""
+    def __init__(
+        self,
+        *,
+        piece: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["piece", b"piece"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectTensorsRequest: _TypeAlias = CollectTensorsRequest  # noqa: Y015
+
+@_typing.final
+class CollectTensorsResponse(_message.Message):
+    """What is collected now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def collected(self) -> Global___Collected:
+        """The tensors."""
+
+    def __init__(
+        self,
+        *,
+        collected: Global___Collected | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectTensorsResponse: _TypeAlias = CollectTensorsResponse  # noqa: Y015
+
+@_typing.final
+class Collected(_message.Message):
+    """Tensors collected for one update. Beginning with a tensor that is among them, the collection starts anew."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENSOR_COUNT_FIELD_NUMBER: _builtins.int
+    MISSING_COUNT_FIELD_NUMBER: _builtins.int
+    FIRST_MISSING_FIELD_NUMBER: _builtins.int
+    tensor_count: _builtins.int
+    """Number of the model's tensors that have arrived, without those that an update may omit."""
+    missing_count: _builtins.int
+    """Number of those that have not arrived."""
+    first_missing: _builtins.str
+    """Name of one of them."""
+    def __init__(
+        self,
+        *,
+        tensor_count: _builtins.int = ...,
+        missing_count: _builtins.int = ...,
+        first_missing: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_missing", b"first_missing", "missing_count", b"missing_count", "tensor_count", b"tensor_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Collected: _TypeAlias = Collected  # noqa: Y015
+
+@_typing.final
+class FetchCollectedRequest(_message.Message):
+    """Empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchCollectedRequest: _TypeAlias = FetchCollectedRequest  # noqa: Y015
+
+@_typing.final
+class FetchCollectedResponse(_message.Message):
+    """A piece of what is collected."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENSOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tensor(self) -> _common_pb2.TensorChunk:
+        """The piece."""
+
+    def __init__(
+        self,
+        *,
+        tensor: _common_pb2.TensorChunk | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tensor", b"tensor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchCollectedResponse: _TypeAlias = FetchCollectedResponse  # noqa: Y015
+
+@_typing.final
+class DropCollectedRequest(_message.Message):
+    """Empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropCollectedRequest: _TypeAlias = DropCollectedRequest  # noqa: Y015
+
+@_typing.final
+class DropCollectedResponse(_message.Message):
+    """What was deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def collected(self) -> Global___Collected:
+        """The tensors."""
+
+    def __init__(
+        self,
+        *,
+        collected: Global___Collected | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collected", b"collected"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DropCollectedResponse: _TypeAlias = DropCollectedResponse  # noqa: Y015
+
+@_typing.final
 class WatchRequest(_message.Message):
     """What a gateway would send to this worker. The worker divides its slots among the gateways that watch it."""
 
@@ -678,6 +1046,8 @@ class WorkerInfo(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     MACHINE_FIELD_NUMBER: _builtins.int
+    LENDABLE_FIELD_NUMBER: _builtins.int
+    RECEIVING_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Worker id."""
     model: _builtins.str
@@ -702,6 +1072,10 @@ class WorkerInfo(_message.Message):
     """The device trains the drafter; a request takes it back."""
     machine: _builtins.str
     """Boot id of the worker's machine; empty if unknown. Gateways on the same machine let the worker link their files."""
+    lendable: _builtins.bool
+    """The device can be lent to drafter training as soon as no request runs on it."""
+    receiving: _builtins.bool
+    """The worker is in a trainer's process group, or has collected tensors: further ones belong here."""
     @_builtins.property
     def release(self) -> _common_pb2.ReleaseId:
         """The release served, which other workers can fetch from this one with FetchWeights."""
@@ -727,10 +1101,12 @@ class WorkerInfo(_message.Message):
         release: _common_pb2.ReleaseId | None = ...,
         source: _common_pb2.WeightsSource | None = ...,
         machine: _builtins.str = ...,
+        lendable: _builtins.bool = ...,
+        receiving: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "machine", b"machine", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "lendable", b"lendable", "machine", b"machine", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "receiving", b"receiving", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

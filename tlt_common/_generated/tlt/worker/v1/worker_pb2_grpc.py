@@ -65,6 +65,36 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsResponse.FromString,
                 _registered_method=True)
+        self.JoinGroup = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/JoinGroup',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupResponse.FromString,
+                _registered_method=True)
+        self.LeaveGroup = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/LeaveGroup',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupResponse.FromString,
+                _registered_method=True)
+        self.ReceiveTensors = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/ReceiveTensors',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsResponse.FromString,
+                _registered_method=True)
+        self.CollectTensors = channel.stream_unary(
+                '/tlt.worker.v1.WorkerService/CollectTensors',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsResponse.FromString,
+                _registered_method=True)
+        self.FetchCollected = channel.unary_stream(
+                '/tlt.worker.v1.WorkerService/FetchCollected',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedResponse.FromString,
+                _registered_method=True)
+        self.DropCollected = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/DropCollected',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedResponse.FromString,
+                _registered_method=True)
         self.Watch = channel.stream_stream(
                 '/tlt.worker.v1.WorkerService/Watch',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
@@ -121,6 +151,48 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JoinGroup(self, request, context):
+        """Joins a trainer's process group as one rank, in a process of its own. A group of the same name is left first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveGroup(self, request, context):
+        """Leaves a process group. NOT_FOUND if this worker is not in it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReceiveTensors(self, request, context):
+        """Receives tensors that rank 0 of a process group broadcasts, and collects them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CollectTensors(self, request_iterator, context):
+        """Reads pickled tensors and collects them. Anything in the pickle but tensors is refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchCollected(self, request, context):
+        """Streams what is collected.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropCollected(self, request, context):
+        """Deletes what is collected; returns what it was.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Watch(self, request_iterator, context):
         """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
         worker answers every request at once, tells every change, and sends a message at least every second.
@@ -161,6 +233,36 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.DiscardWeights,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsResponse.SerializeToString,
+            ),
+            'JoinGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.JoinGroup,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupResponse.SerializeToString,
+            ),
+            'LeaveGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveGroup,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupResponse.SerializeToString,
+            ),
+            'ReceiveTensors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReceiveTensors,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsResponse.SerializeToString,
+            ),
+            'CollectTensors': grpc.stream_unary_rpc_method_handler(
+                    servicer.CollectTensors,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsResponse.SerializeToString,
+            ),
+            'FetchCollected': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchCollected,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedResponse.SerializeToString,
+            ),
+            'DropCollected': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropCollected,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedResponse.SerializeToString,
             ),
             'Watch': grpc.stream_stream_rpc_method_handler(
                     servicer.Watch,
@@ -331,6 +433,168 @@ class WorkerService:
             '/tlt.worker.v1.WorkerService/DiscardWeights',
             tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.SerializeToString,
             tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JoinGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/JoinGroup',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.JoinGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/LeaveGroup',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.LeaveGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReceiveTensors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/ReceiveTensors',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.ReceiveTensorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CollectTensors(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/tlt.worker.v1.WorkerService/CollectTensors',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.CollectTensorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchCollected(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/FetchCollected',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FetchCollectedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropCollected(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/DropCollected',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,18 @@ class WorkerServiceStub:
     """
     DiscardWeights: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]
     """Discards staged weights."""
+    JoinGroup: _grpc.UnaryUnaryMultiCallable[_worker_pb2.JoinGroupRequest, _worker_pb2.JoinGroupResponse]
+    """Joins a trainer's process group as one rank, in a process of its own. A group of the same name is left first."""
+    LeaveGroup: _grpc.UnaryUnaryMultiCallable[_worker_pb2.LeaveGroupRequest, _worker_pb2.LeaveGroupResponse]
+    """Leaves a process group. NOT_FOUND if this worker is not in it."""
+    ReceiveTensors: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReceiveTensorsRequest, _worker_pb2.ReceiveTensorsResponse]
+    """Receives tensors that rank 0 of a process group broadcasts, and collects them."""
+    CollectTensors: _grpc.StreamUnaryMultiCallable[_worker_pb2.CollectTensorsRequest, _worker_pb2.CollectTensorsResponse]
+    """Reads pickled tensors and collects them. Anything in the pickle but tensors is refused."""
+    FetchCollected: _grpc.UnaryStreamMultiCallable[_worker_pb2.FetchCollectedRequest, _worker_pb2.FetchCollectedResponse]
+    """Streams what is collected."""
+    DropCollected: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]
+    """Deletes what is collected; returns what it was."""
     Watch: _grpc.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]
     """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
     worker answers every request at once, tells every change, and sends a message at least every second.
@@ -77,6 +89,18 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     DiscardWeights: _aio.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]  # type: ignore[assignment]
     """Discards staged weights."""
+    JoinGroup: _aio.UnaryUnaryMultiCallable[_worker_pb2.JoinGroupRequest, _worker_pb2.JoinGroupResponse]  # type: ignore[assignment]
+    """Joins a trainer's process group as one rank, in a process of its own. A group of the same name is left first."""
+    LeaveGroup: _aio.UnaryUnaryMultiCallable[_worker_pb2.LeaveGroupRequest, _worker_pb2.LeaveGroupResponse]  # type: ignore[assignment]
+    """Leaves a process group. NOT_FOUND if this worker is not in it."""
+    ReceiveTensors: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReceiveTensorsRequest, _worker_pb2.ReceiveTensorsResponse]  # type: ignore[assignment]
+    """Receives tensors that rank 0 of a process group broadcasts, and collects them."""
+    CollectTensors: _aio.StreamUnaryMultiCallable[_worker_pb2.CollectTensorsRequest, _worker_pb2.CollectTensorsResponse]  # type: ignore[assignment]
+    """Reads pickled tensors and collects them. Anything in the pickle but tensors is refused."""
+    FetchCollected: _aio.UnaryStreamMultiCallable[_worker_pb2.FetchCollectedRequest, _worker_pb2.FetchCollectedResponse]  # type: ignore[assignment]
+    """Streams what is collected."""
+    DropCollected: _aio.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]  # type: ignore[assignment]
+    """Deletes what is collected; returns what it was."""
     Watch: _aio.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]  # type: ignore[assignment]
     """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
     worker answers every request at once, tells every change, and sends a message at least every second.
@@ -137,6 +161,54 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.DiscardWeightsResponse, _abc.Awaitable[_worker_pb2.DiscardWeightsResponse]]:
         """Discards staged weights."""
+
+    @_abc_1.abstractmethod
+    def JoinGroup(
+        self,
+        request: _worker_pb2.JoinGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.JoinGroupResponse, _abc.Awaitable[_worker_pb2.JoinGroupResponse]]:
+        """Joins a trainer's process group as one rank, in a process of its own. A group of the same name is left first."""
+
+    @_abc_1.abstractmethod
+    def LeaveGroup(
+        self,
+        request: _worker_pb2.LeaveGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.LeaveGroupResponse, _abc.Awaitable[_worker_pb2.LeaveGroupResponse]]:
+        """Leaves a process group. NOT_FOUND if this worker is not in it."""
+
+    @_abc_1.abstractmethod
+    def ReceiveTensors(
+        self,
+        request: _worker_pb2.ReceiveTensorsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReceiveTensorsResponse, _abc.Awaitable[_worker_pb2.ReceiveTensorsResponse]]:
+        """Receives tensors that rank 0 of a process group broadcasts, and collects them."""
+
+    @_abc_1.abstractmethod
+    def CollectTensors(
+        self,
+        request_iterator: _MaybeAsyncIterator[_worker_pb2.CollectTensorsRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.CollectTensorsResponse, _abc.Awaitable[_worker_pb2.CollectTensorsResponse]]:
+        """Reads pickled tensors and collects them. Anything in the pickle but tensors is refused."""
+
+    @_abc_1.abstractmethod
+    def FetchCollected(
+        self,
+        request: _worker_pb2.FetchCollectedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.FetchCollectedResponse], _abc.AsyncIterator[_worker_pb2.FetchCollectedResponse]]:
+        """Streams what is collected."""
+
+    @_abc_1.abstractmethod
+    def DropCollected(
+        self,
+        request: _worker_pb2.DropCollectedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.DropCollectedResponse, _abc.Awaitable[_worker_pb2.DropCollectedResponse]]:
+        """Deletes what is collected; returns what it was."""
 
     @_abc_1.abstractmethod
     def Watch(

@@ -1,0 +1,23 @@
+"""Options of `tlt bench cache`. Imports no torch, so that --help stays fast."""
+
+from typing import Annotated
+
+import typer
+
+
+def cache(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    part: Annotated[list[str] | None, typer.Option(help="path, index or learning; repeatable. Default: all.")] = None,
+) -> None:
+    """
+    Measure the hidden-state cache, in about 5 minutes.
+
+    Parts: bytes per second from a worker's sender through cache and Redis to a trainer, against a raw Redis; what one
+    take reads of a large index; accept lengths of drafters trained on states of 8 bits, against those of 16.
+    """
+    from tlt_bench.cache.command import PARTS, measure
+    from tlt_bench.prepare import check_parts
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(tuple(check_parts(part or PARTS, PARTS))).write(json)

@@ -1,0 +1,1 @@
+"""`tlt bench capture`: what capturing hidden states costs the rollout."""

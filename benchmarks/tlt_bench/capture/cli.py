@@ -1,0 +1,26 @@
+"""Options of `tlt bench capture`. Imports no torch, so that --help stays fast."""
+
+from typing import Annotated
+
+import typer
+
+from tlt_bench.options import Device, DrafterOf, Model
+
+
+def capture(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    device: Device = "auto",
+    model: Model = None,
+    drafter: DrafterOf = None,
+) -> None:
+    """
+    Measure decoding with and without capture of hidden states in the same engine: 3 minutes.
+
+    And what SGLang's own `return_hidden_states` costs in an engine without TLT.
+    """
+    from tlt_bench.capture.command import measure
+    from tlt_bench.prepare import BenchTarget
+    from tlt_bench.result import check_target
+
+    check_target(json)
+    measure(BenchTarget(device=device, model=model, drafter=drafter)).write(json)

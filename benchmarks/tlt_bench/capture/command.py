@@ -1,0 +1,101 @@
+"""`tlt bench capture`: the same engine with capture on and off, in turn, and SGLang's own way to return states."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from tlt_bench.bench_engine import BenchEngine, log, started
+from tlt_bench.commands import Generate, Timing
+from tlt_bench.prepare import BenchTarget, prepared
+from tlt_bench.ratios import Figures, over
+from tlt_bench.result import Result
+from tlt_bench.workload import PROMPT_TOKENS, hard_prompts
+
+TOKENS = 64
+REPEATS = {1: 8, 16: 4}
+"""Pairs by batch size."""
+COMPARED_BATCH = 16
+"""Batch size at which both ways are compared."""
+LEAST_SHARE = 0.001
+"""Least cost of capture that counts in the comparison, as a share of decoding: less is noise, and may be negative."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Responses with and without states, one after the other."""
+
+    off: list[Timing] = field(default_factory=list)
+    on: list[Timing] = field(default_factory=list)
+
+    def added(self) -> list[float]:
+        """Return the seconds that states added per token, of each pair."""
+        return [(on.seconds - off.seconds) / sum(on.tokens) for on, off in zip(self.on, self.off, strict=True)]
+
+    def per_token(self) -> float:
+        """Return the seconds per token without states."""
+        return median(off.seconds / sum(off.tokens) for off in self.off)
+
+
+def measure(target: BenchTarget) -> Result:
+    """Run the benchmark and return its figures. Progress goes to stderr."""
+    with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
+        found = asyncio.run(_measure(target, Path(scratch)))
+    return Result(
+        name="capture", figures=found.figures, spread=found.spread, repeats=min(REPEATS.values()), notes=found.notes
+    )
+
+
+async def _measure(target: BenchTarget, scratch: Path) -> Figures:
+    ready = await prepared(target, scratch)
+    context = PROMPT_TOKENS + TOKENS
+    start = ready.start(("off",), context_length=context)
+    ours = BenchEngine("ours", start, ready.variables)
+    plain = start.model_copy(update={"stock": True, "returns_states": True})
+    theirs = BenchEngine("stock SGLang", plain, ready.variables)
+    found = Figures()
+    async with started(ours, theirs):
+        await ours.force_arms("off")
+        pairs = {batch: await _pairs(ours, batch, repeats) for batch, repeats in REPEATS.items()}
+        returned = await _pairs(theirs, COMPARED_BATCH, REPEATS[COMPARED_BATCH])
+        states = int(await ours.set_capture(enabled=False))
+    for batch, each in pairs.items():
+        rates = [[timing.rate for timing in side] for side in (each.on, each.off)]
+        found.add(f"capture_on_vs_off_bs{batch}", over(*rates))
+        cpu = [[timing.window_tokens / timing.window_cpu_s for timing in side] for side in (each.on, each.off)]
+        found.add(f"capture_on_vs_off_cpu_bs{batch}", over(*cpu))
+    found.merge(compared(pairs[COMPARED_BATCH], returned))
+    found.notes["captured_states"] = f"{states}, read by a sink like the worker's"
+    return found
+
+
+def compared(captured: Pairs, returned: Pairs) -> Figures:
+    """Return what both ways add per token, and their ratio."""
+    found, least_s = Figures(), LEAST_SHARE * captured.per_token()
+    ours_s, theirs_s = captured.added(), returned.added()
+    found.add("capture_added_us_per_token", [1e6 * each for each in ours_s])
+    found.add("returned_added_us_per_token", [1e6 * each for each in theirs_s])
+    found.add(
+        "vs_return_hidden_states",
+        [each / max(least_s, median(ours_s)) for each in theirs_s],
+        f"at batch {COMPARED_BATCH}; ours counts as at least {1e6 * least_s:.2f} us",
+    )
+    return found
+
+
+async def _pairs(engine: BenchEngine, batch: int, repeats: int) -> Pairs:
+    """Generate responses of equal length with and without states, in an order that changes with each pair."""
+    log(f"{engine.name}, batch {batch}")
+    found = Pairs()
+    for repeat in range(repeats + 1):
+        timings = {}
+        for enabled in (False, True) if repeat % 2 else (True, False):
+            await engine.set_capture(enabled=enabled)
+            # Other prompts: a prompt in the prefix cache would not be computed.
+            prompts = hard_prompts(batch, seed=2 * repeat + enabled)
+            timings[enabled] = await engine.generate(Generate(prompts=prompts, max_new_tokens=(TOKENS,) * batch))
+        if repeat:  # the first pair warms up
+            found.off.append(timings[False])
+            found.on.append(timings[True])
+    return found

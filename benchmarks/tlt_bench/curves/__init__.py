@@ -1,0 +1,1 @@
+"""Whether reinforcement learning progresses the same with speculation and lending as without."""

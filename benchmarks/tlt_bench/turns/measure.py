@@ -1,0 +1,97 @@
+"""Measures conversations on two workers, with sessions and without, in turns on the same suite."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from countdown.run import deepened
+from tlt_bench.bench_engine import log, rotated
+from tlt_bench.ratios import Figures, over
+from tlt_bench.result import Result
+from tlt_bench.scratch import scratch
+from tlt_bench.turns.talk import Prefills, Shape, Talk, together
+from tlt_common.client import Client
+from tlt_local.config import StackConfig
+from tlt_local.stack import Stack
+
+WORKERS, SESSIONS, MAX_RUNNING = 2, 6, 8
+SIDES = ("with", "without")
+"""Whether requests name their session. Those that do not are routed by load alone, since every prompt differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Some conversations at a time."""
+
+    seconds: float
+    prefills: Prefills
+
+    @property
+    def refilled_share(self) -> float:
+        """Tokens prefilled again, of those that a perfect cache would have."""
+        return self.prefills.refilled_tokens / self.prefills.earlier_tokens
+
+
+def measure(*, repeats: int, shape: Shape) -> Result:
+    """Run the benchmark and return its figures. Progress goes to stderr."""
+    with scratch() as directory:
+        found = asyncio.run(_measured(directory, repeats, shape))
+    figures = Figures()
+    seconds = {side: [one.seconds for one in found[side]] for side in SIDES}
+    figures.add(
+        "turns_speedup",
+        over(seconds["without"], seconds["with"]),
+        "seconds of all conversations, first turns included, without sessions / with",
+    )
+    for side, suffix in (("with", ""), ("without", "_without")):
+        figures.add(f"refilled_share{suffix}", [one.refilled_share for one in found[side]])
+        figures.add(f"seconds_{side}", seconds[side])
+    figures.notes["refilled_share"] = "prompt tokens prefilled again / those that earlier turns had computed"
+    figures.notes["conversations"] = (
+        f"{SESSIONS} at a time on {WORKERS} workers with the real engine, {shape.turns} turns each: a prompt of "
+        f"{shape.prompt} tokens, responses of {shape.response[0]} to {shape.response[1]}, and {shape.answer} of a tool "
+        "that answers at once; the next turns of all are sent together, in the order in which the turns before ended"
+    )
+    return Result(name="turns", figures=figures.figures, spread=figures.spread, repeats=repeats, notes=figures.notes)
+
+
+async def _measured(directory: Path, repeats: int, shape: Shape) -> dict[str, list[Measured]]:
+    found: dict[str, list[Measured]] = {side: [] for side in SIDES}
+    async with Stack(await _suite(directory, shape), say=log) as stack, Client(stack.endpoint) as client:
+        vocabulary = (await client.info()).vocab_size
+        for repeat in range(repeats + 1):
+            for place in rotated(range(len(SIDES)), repeat):
+                side = SIDES[place]
+                one = await _conversations(client, shape, vocabulary, named=side == "with", batch=2 * repeat + place)
+                log(f"{side}: {one.seconds:.2f} s, {one.refilled_share:.3f} prefilled again")
+                if repeat:  # the first one warms up
+                    found[side].append(one)
+    return found
+
+
+async def _suite(directory: Path, shape: Shape) -> StackConfig:
+    await deepened(directory / "model")
+    worker = {
+        "engine.context_length": str(shape.longest + 1),
+        "engine.max_running": str(MAX_RUNNING),
+        "trainer.enabled": "false",
+    }
+    return StackConfig(model=directory / "model", workers=WORKERS, cores_per_worker=1, settings={"worker": worker})
+
+
+async def _conversations(client: Client, shape: Shape, vocabulary: int, *, named: bool, batch: int) -> Measured:
+    talks = [
+        Talk(
+            shape,
+            seed=10_000 * (batch * SESSIONS + number),
+            vocabulary=vocabulary,
+            session=f"{batch}-{number}" if named else "",
+        )
+        for number in range(SESSIONS)
+    ]
+    began_s = time.monotonic()
+    await together(client, talks, turns=shape.turns)
+    return Measured(seconds=time.monotonic() - began_s, prefills=reduce(add, (one.found for one in talks)))

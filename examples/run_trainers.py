@@ -1,0 +1,171 @@
+"""Runs each trainer's scenario against a suite on this machine and prints what came out: `make trainers`."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tlt_local.config import StackConfig
+from tlt_local.stack import Stack
+
+EXAMPLES = Path(__file__).resolve().parent
+MODEL = EXAMPLES / "03_countdown/countdown/checkpoint"
+ENVIRONMENTS = EXAMPLES.parent / ".trainers"
+TIMEOUT_S = 600.0
+MARK = "result: "
+BEGIN, END = "<!-- results: make trainers -->", "<!-- end of results -->"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One trainer in one mode, from a scenario.toml."""
+
+    directory: Path
+    trainer: str
+    version: str
+    mode: str
+    """Which of the trainer's extension points is used."""
+    ran: str
+    """What of the trainer runs."""
+    run: str
+    """Program and its options; {model}, {endpoint} and {http} are replaced."""
+    packages: tuple[str, ...] = ()
+    """Installed without their dependencies on top of this environment; those they import are listed too."""
+    source: str = ""
+    """Environment variable with a directory of sources, for what is not on PyPI; empty: none is needed."""
+
+    @property
+    def name(self) -> str:
+        """The directory's name without its number."""
+        return self.directory.name.partition("_")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came out of one scenario."""
+
+    scenario: Scenario
+    result: str
+    passed: bool | None
+    """None: not run."""
+
+    @property
+    def row(self) -> str:
+        """The outcome as a row of the table."""
+        one = self.scenario
+        state = {True: "passed", False: "**failed**", None: "not run"}[self.passed]
+        command = f"`{one.directory.name}/{one.run.split()[0]}`"
+        return f"| {one.trainer} | {one.version} | {one.mode} | {one.ran} | {command} | {state}: {self.result} |"
+
+
+def scenarios(names: Sequence[str] = ()) -> list[Scenario]:
+    """Return the scenarios in the directories of these names, or all."""
+    found = [
+        Scenario(directory=path.parent, **entry | {"packages": tuple(entry.get("packages", ()))})
+        for path in sorted(EXAMPLES.glob("*/scenario.toml"))
+        for entry in tomllib.loads(path.read_text())["scenario"]
+    ]
+    if unknown := set(names) - {one.name for one in found}:
+        raise SystemExit(f"no scenarios {sorted(unknown)}; accepted: {', '.join(sorted({one.name for one in found}))}")
+    return [one for one in found if not names or one.name in names]
+
+
+def python_of(scenario: Scenario) -> Path:
+    """
+    Return an interpreter that imports the scenario's packages first and then this environment's.
+
+    A trainer's own pins of torch and Transformers are ignored: several gigabytes, of which its client uses nothing.
+    """
+    if not scenario.packages:
+        return Path(sys.executable)
+    home = ENVIRONMENTS / scenario.name
+    python = home / "bin/python"
+    if not python.exists():
+        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(home)], check=True)
+        (site,) = home.glob("lib/python*/site-packages")
+        ours = next(path for path in sys.path if path.endswith("site-packages"))
+        (site / "_suite.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    install = ["uv", "pip", "install", "-q", "--no-deps", "--python", str(python), *scenario.packages]
+    subprocess.run(install, check=True)
+    return python
+
+
+def played(scenario: Scenario, endpoint: str, http: str) -> Outcome:
+    """Run one scenario to its end."""
+    sources = os.environ.get(scenario.source, "")
+    if scenario.source and not (sources and Path(sources).is_dir()):
+        return Outcome(scenario=scenario, result=f"no source; set {scenario.source}", passed=None)
+    program, *options = shlex.split(scenario.run.format(model=MODEL, endpoint=endpoint, http=http))
+    command = [str(python_of(scenario)), str(scenario.directory / program), *options]
+    environment = os.environ | {"PYTHONPATH": sources, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"}
+    began_s = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return Outcome(scenario=scenario, result=f"did not end within {TIMEOUT_S:.0f} s", passed=False)
+    results = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if done.returncode == 0 and results:
+        return Outcome(scenario=scenario, result=f"{results[-1]} ({time.monotonic() - began_s:.0f} s)", passed=True)
+    print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
+    lines = done.stderr.strip().splitlines() or ["no result"]
+    return Outcome(scenario=scenario, result=lines[-1][:200].replace("|", "/"), passed=False)
+
+
+def restored(http: str) -> None:
+    """Serve the checkpoint's weights again, and let requests begin, whatever the last scenario left."""
+    with httpx.Client(base_url=http, timeout=60) as client:
+        client.post("/continue_generation", json={}).raise_for_status()
+        client.post("/update_weights_from_disk", json={"model_path": str(MODEL)}).raise_for_status()
+
+
+@asynccontextmanager
+async def suite(endpoint: str, http: str) -> AsyncIterator[tuple[str, str]]:
+    """Use the suite that is named, or one that lives as long as the block."""
+    if endpoint and http:
+        yield endpoint, http
+        return
+    config = StackConfig(model=MODEL, workers=1, settings={"coordinator": {"lending": False}})
+    async with Stack(config, say=lambda text: print(f"{text} ...", flush=True)) as stack:
+        yield stack.endpoint, stack.http_url
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as Markdown."""
+    head = ["| trainer | version | mode | what ran | program | result |", "| --- | --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *(outcome.row for outcome in outcomes)])
+
+
+async def main() -> None:
+    """Run what was asked for; exit with 1 if a scenario failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="Directories of examples without their numbers; default: all.")
+    parser.add_argument("--endpoint", default="", help="host:port of a running suite; default: start one.")
+    parser.add_argument("--http", default="", help="URL of its endpoint over HTTP.")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="Markdown file whose table is replaced.")
+    options = parser.parse_args()
+    outcomes = []
+    async with suite(options.endpoint, options.http) as (endpoint, http):
+        for scenario in scenarios(options.names):
+            print(f"{scenario.name}: {scenario.mode} ...", flush=True)
+            await asyncio.to_thread(restored, http)
+            outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
+            print(f"  {outcomes[-1].result}", flush=True)
+    print(table(outcomes))
+    if options.write:
+        before, _, rest = options.write.read_text().partition(BEGIN)
+        options.write.write_text(f"{before}{BEGIN}\n\n{table(outcomes)}\n\n{END}{rest.partition(END)[2]}")
+    raise SystemExit(any(outcome.passed is False for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,95 @@
+"""Runs the prompts of one HTTP call and follows its connection."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+from fastapi import Request
+
+from tlt_common.domain.batch import Batch
+from tlt_common.domain.merged_chunk import MergedChunk
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.errors import AbortedError, TltError
+from tlt_gateway.batch import Batches
+from tlt_gateway.http.body import renamed
+
+T = TypeVar("T")
+
+
+class Generation:
+    """
+    Args:
+        batches: Runs prompts.
+        names: Names of fields in the caller's protocol, by the beginnings of ours.
+    """
+
+    def __init__(self, batches: Batches, names: Mapping[str, str]) -> None:
+        self._batches = batches
+        self._names = names
+
+    async def whole(self, prompts: Sequence[Prompt], samples: int) -> list[TokenChunk]:
+        """
+        Return the complete responses, those to one prompt next to each other.
+
+        Raises:
+            TltError: One failed; the others were aborted.
+        """
+        async with aclosing(self._samples(Batch(prompts=prompts, samples_per_prompt=samples))) as answers:
+            found = {place: chunk async for place, chunk in answers}
+        return [found[place] for place in sorted(found)]
+
+    async def growing(self, prompts: Sequence[Prompt], samples: int) -> AsyncGenerator[tuple[int, TokenChunk], None]:
+        """
+        Yield all tokens of a response so far, with its index, whenever it has grown.
+
+        Raises:
+            TltError: As for `whole`.
+        """
+        merged: dict[int, MergedChunk] = {}
+        async with aclosing(self.chunks(prompts, samples)) as answers:
+            async for place, chunk in answers:
+                so_far = merged.setdefault(place, MergedChunk())
+                so_far.add(chunk)
+                yield place, so_far.whole()
+
+    def chunks(self, prompts: Sequence[Prompt], samples: int) -> AsyncGenerator[tuple[int, TokenChunk], None]:
+        """
+        Yield the next tokens of a response, with its index, as they are generated.
+
+        Raises:
+            TltError: As for `whole`.
+        """
+        return self._samples(Batch(prompts=prompts, samples_per_prompt=samples, stream_tokens=True))
+
+    async def _samples(self, batch: Batch) -> AsyncGenerator[tuple[int, TokenChunk], None]:
+        try:
+            async with aclosing(self._batches.run(batch)) as samples:
+                async for sample in samples:
+                    yield sample.prompt_index * batch.samples_per_prompt + sample.sample_index, sample.response
+        except TltError as error:
+            raise renamed(error, self._names, many=len(batch.prompts) > 1) from None
+
+
+async def unless_hung_up(request: Request, work: Awaitable[T]) -> T:
+    """
+    Return the result of `work`, which is cancelled as soon as the client closes the connection.
+
+    Raises:
+        AbortedError: It did.
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise AbortedError("the client hung up")
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait({working, leaving})
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

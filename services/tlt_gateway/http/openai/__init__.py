@@ -1,0 +1,1 @@
+"""OpenAI's and vLLM's endpoints, with token ids and log-probabilities both ways."""

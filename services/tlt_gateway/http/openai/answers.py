@@ -1,0 +1,146 @@
+"""Answers in OpenAI's form, with token ids as vLLM returns them."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_gateway.http.openai.requests import Completion, TokenGenerate
+from tlt_gateway.http.openai.usage import finish_of, usage
+from tlt_gateway.http.text import Text
+from tlt_gateway.http.version_spans import spans
+
+
+class Choice:
+    """
+    One choice of /v1/completions, whole or as it grows.
+
+    Args:
+        body: The call.
+        text: Decodes tokens.
+        prompt: The prompt.
+        place: Index of the choice.
+    """
+
+    def __init__(self, body: Completion, text: Text, prompt: Prompt, place: int) -> None:
+        self._body = body
+        self._text = text
+        self._prompt = prompt
+        self._place = place
+        self._decoder = text.decoder(after=prompt.token_ids, skip_special_tokens=body.skip_special_tokens)
+        self._length = 0
+        self._last: int | None = None
+        self.tokens = 0
+        """Tokens so far."""
+        self.ended: TokenChunk | None = None
+        """The last chunk."""
+
+    def added(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+        """Return the choice with the tokens of a chunk."""
+        ids, offsets, text = list(chunk.token_ids), list[int](), ""
+        is_stopped = chunk.finish_reason is FinishReason.STOP
+        for place, token in enumerate(ids):
+            offsets.append(self._length + len(text))
+            if not (is_stopped and place == len(ids) - 1) or self._body.no_stop_trim:
+                text += self._decoder.step(token)
+        text += self._decoder.rest() if chunk.finish_reason else ""
+        self._length += len(text)
+        self._last = ids[-1] if ids else self._last
+        self.tokens += len(ids)
+        self.ended = chunk if chunk.finish_reason else None
+        ended_by = self._last if is_stopped else None
+        found: dict[str, Any] = {
+            "index": self._place,
+            "text": text,
+            "logprobs": None,
+            "finish_reason": finish_of(chunk.finish_reason),
+            "stop_reason": ended_by,
+            "matched_stop": ended_by,
+        }
+        if self._body.logprobs is not None:
+            as_ids = self._body.return_tokens_as_token_ids
+            names, logprobs = [self._text.name(token, as_id=as_ids) for token in ids], list(chunk.logprobs)
+            found["logprobs"] = {
+                "tokens": names,
+                "token_logprobs": logprobs,
+                "top_logprobs": [{name: logprob} for name, logprob in zip(names, logprobs, strict=True)],
+                "text_offset": offsets,
+            }
+        if self._body.return_token_ids:
+            found["token_ids"] = ids
+            found["prompt_token_ids"] = list(self._prompt.token_ids)
+        return found
+
+
+def completion(
+    body: Completion, text: Text, model: str, prompts: Sequence[Prompt], chunks: Sequence[TokenChunk]
+) -> dict[str, JsonValue]:
+    """Return the answer to /v1/completions."""
+    choices = [Choice(body, text, prompts[place // body.n], place) for place in range(len(chunks))]
+    shown: list[JsonValue] = [choice.added(chunk) for choice, chunk in zip(choices, chunks, strict=True)]
+    last = chunks[-1].policy_versions
+    return {
+        **_head(body, model, chunks[0]),
+        "choices": shown,
+        "usage": _usage(body, prompts, choices),
+        "metadata": {"weight_version": str(last[-1] if last else 0), "weight_versions": spans(last)},
+    }
+
+
+def part(body: Completion, model: str, chunk: TokenChunk, choice: Choice) -> dict[str, JsonValue]:
+    """Return one event of a stream."""
+    return {**_head(body, model, chunk), "choices": [choice.added(chunk)], "usage": None}
+
+
+def usage_part(
+    body: Completion, model: str, prompts: Sequence[Prompt], choices: Sequence[Choice]
+) -> dict[str, JsonValue]:
+    """Return the last event of a stream whose caller asks for the number of tokens."""
+    ended = next(choice.ended for choice in choices if choice.ended)
+    return {**_head(body, model, ended), "choices": [], "usage": _usage(body, prompts, choices)}
+
+
+def _usage(body: Completion, prompts: Sequence[Prompt], choices: Sequence[Choice]) -> dict[str, JsonValue]:
+    return usage(
+        sum(len(prompt.token_ids) for prompt in prompts),
+        sum(choice.tokens for choice in choices),
+        [choice.ended.stats if choice.ended else None for choice in choices],
+        samples=body.n,
+    )
+
+
+def _head(body: Completion, model: str, chunk: TokenChunk) -> dict[str, JsonValue]:
+    return {
+        "id": body.rid or f"cmpl-{request_of(chunk)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": body.model or model,
+    }
+
+
+def tokens(body: TokenGenerate, chunk: TokenChunk) -> dict[str, JsonValue]:
+    """Return the answer to /inference/v1/generate."""
+    found: dict[str, Any] = {
+        "index": 0,
+        "token_ids": list(chunk.token_ids),
+        "finish_reason": finish_of(chunk.finish_reason),
+    }
+    if body.sampling_params.logprobs is not None:
+        found["logprobs"] = {
+            "content": [
+                {"token": f"token_id:{token}", "logprob": logprob, "bytes": None, "top_logprobs": []}
+                for token, logprob in zip(chunk.token_ids, chunk.logprobs, strict=True)
+            ]
+        }
+    return {
+        "request_id": request_of(chunk),
+        "choices": [found],
+        "usage": usage(len(body.token_ids), len(chunk.token_ids), [chunk.stats], samples=1),
+    }
+
+
+def request_of(chunk: TokenChunk) -> str:
+    """Return the id of a call from that of a response."""
+    return chunk.request_id.rpartition("/")[0] or chunk.request_id

@@ -1,0 +1,90 @@
+"""Chat completions: messages in, a message out, and the tokens of both."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from pydantic import JsonValue
+
+from tlt_common.domain.rollout import Prompt, ResponseStats, TokenChunk
+from tlt_gateway.http.generation import Generation
+from tlt_gateway.http.openai.answers import request_of
+from tlt_gateway.http.openai.chat_requests import Chat
+from tlt_gateway.http.openai.prompting import Prompting
+from tlt_gateway.http.openai.reply import Reply
+from tlt_gateway.http.openai.usage import usage
+from tlt_gateway.http.text import Text
+from tlt_gateway.http.tools import ToolParser
+
+
+class ChatCall:
+    """
+    One call.
+
+    Args:
+        body: The call.
+        prompt: Its messages as tokens.
+        owner: Name of the caller, whose turns are remembered apart from others'.
+        model: Name of the model, for the answer.
+
+    Raises:
+        InvalidRequestError: Tools are given, and the gateway cannot parse calls of them.
+    """
+
+    def __init__(
+        self, body: Chat, prompt: Prompt, text: Text, tools: ToolParser, prompting: Prompting, *, owner: str, model: str
+    ) -> None:
+        self._body = body
+        self._prompt = prompt
+        self._prompting = prompting
+        self._owner = owner
+        self._model = body.model or model
+        self._replies = [
+            Reply(body, text, tools.text(body.tools or ()) if body.parses_tools else None) for _ in range(body.n)
+        ]
+        self._stats: list[ResponseStats | None] = [None] * body.n
+
+    def whole(self, chunks: Sequence[TokenChunk]) -> dict[str, JsonValue]:
+        """Return the answer with complete responses."""
+        choices: list[JsonValue] = []
+        for place, (reply, chunk) in enumerate(zip(self._replies, chunks, strict=True)):
+            choices.append({"index": place, **reply.whole(chunk)})
+            self._finished(place, chunk)
+        return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
+
+    async def growing(self, generation: Generation) -> AsyncGenerator[dict[str, JsonValue], None]:
+        """Generate the responses and yield the events of a stream."""
+        first, request = True, ""
+        async with aclosing(generation.chunks([self._prompt], self._body.n)) as chunks:
+            async for place, chunk in chunks:
+                request = request or request_of(chunk)
+                choice: JsonValue = {"index": place, **self._replies[place].grown(chunk)}
+                if chunk.finish_reason is not None:
+                    self._finished(place, chunk)
+                yield self._answer("chat.completion.chunk", request, [choice], prompt=first)
+                first = False
+        if self._body.stream_options is not None and self._body.stream_options.include_usage:
+            yield self._answer("chat.completion.chunk", request, [], prompt=False) | {"usage": self._usage()}
+
+    def _finished(self, place: int, chunk: TokenChunk) -> None:
+        reply, self._stats[place] = self._replies[place], chunk.stats
+        ids = [*self._prompt.token_ids, *reply.token_ids]
+        self._prompting.remember(self._body, reply.message(), ids, owner=self._owner, session=self._prompt.session_id)
+
+    def _answer(
+        self, kind: str, request: str, choices: list[JsonValue], *, prompt: bool = True
+    ) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {
+            "id": f"chatcmpl-{request}",
+            "object": kind,
+            "created": int(time.time()),
+            "model": self._model,
+            "choices": choices,
+        }
+        if self._body.return_token_ids and prompt:
+            found["prompt_token_ids"] = list(self._prompt.token_ids)
+        return found
+
+    def _usage(self) -> dict[str, JsonValue]:
+        completion = sum(len(reply.token_ids) for reply in self._replies)
+        return usage(len(self._prompt.token_ids), completion, self._stats, samples=self._body.n)

@@ -1,0 +1,164 @@
+"""The bodies of /v1/chat/completions, its render call, /tokenize and /detokenize."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.body import Body
+from tlt_gateway.http.openai.conversation import Conversation
+from tlt_gateway.http.openai.prompting import Prompting
+from tlt_gateway.http.openai.requests import UNSUPPORTED, Sampling
+from tlt_gateway.http.text import Text
+
+CHAT_NAMES = {
+    "token_ids": "messages",
+    "session_id": "X-Session-ID",
+    "request_id": "request_id",
+    "samples_per_prompt": "n",
+    "sampling.max_new_tokens": "max_tokens",
+    "sampling.min_new_tokens": "min_tokens",
+    "sampling.": "",
+}
+
+
+class StreamOptions(Body):
+    """`stream_options`."""
+
+    path: ClassVar[str] = "stream_options."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "continuous_usage_stats": (None, False),
+        "include_obfuscation": (None, False),
+    }
+
+    include_usage: bool = False
+
+
+class Chat(Conversation, Sampling):
+    """The body of /v1/chat/completions and of its render call."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **UNSUPPORTED,
+        "best_of": (None, 1),
+        "user": (None, ""),
+        "priority": (None, 0),
+        "store": (None, False),
+        "continue_final_message": (None, False),
+        "parallel_tool_calls": (None, True),
+        "separate_reasoning": (None, False),
+        "include_reasoning": (None, False),
+        "response_format": (None, {"type": "text"}),
+        "modalities": (None, ["text"]),
+        "service_tier": (None, "auto", "default"),
+        "logit_bias": (None, {}),
+        "metadata": (None, {}),
+        "documents": (None, []),
+        "add_special_tokens": (None, False),  # templates write them
+        **dict.fromkeys(
+            ("functions", "function_call", "audio", "prediction", "reasoning_effort", "verbosity"), (None,)
+        ),
+        **dict.fromkeys(("web_search_options", "cache_salt", "mm_processor_kwargs", "guided_regex"), (None,)),
+    }
+
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = None
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool | None = False
+    return_tokens_as_token_ids: bool | None = False
+    request_id: str = ""
+
+    def params(self) -> SamplingParams:
+        """
+        Return our parameters; without a limit, the rest of the context.
+
+        Raises:
+            InvalidRequestError: A number is out of range, or two limits differ.
+        """
+        limits = {limit for limit in (self.max_tokens, self.max_completion_tokens) if limit is not None}
+        if len(limits) > 1:
+            raise InvalidRequestError(
+                f"max_completion_tokens is {self.max_completion_tokens} and max_tokens {self.max_tokens}; "
+                "accepted: one of them",
+                field="max_completion_tokens",
+            )
+        return Sampling.params(self.model_copy(update={"max_tokens": limits.pop() if limits else None}))
+
+    def require_consistent(self) -> None:
+        """
+        Check fields that depend on each other.
+
+        Raises:
+            InvalidRequestError: A field is set that has no effect, or asks for what responses do not have.
+        """
+        if self.top_logprobs:
+            raise InvalidRequestError(
+                f"top_logprobs is {self.top_logprobs}; accepted: 0 or none, since only sampled tokens have "
+                "log-probabilities",
+                field="top_logprobs",
+            )
+        if self.stream_options is not None and not self.stream:
+            raise InvalidRequestError("stream_options; accepted: with stream", field="stream_options")
+        if not self.add_generation_prompt:
+            raise InvalidRequestError(
+                "add_generation_prompt is False; accepted: true, since a response follows",
+                field="add_generation_prompt",
+            )
+
+    def prompt(self, token_ids: list[int], session: str) -> Prompt:
+        """
+        Return the prompt.
+
+        Raises:
+            InvalidRequestError: A field is invalid.
+        """
+        return Prompt(
+            request_id=RequestId(self.request_id),
+            token_ids=tuple(token_ids),
+            sampling=self.params(),
+            session_id=session,
+        )
+
+
+class Tokenize(Conversation):
+    """The body of /tokenize: a prompt, or messages."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "continue_final_message": (None, False),
+        "mm_processor_kwargs": (None,),
+    }
+
+    prompt: str | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = False
+
+    async def token_ids(self, text: Text, prompting: Prompting, *, owner: str, session: str) -> list[int]:
+        """
+        Return the tokens of the prompt, or of the messages as a response to them would see them.
+
+        Raises:
+            InvalidRequestError: Both are given, or none; there is no tokenizer, or the template refuses the messages.
+        """
+        if (self.prompt is None) == (not self.messages):
+            raise InvalidRequestError("prompt or messages is required, and not both", field="prompt")
+        if self.prompt is None:
+            if self.add_special_tokens:
+                raise InvalidRequestError(
+                    "add_special_tokens is True; accepted: with prompt, since templates write them",
+                    field="add_special_tokens",
+                )
+            return await prompting.prompt_ids(self, owner=owner, session=session)
+        special = self.add_special_tokens is not False
+        (found,) = await text.encoded([self.prompt], field="prompt", special_tokens=special)
+        return found
+
+
+class Detokenize(Body):
+    """The body of /detokenize."""
+
+    model: str | None = None
+    tokens: list[int]
+    skip_special_tokens: bool = False

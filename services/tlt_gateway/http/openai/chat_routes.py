@@ -1,0 +1,106 @@
+"""OpenAI's chat endpoint on the gateway, and vLLM's that show what its messages are as tokens."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import JsonValue
+
+from tlt_common.domain.request_ids import new_request_id
+from tlt_common.errors import InvalidRequestError, TltError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.events import streamed
+from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.openai.chat import ChatCall
+from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat, Detokenize, Tokenize
+from tlt_gateway.http.openai.models import require_model
+from tlt_gateway.http.openai.prompting import Prompting
+from tlt_gateway.http.session import session_of
+from tlt_gateway.http.text import Text
+from tlt_gateway.http.tools import ToolParser
+
+
+def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, prompting: Prompting) -> APIRouter:
+    """Return the routes."""
+    api, generation = APIRouter(), Generation(gateway.batches, CHAT_NAMES)
+
+    @api.post("/v1/chat/completions")
+    async def chat(request: Request) -> Response:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, Chat, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        try:
+            call, prompt = await called(request, name, body)
+        except TltError as error:
+            raise renamed(error, CHAT_NAMES) from None
+        if body.stream:
+            return streamed(growing(name, call))
+        with door.work(name):
+            chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
+        return JSONResponse(call.whole(chunks))
+
+    async def called(request: Request, name: str, body: Chat) -> Any:
+        body.require_consistent()
+        session = session_of(request)
+        prompt = body.prompt(await prompting.prompt_ids(body, owner=name, session=session), session)
+        return ChatCall(body, prompt, text, tools, prompting, owner=name, model=gateway.info.model), prompt
+
+    async def growing(name: str, call: ChatCall) -> AsyncGenerator[Mapping[str, Any], None]:
+        with door.work(name):
+            async with aclosing(call.growing(generation)) as events:
+                async for event in events:
+                    yield event
+
+    @api.post("/v1/chat/completions/render")
+    async def render(request: Request) -> dict[str, JsonValue]:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, Chat, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        ids = await prompting.prompt_ids(body, owner=name, session=session_of(request))
+        return {
+            "request_id": body.request_id or f"chatcmpl-{new_request_id()}",
+            "model": body.model or gateway.info.model,
+            "token_ids": list[JsonValue](ids),
+            "text": text.decoded(ids, skip_special_tokens=False),
+        }
+
+    @api.post("/tokenize")
+    @api.post("/v1/tokenize")
+    async def tokenize(request: Request) -> dict[str, JsonValue]:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, Tokenize, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        ids = await body.token_ids(text, prompting, owner=name, session=session_of(request))
+        return {
+            "count": len(ids),
+            "max_model_len": gateway.info.context_length,
+            "tokens": list[JsonValue](ids),
+            "token_strs": list[JsonValue](text.pieces(ids, field="tokens")) if body.return_token_strs else None,
+        }
+
+    @api.post("/detokenize")
+    @api.post("/v1/detokenize")
+    async def detokenize(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "Generate")
+        body = await body_of(request, Detokenize, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        text.pieces(body.tokens, field="tokens")
+        said = text.decoded(body.tokens, skip_special_tokens=body.skip_special_tokens)
+        return {"prompt": said, "text": said}  # vLLM's name and SGLang's
+
+    @api.post("/finish_session")
+    async def finish(request: Request) -> dict[str, JsonValue]:
+        name = door.permit(request, "Generate")
+        session = request.query_params.get("session_id", "")
+        if not session:
+            raise InvalidRequestError(
+                "session_id is missing; accepted: /finish_session?session_id=ID", field="session_id"
+            )
+        turns = prompting.finish(name, session)
+        return {"status": "ok", "session_id": session, "known": gateway.finish_session(session) or turns > 0}
+
+    return api

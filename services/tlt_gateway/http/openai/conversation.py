@@ -1,0 +1,161 @@
+"""What the calls that take messages have in common: messages, tools and the template, as OpenAI and vLLM name them."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tlt_common.documents import json_of
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.body import Body
+
+
+class Part(Body):
+    """A part of a message's content."""
+
+    path: ClassVar[str] = "messages.content."
+
+    type: Literal["text"]
+    text: str
+
+
+class Called(Body):
+    """The function of a tool call."""
+
+    path: ClassVar[str] = "messages.tool_calls.function."
+
+    name: str
+    arguments: str | dict[str, Any] = "{}"
+
+
+class Call(Body):
+    """A tool call of an earlier turn."""
+
+    path: ClassVar[str] = "messages.tool_calls."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"index": (None, *range(64))}  # streams have it
+
+    id: str | None = None
+    type: Literal["function"] = "function"
+    function: Called
+
+
+class Message(Body):
+    """A message. NeMo-Gym adds the ids that were sampled, and their log-probabilities, to assistants' messages."""
+
+    path: ClassVar[str] = "messages."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **dict.fromkeys(("refusal", "audio", "function_call"), (None,)),
+        "annotations": (None, []),
+    }
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = None
+    name: str | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    prompt_token_ids: list[int] | None = None
+    generation_token_ids: list[int] | None = None
+    generation_log_probs: list[float] | None = None
+
+    @property
+    def text(self) -> str:
+        """The content as text."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
+
+    def sampled(self, place: int) -> list[int] | None:
+        """
+        Return the tokens of the conversation up to the end of this message, if the message has them.
+
+        Raises:
+            InvalidRequestError: It has only some of them.
+        """
+        given = (self.prompt_token_ids, self.generation_token_ids, self.generation_log_probs)
+        if given == (None, None, None):
+            return None
+        if self.prompt_token_ids is None or self.generation_token_ids is None or self.role != "assistant":
+            raise InvalidRequestError(
+                f"messages[{place}].generation_token_ids; accepted: with prompt_token_ids, on assistants' messages",
+                field=f"messages[{place}].generation_token_ids",
+            )
+        if self.generation_log_probs is not None and len(self.generation_log_probs) != len(self.generation_token_ids):
+            raise InvalidRequestError(
+                f"messages[{place}].generation_log_probs has {len(self.generation_log_probs)} entries; accepted: "
+                f"{len(self.generation_token_ids)}, one per generated token",
+                field=f"messages[{place}].generation_log_probs",
+            )
+        return [*self.prompt_token_ids, *self.generation_token_ids]
+
+    def for_template(self) -> dict[str, Any]:
+        """Return the message as templates read it: with arguments of tools as values."""
+        found: dict[str, Any] = {"role": self.role, "content": self.text}
+        for name in ("name", "tool_call_id", "reasoning_content"):
+            if (value := getattr(self, name)) is not None:
+                found[name] = value
+        if self.tool_calls:
+            found["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.function.name, "arguments": arguments_of(call.function.arguments)},
+                }
+                for call in self.tool_calls
+            ]
+        return found
+
+
+def arguments_of(arguments: str | dict[str, Any]) -> Any:
+    """Return the value of a tool call's arguments; what is no JSON, as a model may write it, stays text."""
+    if isinstance(arguments, dict):
+        return arguments
+    try:
+        return json_of(arguments.encode())
+    except ValueError:
+        return arguments
+
+
+class Conversation(Body):
+    """Fields of a call that takes messages."""
+
+    model: str | None = None
+    messages: list[Message] = Field(default_factory=list)
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    add_generation_prompt: bool = True
+    required_prefix_token_ids: list[int] | None = None
+
+    @property
+    def parses_tools(self) -> bool:
+        """Whether tool calls are looked for in responses."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+    def require_valid(self) -> None:
+        """
+        Check that there are messages, and what is asked of tools.
+
+        Raises:
+            InvalidRequestError: There are none; a call is forced, which takes a grammar; or a tool is no function.
+        """
+        if not self.messages:
+            raise InvalidRequestError("messages is empty; accepted: at least one message", field="messages")
+        if isinstance(self.tool_choice, dict) or self.tool_choice not in {None, "none", "auto"}:
+            raise InvalidRequestError(
+                f"tool_choice is {self.tool_choice!r:.80}; accepted: none, auto, since calls cannot be forced",
+                field="tool_choice",
+            )
+        for place, tool in enumerate(self.tools or ()):
+            function = tool.get("function")
+            if tool.get("type") != "function" or not isinstance(function, dict) or not function.get("name"):
+                raise InvalidRequestError(
+                    f"tools[{place}] is {tool!r:.80}; accepted: type function, and a function with a name",
+                    field=f"tools[{place}]",
+                )
+            if function.get("strict"):
+                raise InvalidRequestError(
+                    f"tools[{place}].function.strict; accepted: false, since calls cannot be forced into a schema",
+                    field=f"tools[{place}].function.strict",
+                )

@@ -1,0 +1,104 @@
+"""One choice of a chat completion: text and tool calls, whole or as it grows."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_gateway.http.openai.chat_requests import Chat
+from tlt_gateway.http.openai.conversation import Call, Called, Message
+from tlt_gateway.http.openai.usage import finish_of
+from tlt_gateway.http.text import Text
+from tlt_gateway.http.tools import ToolCall, ToolText
+
+
+class Reply:
+    """
+    Args:
+        body: The call.
+        text: Decodes tokens.
+        tools: Finds tool calls; None if none are looked for.
+    """
+
+    def __init__(self, body: Chat, text: Text, tools: ToolText | None) -> None:
+        self._body = body
+        self._text = text
+        self._tools = tools
+        # Parsers know calls by their tags, which are special tokens of some models.
+        self._decoder = text.decoder(skip_special_tokens=body.skip_special_tokens and tools is None)
+        self._content: list[str] = []
+        self._calls: list[Call] = []
+        self._last: int | None = None
+        self.token_ids: list[int] = []
+
+    def whole(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+        """Return the choice of a complete response."""
+        said = "".join(self._said(chunk))
+        if self._tools is not None:
+            said, calls = self._tools.whole(said)
+            self._calls = _identified(calls)
+        self._content = [said]
+        message: dict[str, JsonValue] = {"role": "assistant", "content": said or (None if self._calls else "")}
+        if self._calls:
+            message["tool_calls"] = [_shown(call) for call in self._calls]
+        return {"message": message, **self._about(chunk)}
+
+    def grown(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+        """Return the choice of the event that a chunk adds: text at once, tool calls when they are complete."""
+        delta: dict[str, JsonValue] = {} if self.token_ids else {"role": "assistant"}
+        pieces = self._said(chunk)
+        added = "".join(pieces)
+        if self._tools is not None:
+            # By token: parsers lose text that arrives together with the tag of the call after it.
+            added = "".join(map(self._tools.step, pieces))
+            if chunk.finish_reason is not None:
+                added += self._tools.rest()
+                self._calls = _identified(self._tools.calls())
+        self._content.append(added)
+        if self._calls:
+            delta["tool_calls"] = [{"index": place, **_shown(call)} for place, call in enumerate(self._calls)]
+        return {"delta": delta | {"content": added}, **self._about(chunk)}
+
+    def message(self) -> Message:
+        """Return the message as a client sends it back in the next turn."""
+        return Message(role="assistant", content="".join(self._content), tool_calls=self._calls or None)
+
+    def _said(self, chunk: TokenChunk) -> list[str]:
+        """Return the text of each token of a chunk, without the token that ends the response."""
+        ids = list(chunk.token_ids)
+        self.token_ids += ids
+        self._last = ids[-1] if ids else self._last
+        said = [self._decoder.step(token) for token in (ids[:-1] if chunk.finish_reason is FinishReason.STOP else ids)]
+        return [*said, self._decoder.rest()] if chunk.finish_reason else said
+
+    def _about(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+        stopped = chunk.finish_reason is FinishReason.STOP
+        found: dict[str, Any] = {
+            "finish_reason": "tool_calls" if stopped and self._calls else finish_of(chunk.finish_reason),
+            "stop_reason": self._last if stopped else None,
+            "logprobs": {"content": self._scored(chunk)} if self._body.logprobs else None,
+        }
+        if self._body.return_token_ids:
+            found["token_ids"] = list(chunk.token_ids)
+        return found
+
+    def _scored(self, chunk: TokenChunk) -> list[dict[str, JsonValue]]:
+        as_ids = bool(self._body.return_tokens_as_token_ids)
+        names = [self._text.name(token, as_id=as_ids) for token in chunk.token_ids]
+        return [
+            {"token": name, "logprob": logprob, "bytes": list(name.encode()), "top_logprobs": []}
+            for name, logprob in zip(names, chunk.logprobs, strict=True)
+        ]
+
+
+def _identified(calls: Sequence[ToolCall]) -> list[Call]:
+    return [
+        Call(id=f"call_{uuid4().hex[:24]}", function=Called(name=call.name, arguments=call.arguments)) for call in calls
+    ]
+
+
+def _shown(call: Call) -> dict[str, JsonValue]:
+    function: dict[str, JsonValue] = {"name": call.function.name, "arguments": str(call.function.arguments)}
+    return {"id": call.id, "type": "function", "function": function}

@@ -1,0 +1,195 @@
+"""The bodies of OpenAI's /v1/completions, as vLLM extends it, and of vLLM's /inference/v1/generate."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_gateway.http.body import Body
+from tlt_gateway.http.text import Text
+
+COMPLETION_NAMES = {
+    "token_ids": "prompt",
+    "session_id": "X-Session-ID",
+    "request_id": "request_id",
+    "samples_per_prompt": "n",
+    "sampling.max_new_tokens": "max_tokens",
+    "sampling.min_new_tokens": "min_tokens",
+    "sampling.": "",
+}
+GENERATE_NAMES = {
+    "token_ids": "token_ids",
+    "session_id": "X-Session-ID",
+    "request_id": "request_id",
+    "sampling.max_new_tokens": "sampling_params.max_tokens",
+    "sampling.min_new_tokens": "sampling_params.min_tokens",
+    "sampling.": "sampling_params.",
+}
+DEFAULT_TOKENS = 16
+"""OpenAI's default of max_tokens."""
+
+
+class Sampling(Body):
+    """Parameters that all have."""
+
+    max_tokens: int | None = DEFAULT_TOKENS
+    min_tokens: int = 0
+    temperature: float | None = 1.0
+    top_p: float | None = 1.0
+    top_k: int | None = 0
+    min_p: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    presence_penalty: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool = False
+    seed: int | None = None
+    n: int = 1
+    skip_special_tokens: bool = True
+
+    def params(self) -> SamplingParams:
+        """
+        Return our parameters.
+
+        Raises:
+            InvalidRequestError: A number is out of range.
+        """
+        return SamplingParams(
+            max_new_tokens=self.max_tokens,
+            min_new_tokens=self.min_tokens,
+            temperature=1.0 if self.temperature is None else self.temperature,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            top_k=0 if self.top_k in {None, -1} else self.top_k or 0,
+            min_p=self.min_p or 0.0,
+            frequency_penalty=self.frequency_penalty or 0.0,
+            presence_penalty=self.presence_penalty or 0.0,
+            repetition_penalty=1.0 if self.repetition_penalty is None else self.repetition_penalty,
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+            ignore_eos=self.ignore_eos,
+            seed=self.seed,
+        )
+
+
+UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("stop", "bad_words"), (None, [], "")),
+    **dict.fromkeys(
+        ("logit_bias", "suffix", "prompt_logprobs", "truncate_prompt_tokens", "structured_outputs", "guided_json"),
+        (None,),
+    ),
+    **dict.fromkeys(("echo", "use_beam_search", "include_stop_str_in_output"), (None, False)),
+    "length_penalty": (None, 1.0, 1),
+    "detokenize": (None, True, False),
+    "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
+}
+
+
+_SGLANG_NONE = (
+    "bootstrap_host", "bootstrap_port", "bootstrap_room", "cache_salt", "custom_labels", "custom_logit_processor",
+    "custom_params", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "extra_key", "images_config",
+    "json_schema", "lora_path", "mm_processor_kwargs", "regex", "response_format", "routed_dp_rank", "session_id",
+    "session_params", "watermark",
+)  # fmt: skip
+_SGLANG_OFF = (
+    "return_cached_tokens_details", "return_hidden_states", "return_routed_experts", "return_spec_tokens_details",
+)  # fmt: skip
+"""Fields of SGLang's /v1/completions, by the value that asks for nothing."""
+
+
+class StreamOptions(Body):
+    """`stream_options`."""
+
+    path: ClassVar[str] = "stream_options."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"continuous_usage_stats": (None, False)}
+
+    include_usage: bool = False
+
+
+class Completion(Sampling):
+    """The body of /v1/completions."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **UNSUPPORTED,
+        **dict.fromkeys(_SGLANG_NONE, (None,)),
+        **dict.fromkeys(_SGLANG_OFF, (None, False)),
+        "best_of": (None, 1),
+        "user": (None, ""),
+        "priority": (None, 0),
+        "stop_regex": (None, [], ""),
+        "routed_experts_start_len": (None, 0),
+        "add_special_tokens": (None, True),
+    }
+
+    model: str | None = None
+    prompt: str | list[str] | list[int] | list[list[int]]
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool = False
+    return_tokens_as_token_ids: bool = False
+    logprobs: int | None = None
+    no_stop_trim: bool = False
+    request_id: str = ""
+    rid: str | None = None
+
+    async def prompts(self, text: Text) -> list[Prompt]:
+        """
+        Return the prompts.
+
+        Raises:
+            InvalidRequestError: A field is invalid.
+        """
+        sampling = self.params()
+        found = await self._token_ids(text)
+        given = self.rid or self.request_id
+        names = [given] if len(found) == 1 else [f"{given}-{i}" for i in range(len(found))]
+        return [
+            Prompt(request_id=RequestId(name if given else ""), token_ids=tuple(ids), sampling=sampling)
+            for name, ids in zip(names, found, strict=True)
+        ]
+
+    async def _token_ids(self, text: Text) -> Sequence[Sequence[int]]:
+        given: Any = self.prompt
+        if isinstance(given, str) or (given and isinstance(given[0], str)):
+            return await text.encoded([given] if isinstance(given, str) else given, field="prompt")
+        return given if given and isinstance(given[0], list) else [given]
+
+
+class TokenSampling(Sampling):
+    """`sampling_params` of /inference/v1/generate."""
+
+    path: ClassVar[str] = "sampling_params."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "n": (None, 1), "output_kind": (None, 2)}
+
+    logprobs: int | None = None
+    routed_experts_prompt_start: int | None = None
+    """Where answers begin to list the experts of each token, which servers do only if they are started for it."""
+
+
+class TokenGenerate(Body):
+    """The body of /inference/v1/generate."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **dict.fromkeys(("features", "kv_transfer_params"), (None,)),
+        "priority": (None, 0),
+        "stream": (None, False),
+        "stream_options": (None,),
+    }
+
+    token_ids: list[int]
+    sampling_params: TokenSampling
+    cache_salt: str | None = None
+    """Separates the cached prefixes of different weights in other servers. Here they are never used with others."""
+    model: str | None = None
+    request_id: str = ""
+
+    def prompt(self) -> Prompt:
+        """
+        Return the prompt.
+
+        Raises:
+            InvalidRequestError: A field is invalid.
+        """
+        return Prompt(
+            request_id=RequestId(self.request_id),
+            token_ids=tuple(self.token_ids),
+            sampling=self.sampling_params.params(),
+        )

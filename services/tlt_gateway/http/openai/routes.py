@@ -1,0 +1,101 @@
+"""OpenAI's and vLLM's endpoints on the gateway."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import JsonValue
+
+from tlt_common.domain.rollout import Prompt
+from tlt_common.errors import InvalidRequestError, TltError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.events import streamed
+from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.openai import answers
+from tlt_gateway.http.openai.models import require_model
+from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
+from tlt_gateway.http.session import in_session
+from tlt_gateway.http.text import Text
+
+
+def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+    completions = Generation(gateway.batches, COMPLETION_NAMES)
+    generation = Generation(gateway.batches, GENERATE_NAMES)
+    began_s = int(time.time())
+
+    @api.post("/v1/completions")
+    async def complete(request: Request) -> Response:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, Completion, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        _require_sampled(body.logprobs, "logprobs")
+        try:
+            prompts = in_session(request, await body.prompts(text))
+        except TltError as error:
+            raise renamed(error, COMPLETION_NAMES) from None
+        if body.stream:
+            return streamed(growing(name, body, prompts))
+        with door.work(name):
+            chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
+        return JSONResponse(answers.completion(body, text, gateway.info.model, prompts, chunks))
+
+    async def growing(
+        name: str, body: Completion, prompts: Sequence[Prompt]
+    ) -> AsyncGenerator[dict[str, JsonValue], None]:
+        count, model = len(prompts) * body.n, gateway.info.model
+        choices = [answers.Choice(body, text, prompts[place // body.n], place) for place in range(count)]
+        with door.work(name):
+            async with aclosing(completions.chunks(prompts, body.n)) as chunks:
+                async for place, chunk in chunks:
+                    yield answers.part(body, model, chunk, choices[place])
+        if body.stream_options is not None and body.stream_options.include_usage:
+            yield answers.usage_part(body, model, prompts, choices)
+
+    @api.post("/inference/v1/generate")
+    async def generate(request: Request) -> JSONResponse:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, TokenGenerate, max_bytes=door.max_bytes)
+        require_model(gateway, body.model)
+        _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
+        try:
+            [prompt] = in_session(request, [body.prompt()])
+        except TltError as error:
+            raise renamed(error, GENERATE_NAMES) from None
+        with door.work(name):
+            (chunk,) = await unless_hung_up(request, generation.whole([prompt], 1))
+        return JSONResponse(answers.tokens(body, chunk))
+
+    @api.get("/v1/models")
+    async def models(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        info = gateway.info
+        model: dict[str, JsonValue] = {
+            "id": info.model,
+            "object": "model",
+            "created": began_s,
+            "owned_by": "tlt",
+            "root": info.model,
+            "parent": None,
+            "max_model_len": info.context_length,
+        }
+        return {"object": "list", "data": [model] if info.model else []}
+
+    return api
+
+
+def _require_sampled(logprobs: int | None, field: str) -> None:
+    """
+    Raises:
+        InvalidRequestError: Log-probabilities of other tokens than the sampled ones are asked for.
+    """
+    if logprobs not in {None, 0, 1}:
+        raise InvalidRequestError(
+            f"{field} is {logprobs}; accepted: 0 or 1, which return those of the sampled tokens, or leave it out",
+            field=field,
+        )

@@ -1,0 +1,57 @@
+"""The gateway's HTTP server, from its bound port to its end."""
+
+import asyncio
+from typing import Self
+
+from tlt_common.rpc.access import Access
+from tlt_common.rpc.addresses import announce
+from tlt_common.rpc.http_protocol import timed
+from tlt_common.rpc.http_server import address_of, bind, serve_http
+from tlt_common.rpc.limits import Limits
+from tlt_gateway.config import GatewayConfig
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.app import http_app
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.language import Language, load_language
+
+
+class HttpServer:
+    """A bound port; the first connections wait until `run` serves them. Use it as a context manager."""
+
+    def __init__(self, config: GatewayConfig, listen: str) -> None:
+        """
+        Bind the port.
+
+        Raises:
+            ConfigError: The address is malformed or in use.
+        """
+        self._config = config
+        self._bound = bind(listen, key="http.listen")
+        self._language = Language()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bound.close()
+
+    async def prepare(self) -> None:
+        """
+        Load the tokenizer, the chat template and the parser of tool calls, and publish the address.
+
+        Raises:
+            ConfigError: One cannot be loaded.
+        """
+        self._language = await asyncio.to_thread(load_language, self._config.http)
+        announce("rollout_http", address_of(self._bound))
+
+    async def run(self, gateway: Gateway, access: Access, limits: Limits) -> None:
+        """Serve until cancelled."""
+        api = http_app(gateway, Door(access, limits), self._language)
+        await serve_http(
+            api,
+            self._bound,
+            self._config.tls,
+            connections=limits.connections,
+            protocol=timed(self._config.http.receive_s),
+        )

@@ -1,0 +1,39 @@
+"""The session of an HTTP call, from its headers."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fastapi import Request
+
+from tlt_common.domain.bounds import MAX_SESSION_ID, require_name
+from tlt_common.domain.rollout import Prompt
+from tlt_common.errors import InvalidRequestError
+
+HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
+"""vLLM's name, and that of SGLang's router."""
+
+
+def session_of(request: Request) -> str:
+    """
+    Return the session that a call is a turn of; empty if it names none.
+
+    Raises:
+        InvalidRequestError: Its headers name two, or the name is too long.
+    """
+    names = {name for header in HEADERS if (name := request.headers.get(header))}
+    if len(names) > 1:
+        raise InvalidRequestError(f"{' and '.join(HEADERS)} differ; accepted: one of them", field=HEADERS[0])
+    session = names.pop() if names else ""
+    require_name(HEADERS[0], session, most=MAX_SESSION_ID)
+    return session
+
+
+def in_session(request: Request, prompts: Iterable[Prompt]) -> list[Prompt]:
+    """
+    Return the prompts as turns of the call's session.
+
+    Raises:
+        InvalidRequestError: The headers name two sessions, or a name is too long.
+    """
+    session = session_of(request)
+    return [replace(prompt, session_id=session) for prompt in prompts]

@@ -1,0 +1,100 @@
+"""SGLang's answers to /generate: text, output_ids and meta_info."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_gateway.http.sglang.requests import Generate
+from tlt_gateway.http.text import Decoder, Text
+from tlt_gateway.http.version_spans import spans
+
+
+class Answers:
+    """
+    The answers to one call.
+
+    Args:
+        body: The call.
+        text: Decodes tokens.
+        prompts: The prompts.
+    """
+
+    def __init__(self, body: Generate, text: Text, prompts: Sequence[Prompt]) -> None:
+        self._body = body
+        self._text = text
+        self._prompts = prompts
+        self._began_s = time.monotonic()
+        self._said: dict[int, _Said] = {}
+
+    def answer(self, place: int, so_far: TokenChunk) -> dict[str, Any]:
+        """Return the answer with all tokens so far. `place` counts the samples of all prompts."""
+        prompt = place // self._body.sampling(0).n
+        before = self._prompts[prompt].token_ids
+        sampling, ids = self._body.sampling(prompt), list(so_far.token_ids)
+        shown = ids[:-1] if self._is_cut(prompt, so_far) else ids
+        if (said := self._said.get(place)) is None:
+            decoder = self._text.decoder(after=before, skip_special_tokens=sampling.skip_special_tokens)
+            said = self._said[place] = _Said(decoder)
+        meta: dict[str, Any] = {
+            "id": _rid(so_far.request_id, single=not self._body.is_list),
+            "finish_reason": _finish_reason(so_far, limit=sampling.max_new_tokens),
+            "prompt_tokens": len(before),
+            "completion_tokens": len(ids),
+            "weight_version": str(so_far.policy_versions[-1] if ids else 0),
+            "weight_versions": spans(so_far.policy_versions),
+        }
+        if so_far.stats is not None:
+            meta |= so_far.stats.meta_info() | {"completion_tokens": len(ids)}
+            meta["e2e_latency"] = time.monotonic() - self._began_s
+        if self._body.wants_logprobs(prompt):
+            meta["input_token_logprobs"] = []
+            meta["output_token_logprobs"] = [
+                [logprob, token, self._text_of(token)] for logprob, token in zip(so_far.logprobs, ids, strict=True)
+            ]
+            meta["output_token_logprobs_length"] = len(ids)
+        text = said.so_far(shown, complete=so_far.finish_reason is not None)
+        answer = {"text": text, "output_ids": ids, "meta_info": meta}
+        return answer | ({"prompt_token_ids": list(before)} if self._body.return_prompt_token_ids else {})
+
+    def _text_of(self, token: int) -> str | None:
+        """Return the text of a token, special or not, if the call asks for it."""
+        wanted = self._body.return_text_in_logprobs
+        return self._text.decoded([token], skip_special_tokens=False) if wanted else None
+
+    def _is_cut(self, prompt: int, so_far: TokenChunk) -> bool:
+        """Whether the token that ended the response is left out of the text."""
+        return so_far.finish_reason is FinishReason.STOP and not self._body.sampling(prompt).no_stop_trim
+
+
+class _Said:
+    """The text of one response, of which each token is decoded once."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._text = ""
+        self._count = 0
+
+    def so_far(self, token_ids: list[int], *, complete: bool) -> str:
+        """Return the text of a response, given its tokens so far."""
+        self._text += "".join(map(self._decoder.step, token_ids[self._count :]))
+        self._count = len(token_ids)
+        return self._text + (self._decoder.rest() if complete else "")
+
+
+def _rid(request_id: str, *, single: bool) -> str:
+    return request_id.rpartition("/")[0] or request_id if single else request_id
+
+
+def _finish_reason(so_far: TokenChunk, *, limit: int | None) -> dict[str, JsonValue] | None:
+    match so_far.finish_reason:
+        case FinishReason.STOP:
+            return {"type": "stop", "matched": so_far.token_ids[-1] if so_far.token_ids else None}
+        case FinishReason.LENGTH:
+            return {"type": "length", "length": limit or len(so_far.token_ids)}
+        case FinishReason.ABORT:
+            return {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
+        case None:
+            return None

@@ -1,0 +1,76 @@
+"""Bodies of SGLang's control calls."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.pause import PauseMode
+from tlt_common.domain.weights import WeightsUpdate
+from tlt_gateway.http.body import Body
+from tlt_gateway.http.weight_version import version_of
+
+
+class Abort(Body):
+    """The body of /abort_request."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = dict.fromkeys(("finished_reason", "abort_message"), (None,))
+
+    rid: str | None = None
+    abort_all: bool = False
+
+
+class UpdateFromDisk(Body):
+    """
+    The body of /update_weights_from_disk.
+
+    Cached prefixes are never used with other weights, so `flush_cache` asks for what happens anyway.
+    """
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **dict.fromkeys(("is_async", "keep_pause", "recapture_cuda_graph"), (None, False)),
+        "load_format": (None, "auto", "safetensors"),
+        "manifest": (None,),
+        "token_step": (None, 0),
+        "torch_empty_cache": (None, True, False),
+        "flush_cache": (None, True),
+    }
+
+    model_path: str
+    weight_version: str | int | None = None
+    abort_all_requests: bool = False
+
+    def update(self, served: PolicyVersion) -> WeightsUpdate:
+        """
+        Return the update; without a version, the one after `served`.
+
+        Raises:
+            InvalidRequestError: The version is not a number.
+        """
+        return WeightsUpdate(version=version_of(self.weight_version, served=served), uri=self.model_path)
+
+
+class Pause(Body):
+    """The body of /pause_generation."""
+
+    mode: Literal["abort", "retract", "in_place"] = "abort"
+
+    @property
+    def kind(self) -> PauseMode:
+        """The mode as the gateway has it."""
+        return PauseMode.ABORT if self.mode == "abort" else PauseMode.KEEP
+
+
+class Nothing(Body):
+    """An empty body."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "tags": (None, []),
+        "torch_empty_cache": (None, True, False),
+        "selector": (None, "all", "target"),
+    }
+
+
+class Memory(Body):
+    """The body of /release_memory_occupation and /resume_memory_occupation, and of vLLM's /sleep and /wake_up."""
+
+    tags: list[Literal["weights", "kv_cache", "cuda_graph"]] | None = None

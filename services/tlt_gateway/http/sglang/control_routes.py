@@ -1,0 +1,62 @@
+"""SGLang's endpoints that pause generation and update weights."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+
+from tlt_common.errors import WeightsError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.no_tensors import no_tensors
+from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
+
+
+def router(gateway: Gateway, door: Door) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+
+    @api.post("/pause_generation")
+    async def pause(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, Pause, max_bytes=door.max_bytes)
+        await gateway.pauses.pause(body.kind, authorization=request.headers.get("authorization"))
+        return JSONResponse({"status": "ok", "message": "Generation paused successfully."})
+
+    @api.post("/continue_generation")
+    async def proceed(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, Nothing, max_bytes=door.max_bytes)
+        try:
+            await gateway.collected.end()
+        finally:
+            await gateway.pauses.proceed(authorization=request.headers.get("authorization"))
+        return JSONResponse({"status": "ok", "message": "Generation continued successfully."})
+
+    @api.post("/update_weights_from_disk")
+    async def update(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromDisk, max_bytes=door.max_bytes)
+        if body.abort_all_requests:
+            await gateway.abort(
+                [], everything=True, from_peer=False, authorization=request.headers.get("authorization")
+            )
+        try:
+            result = await gateway.weights.update(body.update(gateway.info.policy_version), no_tensors())
+        except WeightsError as error:
+            return JSONResponse({"success": False, "message": error.message, "num_paused_requests": 0}, 400)
+        message = f"version {result.version} on {result.workers} workers"
+        return JSONResponse({"success": True, "message": message, "num_paused_requests": 0})
+
+    @api.api_route("/release_memory_occupation", methods=["GET", "POST"])
+    @api.api_route("/resume_memory_occupation", methods=["GET", "POST"])
+    async def keep_memory(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, Memory, max_bytes=door.max_bytes)
+        return JSONResponse({"status": "ok", "message": "Nothing was released: trainers have devices of their own."})
+
+    @api.api_route("/flush_cache", methods=["GET", "POST"])
+    async def flush(request: Request) -> PlainTextResponse:
+        door.permit(request, "UpdateWeights")
+        return PlainTextResponse("Cached prefixes are never used with other weights: there is nothing to flush.\n")
+
+    return api

@@ -1,0 +1,77 @@
+"""SGLang's endpoints that say what is served."""
+
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
+
+
+def router(gateway: Gateway, door: Door) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+
+    @api.get("/get_weight_version")
+    @api.get("/weight_version")
+    async def version(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        return {"weight_version": str(gateway.info.policy_version)}
+
+    @api.get("/model_info")
+    @api.get("/get_model_info")
+    async def model(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        info = gateway.info
+        return {
+            "model_path": info.model,
+            "served_model_name": info.model,
+            "tokenizer_path": info.model,
+            "is_generation": True,
+            "weight_version": str(info.policy_version),
+        }
+
+    @api.get("/server_info")
+    @api.get("/get_server_info")
+    async def server(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        info = gateway.info
+        return {
+            "model_path": info.model,
+            "served_model_name": info.model,
+            "weight_version": str(info.policy_version),
+            "drafter_version": info.drafter_version,
+            "context_length": info.context_length,
+            "max_req_input_len": max(0, info.context_length - 1),
+            "vocab_size": info.vocab_size,
+            "num_workers": info.workers,
+            # The fleet is one rank in a trainer's process group, however many devices it has.
+            **dict.fromkeys(("tp_size", "pp_size", "dp_size", "ep_size", "num_gpus"), WORLD_SIZE),
+            "version": f"tlt-{info.server_version}",
+        }
+
+    @api.get("/workers")
+    async def workers(request: Request) -> dict[str, JsonValue]:
+        """List, as SGLang's router does, where requests, aborts and loads can be sent: here, for all workers."""
+        door.permit(request, "GetServerInfo")
+        here: dict[str, JsonValue] = {
+            "url": str(request.base_url).rstrip("/"),
+            "model_id": gateway.info.model,
+            "worker_type": "regular",
+            "is_healthy": gateway.info.workers > 0,
+        }
+        return {"workers": [here], "total": 1}
+
+    @api.get("/v1/loads")
+    async def loads(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        info = gateway.info
+        load: dict[str, JsonValue] = {
+            "dp_rank": 0,
+            "num_running_reqs": info.running,
+            "num_waiting_reqs": info.queued,
+            "num_total_reqs": info.running + info.queued,
+        }
+        return {"loads": [load], "dp_rank_count": 1}
+
+    return api

@@ -1,0 +1,196 @@
+"""The body of SGLang's /generate, as prompts. Fields and defaults are those of GenerateReqInput and SamplingParams."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.body import Body
+from tlt_gateway.http.text import Text
+
+NAMES = {
+    "token_ids": "input_ids",
+    "session_id": "X-SMG-Routing-Key",
+    "request_id": "rid",
+    "samples_per_prompt": "sampling_params.n",
+    "sampling.seed": "sampling_params.sampling_seed",
+    "sampling.": "sampling_params.",
+}
+"""Names of our fields in this protocol."""
+DEFAULT_NEW_TOKENS = 128
+ALL_TOKENS = 1 << 30
+"""SGLang's top_k without a limit; -1 means the same."""
+
+
+class Sampling(Body):
+    """`sampling_params`."""
+
+    path: ClassVar[str] = "sampling_params."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **dict.fromkeys(("stop", "stop_regex"), (None, [], "")),
+        **dict.fromkeys(("json_schema", "regex", "ebnf", "structural_tag", "logit_bias", "watermark"), (None,)),
+        "custom_params": (None, {}),
+        "beam_width": (None, 1),
+        "stream_interval": (None, 1),
+        "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
+        "ebnf_full_assistant": (None, False),
+    }
+
+    max_new_tokens: int | None = DEFAULT_NEW_TOKENS
+    stop_token_ids: list[int] | None = None
+    temperature: float | None = 1.0
+    top_p: float | None = 1.0
+    top_k: int | None = -1
+    min_p: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    presence_penalty: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    min_new_tokens: int | None = 0
+    n: int = 1
+    ignore_eos: bool = False
+    skip_special_tokens: bool = True
+    no_stop_trim: bool = False
+    sampling_seed: int | None = None
+
+    def params(self) -> SamplingParams:
+        """
+        Return our parameters.
+
+        Raises:
+            InvalidRequestError: A number is out of range.
+        """
+        return SamplingParams(
+            max_new_tokens=self.max_new_tokens,
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+            temperature=_or(self.temperature, 1.0),
+            top_p=_or(self.top_p, 1.0),
+            top_k=0 if self.top_k in {None, -1, ALL_TOKENS} else self.top_k or 0,
+            min_p=_or(self.min_p, 0.0),
+            frequency_penalty=_or(self.frequency_penalty, 0.0),
+            presence_penalty=_or(self.presence_penalty, 0.0),
+            repetition_penalty=_or(self.repetition_penalty, 1.0),
+            min_new_tokens=self.min_new_tokens or 0,
+            ignore_eos=self.ignore_eos,
+            seed=self.sampling_seed,
+        )
+
+
+_OFF = (
+    "return_hidden_states", "return_routed_experts", "return_indexer_topk", "use_audio_in_video", "background",
+    "require_reasoning", "return_flat_raw_top_logprobs", "return_flat_raw_top_logprobs_b64",
+    "return_flat_raw_output_top_logprobs", "return_sampling_mask", "return_bytes", "return_entropy",
+)  # fmt: skip
+_NONE = (
+    "input_embeds", "mm_hashes", "mm_content_hashes", "video_config",
+    "watermark", "sampling_logprobs_mode", "modalities", "session_params", "lora_path", "lora_id", "token_ids_logprob",
+    "custom_logit_processor", "positional_embed_overrides", "bootstrap_host", "bootstrap_port", "bootstrap_room",
+    "bootstrap_pair_key", "decode_tp_size", "routed_dp_rank", "data_parallel_rank", "disagg_prefill_dp_rank",
+    "max_thinking_tokens", "priority", "extra_key", "session_id", "conversation_id", "routing_key", "cache_salt",
+    "custom_labels", "kv_hints", "encoder_urls", "external_trace_header", "http_worker_ipc", "images_config",
+    "image_max_dynamic_patch", "max_dynamic_patch", "min_dynamic_patch", "video_max_dynamic_patch",
+    "mm_processor_kwargs", "multi_item_delimiter_indices", "need_wait_for_mm_inputs", "num_items_assigned",
+    "received_time", "token_indices_to_pool",
+)  # fmt: skip
+
+
+class Generate(Body):
+    """The body of /generate."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **dict.fromkeys(_OFF, (None, False)),
+        **dict.fromkeys(_NONE, (None,)),
+        **dict.fromkeys(("image_data", "video_data", "audio_data"), (None, [])),
+        "routed_experts_start_len": (None, 0),
+        "top_logprobs_num": (None, 0),
+        "log_metrics": (None, True),
+        "no_logs": (None, True, False),  # neither prompts nor responses are ever logged
+    }
+
+    rid: str | list[str] | None = None
+    text: str | list[str] | None = None
+    input_ids: list[int] | list[list[int]] | None = None
+    sampling_params: Sampling | list[Sampling] | None = None
+    return_logprob: bool | list[bool] | None = None
+    logprob_start_len: int | list[int] | None = None
+    return_text_in_logprobs: bool = False
+    return_prompt_token_ids: bool = False
+    stream: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the answer is a list."""
+        many = isinstance(self.text, list) or bool(self.input_ids and isinstance(self.input_ids[0], list))
+        return many or self.sampling(0).n > 1
+
+    def sampling(self, index: int) -> Sampling:
+        """Return the parameters of a prompt."""
+        if isinstance(self.sampling_params, list):
+            return self.sampling_params[index] if index < len(self.sampling_params) else Sampling()
+        return self.sampling_params or Sampling()
+
+    def wants_logprobs(self, index: int) -> bool:
+        """Return whether the answer to a prompt has log-probabilities."""
+        return bool(self.return_logprob[index] if isinstance(self.return_logprob, list) else self.return_logprob)
+
+    async def prompts(self, text: Text) -> list[Prompt]:
+        """
+        Return the prompts.
+
+        Raises:
+            InvalidRequestError: A field is invalid, or lists have unequal lengths.
+        """
+        ids = await self._token_ids(text)
+        if self.return_text_in_logprobs and not text.has_tokenizer:
+            raise InvalidRequestError(
+                "return_text_in_logprobs is True, and the gateway has no tokenizer (http.tokenizer); accepted: False",
+                field="return_text_in_logprobs",
+            )
+        for name in ("rid", "sampling_params", "return_logprob", "logprob_start_len"):
+            value = getattr(self, name)
+            if isinstance(value, list) and len(value) != len(ids):
+                raise InvalidRequestError(
+                    f"{name} has {len(value)} entries; accepted: one value, or {len(ids)}, one per prompt", field=name
+                )
+        if len({self.sampling(index).n for index in range(len(ids))}) > 1:
+            raise InvalidRequestError(
+                "sampling_params.n differs between prompts; accepted: one value for all", field="sampling_params.n"
+            )
+        for index, tokens in enumerate(ids):
+            self._require_no_input_logprobs(index, len(tokens))
+        return [
+            Prompt(
+                request_id=RequestId(self._name(index, len(ids))),
+                token_ids=tuple(tokens),
+                sampling=self.sampling(index).params(),
+            )
+            for index, tokens in enumerate(ids)
+        ]
+
+    def _name(self, index: int, count: int) -> str:
+        if isinstance(self.rid, list):
+            return self.rid[index]
+        return f"{self.rid}_{index}" if self.rid and count > 1 else self.rid or ""
+
+    async def _token_ids(self, text: Text) -> Sequence[Sequence[int]]:
+        if (self.input_ids is None) == (self.text is None):
+            raise InvalidRequestError("input_ids or text is required, and not both", field="input_ids")
+        if self.text is not None:
+            return await text.encoded([self.text] if isinstance(self.text, str) else self.text, field="text")
+        ids: list[Any] = self.input_ids or []
+        if ids and isinstance(ids[0], list):
+            return ids
+        return [ids]
+
+    def _require_no_input_logprobs(self, index: int, length: int) -> None:
+        start = self.logprob_start_len
+        start = start[index] if isinstance(start, list) else start
+        if self.wants_logprobs(index) and start is not None and start not in {-1, length}:
+            raise InvalidRequestError(
+                f"logprob_start_len is {start}; accepted: -1 or the length of the prompt, since prompts are not scored",
+                field="logprob_start_len",
+            )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value

@@ -1,0 +1,68 @@
+"""SGLang's endpoints that generate and abort."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt
+from tlt_common.errors import TltError
+from tlt_common.wire import rollout as wire
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.events import streamed
+from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.session import in_session
+from tlt_gateway.http.sglang.answers import Answers
+from tlt_gateway.http.sglang.control import Abort
+from tlt_gateway.http.sglang.requests import NAMES, Generate
+from tlt_gateway.http.text import Text
+
+
+def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
+    """Return the routes."""
+    api, generation = APIRouter(), Generation(gateway.batches, NAMES)
+
+    @api.post("/generate")
+    async def generate(request: Request) -> Response:
+        name = door.permit(request, "Generate")
+        body = await body_of(request, Generate, max_bytes=door.max_bytes)
+        try:
+            prompts = in_session(request, await body.prompts(text))
+        except TltError as error:
+            raise renamed(error, NAMES) from None
+        answers = Answers(body, text, prompts)
+        if body.stream:
+            return streamed(growing(name, body, prompts, answers))
+        with door.work(name):
+            chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
+        found = [answers.answer(place, chunk) for place, chunk in enumerate(chunks)]
+        return JSONResponse(found if body.is_list else found[0])
+
+    async def growing(
+        name: str, body: Generate, prompts: Sequence[Prompt], answers: Answers
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        with door.work(name):
+            async with aclosing(generation.growing(prompts, body.sampling(0).n)) as chunks:
+                async for place, so_far in chunks:
+                    answer = answers.answer(place, so_far)
+                    yield answer | ({"index": place} if body.is_list else {})
+
+    @api.post("/abort_request")
+    async def abort(request: Request) -> Response:
+        body = await body_of(request, Abort, max_bytes=door.max_bytes)
+        door.permit(request, "Abort", wire.pb.AbortRequest(all=body.abort_all))
+        if body.abort_all or body.rid:  # as in SGLang, an empty name is that of no request
+            await gateway.abort(
+                [] if body.abort_all else [RequestId(body.rid or "")],
+                everything=body.abort_all,
+                from_peer=False,
+                authorization=request.headers.get("authorization"),
+            )
+        return Response()
+
+    return api

@@ -1,0 +1,75 @@
+"""SGLang's endpoints that send weights as tensors."""
+
+from collections.abc import Awaitable
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from tlt_common.domain.weights import UpdateResult
+from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.failures import status_of
+from tlt_gateway.http.sglang.control import Nothing
+from tlt_gateway.http.sglang.tensors import DestroyGroup, InitGroup, UpdateFromGroup, UpdateFromTensor
+from tlt_gateway.http.weight_version import version_of
+
+
+def router(gateway: Gateway, door: Door) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+
+    @api.post("/init_weights_update_group")
+    async def init(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, InitGroup, max_bytes=door.max_bytes)
+        return await _told(gateway.collected.join(body.member), done="joined the group as one rank")
+
+    @api.post("/destroy_weights_update_group")
+    async def destroy(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, DestroyGroup, max_bytes=door.max_bytes)
+        return await _told(gateway.collected.leave(body.group_name), done="left the group")
+
+    @api.post("/update_weights_from_distributed")
+    async def from_group(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromGroup, max_bytes=door.max_bytes)
+        version = version_of(body.weight_version, served=gateway.info.policy_version)
+        broadcast = body.broadcast
+        await _aborted(gateway, request, everything=body.abort_all_requests)
+        return await _told(gateway.collected.receive(broadcast, version), done="received; tensors are missing")
+
+    @api.post("/update_weights_from_tensor")
+    async def from_tensor(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromTensor, max_bytes=door.max_bytes)
+        version = version_of(body.weight_version, served=gateway.info.policy_version)
+        content = body.content
+        await _aborted(gateway, request, everything=body.abort_all_requests)
+        return await _told(gateway.collected.collect(content, version), done="received; tensors are missing")
+
+    @api.post("/begin_weight_update")
+    @api.post("/end_weight_update")
+    async def end(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, Nothing, max_bytes=door.max_bytes)
+        return await _told(gateway.collected.end(), done="no update is open")
+
+    return api
+
+
+async def _aborted(gateway: Gateway, request: Request, *, everything: bool) -> None:
+    if everything:
+        await gateway.abort([], everything=True, from_peer=False, authorization=request.headers.get("authorization"))
+
+
+async def _told(work: Awaitable[UpdateResult | None], *, done: str) -> JSONResponse:
+    """Return the answer to a call in SGLang's form."""
+    try:
+        result = await work
+    except (WeightsError, UnavailableError, NotFoundError) as error:
+        return JSONResponse({"success": False, "message": error.message}, status_of(error))
+    message = done if result is None else f"version {result.version} on {result.workers} workers"
+    return JSONResponse({"success": True, "message": message})

@@ -1,0 +1,144 @@
+"""Bodies of SGLang's calls that send weights as tensors."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tlt_common.domain.transfer import Broadcast, GroupMember, TensorForm
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.body import Body
+
+GROUP = "weight_update_group"
+FLAT = "flattened_bucket"
+
+_UPDATE: Mapping[str, tuple[Any, ...]] = {
+    "flush_cache": (None, True, False),
+    "torch_empty_cache": (None, True, False),
+    "selector": (None, "all", "target"),
+}
+"""Cached prefixes are never used with other weights, whatever `flush_cache` says. Drafters are not the trainer's."""
+
+
+class InitGroup(Body):
+    """The body of /init_weights_update_group."""
+
+    master_address: str
+    master_port: int
+    rank_offset: int
+    world_size: int
+    group_name: str = GROUP
+    backend: str = "nccl"
+
+    @property
+    def member(self) -> GroupMember:
+        """
+        The rank to join as.
+
+        Raises:
+            InvalidRequestError: A field is out of range.
+        """
+        return GroupMember(
+            name=self.group_name,
+            backend=self.backend,
+            master_address=self.master_address,
+            master_port=self.master_port,
+            rank=self.rank_offset,
+            world_size=self.world_size,
+        ).checked()
+
+
+class DestroyGroup(Body):
+    """The body of /destroy_weights_update_group."""
+
+    group_name: str = GROUP
+
+
+class UpdateFromGroup(Body):
+    """The body of /update_weights_from_distributed."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**_UPDATE, "sparse_metadata": (None,)}
+
+    names: list[str]
+    dtypes: list[str]
+    shapes: list[list[int]]
+    group_name: str = GROUP
+    abort_all_requests: bool = False
+    weight_version: str | int | None = None
+    load_format: str | None = None
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """
+        The tensors to receive.
+
+        Raises:
+            InvalidRequestError: The lists differ in length, or an entry is invalid.
+        """
+        return broadcast_of(self.group_name, self.names, self.dtypes, self.shapes, flat=_is_flat(self.load_format))
+
+
+class UpdateFromTensor(Body):
+    """The body of /update_weights_from_tensor."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = _UPDATE
+
+    serialized_named_tensors: list[str]
+    abort_all_requests: bool = False
+    weight_version: str | int | None = None
+    load_format: str | None = None
+
+    @property
+    def content(self) -> bytes:
+        """
+        The pickled tensors. SGLang takes one entry per rank of a tensor-parallel engine, each with whole tensors.
+
+        Raises:
+            InvalidRequestError: There is no entry, they differ, or one is not base64.
+        """
+        _is_flat(self.load_format)
+        if len(set(self.serialized_named_tensors)) != 1:
+            raise InvalidRequestError(
+                f"serialized_named_tensors has {len(self.serialized_named_tensors)} entries; accepted: one, or equal "
+                "ones",
+                field="serialized_named_tensors",
+            )
+        try:
+            return base64.b64decode(self.serialized_named_tensors[0], validate=True)
+        except binascii.Error as error:
+            raise InvalidRequestError(
+                f"serialized_named_tensors is not base64: {error}", field="serialized_named_tensors"
+            ) from None
+
+
+def broadcast_of(
+    group: str,
+    names: list[str],
+    dtypes: list[str],
+    shapes: list[list[int]],
+    *,
+    flat: bool,
+    dtypes_field: str = "dtypes",
+) -> Broadcast:
+    """
+    Return a broadcast of tensors that are described by three lists.
+
+    Raises:
+        InvalidRequestError: The lists differ in length, or an entry is invalid.
+    """
+    for field, found in ((dtypes_field, dtypes), ("shapes", shapes)):
+        if len(found) != len(names):
+            raise InvalidRequestError(
+                f"{field} has {len(found)} entries; accepted: {len(names)}, as names has", field=field
+            )
+    forms = [
+        TensorForm(name=name, dtype=dtype, shape=tuple(shape))
+        for name, dtype, shape in zip(names, dtypes, shapes, strict=True)
+    ]
+    return Broadcast(group=group, tensors=tuple(forms), flat=flat).checked()
+
+
+def _is_flat(load_format: str | None) -> bool:
+    if load_format not in {None, FLAT}:
+        raise InvalidRequestError(f"load_format is {load_format!r}; accepted: null, {FLAT!r}", field="load_format")
+    return load_format == FLAT

@@ -1,0 +1,1 @@
+"""vLLM's protocol: pauses and weights."""

@@ -1,0 +1,72 @@
+"""vLLM's endpoints that pause generation, and those that ask who serves."""
+
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+
+from tlt_common.domain.pause import PauseMode
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import Body, body_of
+from tlt_gateway.http.door import Door
+
+
+class ResetCache(Body):
+    """The body of /reset_prefix_cache."""
+
+    reset_running_requests: bool | None = None
+    reset_external: bool | None = None
+
+
+def router(gateway: Gateway, door: Door) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+
+    @api.post("/pause")
+    async def pause(request: Request, mode: str = PauseMode.ABORT, clear_cache: str = "true") -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        _require_known(request, {"mode", "clear_cache"})
+        if clear_cache.lower() not in {"true", "false"}:
+            raise InvalidRequestError(f"clear_cache is {clear_cache!r}; accepted: true, false", field="clear_cache")
+        if mode not in tuple(PauseMode):
+            raise InvalidRequestError(f"mode is {mode!r}; accepted: {', '.join(PauseMode)}", field="mode")
+        await gateway.pauses.pause(PauseMode(mode), authorization=request.headers.get("authorization"))
+        return {"status": "paused"}
+
+    @api.post("/resume")
+    async def resume(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        await gateway.pauses.proceed(authorization=request.headers.get("authorization"))
+        return {"status": "resumed"}
+
+    @api.get("/is_paused")
+    async def is_paused(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        return {"is_paused": gateway.pauses.paused}
+
+    @api.post("/reset_prefix_cache")
+    async def reset(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, ResetCache, max_bytes=door.max_bytes)
+        return {"status": "ok", "message": "Cached prefixes are never used with other weights."}
+
+    @api.post("/sleep")
+    @api.post("/wake_up")
+    async def keep_awake(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        _require_known(request, {"level", "tags"})
+        return {"status": "ok", "message": "Nothing was released: trainers have devices of their own."}
+
+    @api.get("/is_sleeping")
+    async def is_sleeping(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        return {"is_sleeping": False}
+
+    return api
+
+
+def _require_known(request: Request, names: set[str]) -> None:
+    for name in request.query_params:
+        if name not in names:
+            raise InvalidRequestError(
+                f"{name} is no parameter of this call; accepted: {', '.join(sorted(names))}", field=name
+            )

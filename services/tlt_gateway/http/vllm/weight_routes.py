@@ -1,0 +1,90 @@
+"""vLLM's endpoints that update weights."""
+
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+
+from tlt_common.domain.weights import WeightsUpdate
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import body_of
+from tlt_gateway.http.door import Door
+from tlt_gateway.http.no_tensors import no_tensors
+from tlt_gateway.http.vllm.marker import until_stable
+from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, Start, Update
+from tlt_gateway.http.weight_version import version_of
+
+OK: dict[str, JsonValue] = {"status": "ok"}
+WORLD_SIZE = 1
+"""One worker receives what a trainer broadcasts, for the whole fleet."""
+
+
+def router(gateway: Gateway, door: Door) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter()
+
+    @api.get("/get_world_size")
+    async def world_size(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "GetServerInfo")
+        return {"world_size": WORLD_SIZE}
+
+    @api.post("/init_weight_transfer_engine")
+    async def init(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, InitTransfer, max_bytes=door.max_bytes)
+        await gateway.collected.join(body.member)
+        return OK
+
+    @api.post("/start_weight_update")
+    async def start(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, Start, max_bytes=door.max_bytes)
+        return OK
+
+    @api.post("/update_weights")
+    async def update(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, Update, max_bytes=door.max_bytes)
+        if (body.update_info is None) == (body.weight_dir is None):
+            raise InvalidRequestError("accepted: either update_info or weight_dir", field="update_info")
+        version = version_of(body.weight_version, served=gateway.info.policy_version)
+        if body.update_info is not None:
+            await gateway.collected.receive(body.update_info.broadcast, version)
+        elif body.weight_dir is not None:
+            await until_stable(body.weight_dir)
+            await gateway.weights.update(WeightsUpdate(version=version, uri=body.weight_dir), no_tensors())
+        return OK
+
+    @api.post("/finish_weight_update")
+    async def finish(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        await body_of(request, Start, max_bytes=door.max_bytes)
+        await gateway.collected.end()
+        return OK
+
+    @api.post("/fetch_weights")
+    async def fetch(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, Fetch, max_bytes=door.max_bytes)
+        version = version_of(body.target_version, served=gateway.info.policy_version, field="target_version")
+        result = await gateway.weights.update(WeightsUpdate(version=version, uri=body.source), no_tensors())
+        return {**OK, "result": {"version": result.version, "workers": result.workers}}
+
+    @api.post("/init_broadcaster")
+    async def broadcaster(request: Request) -> None:
+        door.permit(request, "UpdateWeights")
+        raise InvalidRequestError(
+            "/init_broadcaster makes a group of vLLM's own NCCL communicator, which is not supported; accepted: "
+            "/update_weights with weight_dir, or /init_weights_update_group",
+            field="host",
+        )
+
+    @api.post("/pull_weights")
+    async def pull(request: Request) -> None:
+        door.permit(request, "UpdateWeights")
+        raise InvalidRequestError(
+            "/pull_weights applies differences to the served weights, which is not supported; accepted: whole "
+            "checkpoints, as in /update_weights_from_disk",
+            field="delta",
+        )
+
+    return api

@@ -1,0 +1,117 @@
+"""Bodies of vLLM's calls that update weights, and of those that trainers add to its server."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tlt_common.domain.transfer import Broadcast, GroupMember
+from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.body import Body
+from tlt_gateway.http.sglang.tensors import broadcast_of
+
+GROUP = "weight_transfer_engine"
+"""Name of the group: vLLM's calls give it none."""
+
+
+class InitInfo(Body):
+    """How to join the trainer's group."""
+
+    path: ClassVar[str] = "init_info."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"packed": (None, False)}
+
+    master_address: str
+    master_port: int
+    rank_offset: int
+    world_size: int
+    backend: str | None = None
+
+
+class InitTransfer(Body):
+    """The body of /init_weight_transfer_engine."""
+
+    init_info: InitInfo
+
+    @property
+    def member(self) -> GroupMember:
+        """
+        The rank to join as.
+
+        Raises:
+            InvalidRequestError: A field is out of range, or the group is not one of torch.distributed.
+        """
+        info = self.init_info
+        if info.backend is None:
+            raise InvalidRequestError(
+                "init_info.backend is not set, which means vLLM's own NCCL communicator; accepted: nccl or gloo, for a "
+                f"group of torch.distributed whose name is {GROUP!r}",
+                field="init_info.backend",
+            )
+        return GroupMember(
+            name=GROUP,
+            backend=info.backend,
+            master_address=info.master_address,
+            master_port=info.master_port,
+            rank=info.rank_offset,
+            world_size=info.world_size,
+        ).checked()
+
+
+class UpdateInfo(Body):
+    """Tensors that are about to be broadcast."""
+
+    path: ClassVar[str] = "update_info."
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "packed": (None, False),
+        "is_checkpoint_format": (None, True),
+    }
+
+    names: list[str]
+    dtype_names: list[str]
+    shapes: list[list[int]]
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """
+        The tensors to receive.
+
+        Raises:
+            InvalidRequestError: The lists differ in length, or an entry is invalid.
+        """
+        return broadcast_of(
+            GROUP, self.names, self.dtype_names, self.shapes, flat=False, dtypes_field="update_info.dtype_names"
+        )
+
+
+class Update(Body):
+    """The body of /update_weights: tensors of the group, or a directory."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"skip_prefix_cache_reset": (None, True, False)}
+
+    update_info: UpdateInfo | None = None
+    weight_dir: str | None = None
+    weight_version: str | int | None = None
+
+
+class Start(Body):
+    """The body of /start_weight_update."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"is_checkpoint_format": (None, True)}
+
+
+class Fetch(Body):
+    """The body of /fetch_weights."""
+
+    target_version: int
+    sync_dir: str | None = None
+    uri: str | None = None
+
+    @property
+    def source(self) -> str:
+        """
+        Where the checkpoint is.
+
+        Raises:
+            InvalidRequestError: There is not exactly one place.
+        """
+        if (self.sync_dir is None) == (self.uri is None):
+            raise InvalidRequestError("accepted: either sync_dir or uri, with a whole checkpoint", field="uri")
+        return self.sync_dir or self.uri or ""

@@ -1,0 +1,54 @@
+"""Calls to the worker that receives what a trainer broadcasts or pickles. Each raises the worker's TltError."""
+
+from collections.abc import AsyncGenerator
+
+import grpc
+
+from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.rpc.errors import translated
+from tlt_common.rpc.received import received
+from tlt_common.wire import transfer
+from tlt_common.wire import worker as wire
+
+CALL_S = 60.0
+"""Deadline, in seconds, of calls that wait for no trainer. How long others wait for one, the worker decides."""
+
+
+class RemoteReceiver:
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = wire.Stub(channel)
+
+    async def join(self, member: GroupMember) -> None:
+        """Let the worker join a process group; wait until the group is complete."""
+        with translated():
+            await self._stub.JoinGroup(transfer.group_to_pb(member))
+
+    async def leave(self, name: str) -> None:
+        """Let the worker leave a process group."""
+        with translated():
+            await self._stub.LeaveGroup(wire.pb.LeaveGroupRequest(name=name), timeout=CALL_S)
+
+    async def receive(self, broadcast: Broadcast) -> Collected:
+        """Let the worker receive a broadcast; return what it has collected."""
+        with translated():
+            answer = await self._stub.ReceiveTensors(transfer.broadcast_to_pb(broadcast))
+        return transfer.collected_from_pb(answer.collected)
+
+    async def collect(self, content: bytes) -> Collected:
+        """Let the worker read pickled tensors; return what it has collected."""
+        with translated():
+            answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content)), timeout=CALL_S)
+        return transfer.collected_from_pb(answer.collected)
+
+    async def collected(self) -> AsyncGenerator[TensorChunk, None]:
+        """Yield what the worker has collected."""
+        async with received(self._stub.FetchCollected(wire.pb.FetchCollectedRequest())) as messages:
+            async for message in messages:
+                yield transfer.fetched_tensor(message)
+
+    async def drop(self) -> Collected:
+        """Let the worker delete what it has collected; return what it was."""
+        with translated():
+            answer = await self._stub.DropCollected(wire.pb.DropCollectedRequest(), timeout=CALL_S)
+        return transfer.collected_from_pb(answer.collected)

@@ -1,0 +1,157 @@
+"""Frames in memory: those to train on, and those held out for scoring."""
+
+import random
+from collections.abc import Iterable
+from enum import StrEnum
+
+from tlt_common.domain.hidden import FrameHeader
+from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.data.frame import TrainingFrame, generated_ids
+from tlt_trainer.data.held_out import HeldOutPrompts
+from tlt_trainer.data.pack import scored_count
+from tlt_trainer.drafter.vocabulary import TokenCounts
+
+_Key = tuple[str, int, int]
+
+
+class Defect(StrEnum):
+    """Why a frame is not trained on; `reason` of a metric."""
+
+    INVALID = "invalid"
+    """It cannot be decoded, or its ids are not the policy's."""
+    OTHER_LAYERS = "other_layers"
+    """Its states are of other layers than the drafter reads: its engine runs another kind of drafter."""
+    OTHER_SIZE = "other_size"
+    """Its states are not of the policy's size."""
+    NOTHING_GENERATED = "nothing_generated"
+    """No entry is scored."""
+
+
+def defect_of(header: FrameHeader, form: DrafterFormat) -> Defect | None:
+    """Return why a drafter of this format cannot be trained on a frame; None: it can."""
+    if header.layers != form.layers:
+        return Defect.OTHER_LAYERS
+    if header.hidden_size != form.captured_size:
+        return Defect.OTHER_SIZE
+    return None if scored_count(header) > 0 else Defect.NOTHING_GENERATED
+
+
+class FramePool:
+    """
+    The newest frames within a byte budget, each once. Draws are seeded.
+
+    Args:
+        budget_bytes: Budget of training frames; held-out frames get an additional eighth of it.
+        said: Counts the generated tokens of all frames; None: nobody asks for them.
+    """
+
+    def __init__(self, *, budget_bytes: int, said: TokenCounts | None = None, seed: int = 0) -> None:
+        self._said = said
+        self.drawn_tokens = 0
+        """States drawn so far, each as often as it was drawn."""
+        self.added_tokens = 0
+        """States of all frames that were added so far, also of those that were evicted."""
+        self._rng = random.Random(seed)
+        self._prompts = HeldOutPrompts()
+        self._training = _BoundedFrames(budget_bytes)
+        self._held_out = _BoundedFrames(budget_bytes // 8)
+
+    @property
+    def training_tokens(self) -> int:
+        """Number of states to train on."""
+        return self._training.tokens
+
+    @property
+    def held_out_tokens(self) -> int:
+        """Number of states held out for scoring."""
+        return self._held_out.tokens
+
+    def holds(self, header: FrameHeader) -> bool:
+        """Return whether this frame is in the pool, and need not be decoded again."""
+        return self._training.holds(header) or self._held_out.holds(header)
+
+    def add(self, frames: Iterable[TrainingFrame]) -> int:
+        """Add frames, newest last; return how many are new."""
+        return sum(self._add(frame) for frame in frames)
+
+    def draw(self, tokens: int) -> list[TrainingFrame]:
+        """Return distinct random training frames with at least this many states, or all frames if there are fewer."""
+        frames = self._training.frames()
+        self._rng.shuffle(frames)
+        drawn = _until(frames, tokens)
+        self.drawn_tokens += sum(frame.header.token_count for frame in drawn)
+        return drawn
+
+    def held_out(self, tokens: int) -> list[TrainingFrame]:
+        """Return the newest held-out frames with at least this many states, or all of them if there are fewer."""
+        return _until(self._held_out.frames()[::-1], tokens)
+
+    def _add(self, frame: TrainingFrame) -> bool:
+        if self.holds(frame.header):
+            return False
+        if self._prompts.see(frame.header.prompt_hash):
+            self._release()
+        if self._said is not None:
+            self._said.add(generated_ids(frame))
+        is_new = self._frames_for(frame.header).put(frame)
+        self.added_tokens += frame.header.token_count if is_new else 0
+        return is_new
+
+    def _release(self) -> None:
+        """Move the frames of prompts that are no longer held out to those to train on."""
+        for frame in self._held_out.frames():
+            if not self._prompts.holds_out(frame.header.prompt_hash):
+                self._held_out.drop(frame.header)
+                self._training.put(frame)
+
+    def _frames_for(self, header: FrameHeader) -> "_BoundedFrames":
+        return self._held_out if self._prompts.holds_out(header.prompt_hash) else self._training
+
+
+class _BoundedFrames:
+    """Frames in the order of policy and arrival; the oldest are evicted first."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._frames: dict[_Key, TrainingFrame] = {}
+        self._used_bytes = 0
+        self.tokens = 0
+
+    def frames(self) -> list[TrainingFrame]:
+        return list(self._frames.values())
+
+    def holds(self, header: FrameHeader) -> bool:
+        return _key(header) in self._frames
+
+    def put(self, frame: TrainingFrame) -> bool:
+        header = frame.header
+        if header.payload_bytes > self._budget_bytes:
+            return False
+        while self._used_bytes + header.payload_bytes > self._budget_bytes:
+            self._drop(min(self._frames, key=lambda old: old[1]))
+        self._frames[_key(header)] = frame
+        self._used_bytes += header.payload_bytes
+        self.tokens += header.token_count
+        return True
+
+    def drop(self, header: FrameHeader) -> None:
+        self._drop(_key(header))
+
+    def _drop(self, key: _Key) -> None:
+        header = self._frames.pop(key).header
+        self._used_bytes -= header.payload_bytes
+        self.tokens -= header.token_count
+
+
+def _key(header: FrameHeader) -> _Key:
+    return header.request_id, header.policy_version, header.start
+
+
+def _until(frames: list[TrainingFrame], tokens: int) -> list[TrainingFrame]:
+    taken: list[TrainingFrame] = []
+    for frame in frames:
+        if tokens <= 0:
+            break
+        taken.append(frame)
+        tokens -= frame.header.token_count
+    return taken

@@ -1,0 +1,1 @@
+"""Holding the device only while a lease lasts: pieces, turns and times."""

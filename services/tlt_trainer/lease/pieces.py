@@ -1,0 +1,51 @@
+"""Work on many tensors as device calls of one tensor each, so that the device can be taken back between two of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from torch import Tensor
+
+from tlt_trainer.learned import Snapshot
+from tlt_trainer.learner import copied
+from tlt_trainer.lease.device import Device
+
+T = TypeVar("T")
+
+
+async def in_pieces(
+    device: Device, call: Callable[[T], Tensor], items: Mapping[str, T], *, allowed: Callable[[], bool]
+) -> dict[str, Tensor] | None:
+    """Return the results of `call` by name; None: the device was taken back before the last one."""
+    found: dict[str, Tensor] = {}
+    for name, item in items.items():
+        if not allowed():
+            return None
+        found[name] = await device.run(call, item)
+    return found
+
+
+async def placed(
+    device: Device, weights: Mapping[str, Tensor], *, allowed: Callable[[], bool]
+) -> dict[str, Tensor] | None:
+    """Return weights on the device, without a copy if they are there; None: it was taken back meanwhile."""
+
+    def place(tensor: Tensor) -> Tensor:
+        return tensor.to(device.torch)
+
+    return await in_pieces(device, place, weights, allowed=allowed)
+
+
+async def copies(device: Device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies on the CPU."""
+    return {name: await device.run(copied, tensor) for name, tensor in tensors.items()}
+
+
+async def snapshot_of(device: Device, state: Snapshot, *, allowed: Callable[[], bool]) -> Snapshot | None:
+    """Return a copy of a learner's state; None: it was given up meanwhile."""
+    weights = await in_pieces(device, copied, state.weights, allowed=allowed)
+    average = await in_pieces(device, copied, state.average, allowed=allowed)
+    optimizer = await in_pieces(device, copied, state.optimizer, allowed=allowed)
+    if weights is None or average is None or optimizer is None:
+        return None
+    return replace(state, weights=weights, average=average, optimizer=optimizer)

@@ -1,0 +1,34 @@
+"""What a trainer does after an allocation failed. The engine must not be the one that runs short."""
+
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_trainer.data.feed import Feed
+from tlt_trainer.learner import Learner
+from tlt_trainer.lease.device import Device, release_memory
+from tlt_trainer.lease.learner_turn import Occupation
+
+log = get_logger(__name__)
+
+
+class ShortMemory:
+    """Returns memory to the device, and asks for less from then on."""
+
+    def __init__(self, learner: Learner, device: Device, feed: Feed) -> None:
+        self._learner = learner
+        self._device = device
+        self._feed = feed
+
+    async def give_up(self, doing: Occupation) -> None:
+        """
+        Forget an unfinished optimizer step, return unused memory, and halve the batches.
+
+        Call it after the `except` block: the traceback holds the tensors of what failed.
+        """
+        limit = self._feed.shrink()
+        await self._device.run(self._release)
+        metrics.TRAINER_OUT_OF_MEMORY.inc()
+        log.warning("trainer_out_of_memory", doing=doing.value, batch_tokens=limit)
+
+    def _release(self) -> None:
+        self._learner.discard()
+        release_memory(self._learner.device)

@@ -1,0 +1,35 @@
+"""A first micro-step before the first lease, since it takes much longer than any later one."""
+
+import torch
+
+from tlt_trainer.data.frame import whole_response
+from tlt_trainer.data.pack import collate
+from tlt_trainer.learner import Learner
+from tlt_trainer.store.shared_weights import SharedWeights
+
+TOKENS = 64
+VOCABULARY = 64
+"""Rows of the stand-in for embedding and head, whose files a lease brings. EAGLE-3's draft tokens need them all."""
+
+
+def warm_up(learner: Learner) -> None:
+    """
+    Let libraries load their kernels and set up the device; the learner stays as it was.
+
+    It runs once per process, without a lease: a Preempt of the first one would wait for it otherwise.
+    """
+    form = learner.form
+    hidden = torch.zeros(TOKENS, form.captured_size, dtype=torch.bfloat16)
+    frame = whole_response(torch.zeros(TOKENS + 1, dtype=torch.int32), hidden, layers=form.layers)
+    vocabulary = form.vocab_size if form.is_eagle3 else VOCABULARY
+    rows = torch.zeros(vocabulary, form.hidden_size, dtype=torch.bfloat16, device=learner.device)
+    learner.share(SharedWeights(embedding=rows, head=rows))
+    if has_none := learner.lacks_tokens:
+        learner.choose(torch.arange(form.draft_vocab_size))
+    pack = collate([frame], learner.device)
+    learner.micro_step(pack, steps=False)
+    learner.discard()
+    learner.tally(pack)
+    if has_none:
+        learner.choose(torch.full((form.draft_vocab_size,), -1))
+    learner.share(None)

@@ -1,0 +1,1 @@
+"""Scoring drafters, publishing them, and merging those of other trainers."""

@@ -1,0 +1,77 @@
+"""The rest of a trainer that has nothing left to learn: what it sees, decides and reports. See `payoff`."""
+
+import asyncio
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_trainer.config import PaySettings
+from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.learner import Learner
+from tlt_trainer.sharing.payoff import Evaluation, News, Payoff, Surroundings
+from tlt_trainer.sharing.score import Score
+
+log = get_logger(__name__)
+
+
+class Rest:
+    """Whether a trainer rests. The device is not needed for any of this."""
+
+    def __init__(self, learner: Learner, pool: FramePool, settings: PaySettings) -> None:
+        self._learner = learner
+        self._pool = pool
+        self._payoff = Payoff(settings=settings)
+        self._policy = PolicyVersion(0)
+        self.begun = asyncio.Event()
+        """Set while it rests, so that somebody looks for unseen frames."""
+
+    @property
+    def policy(self) -> PolicyVersion:
+        """The policy that training is for."""
+        return self._policy
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is left to learn. Ends with the first news."""
+        return self._payoff.rests and self._payoff.news(self._surroundings()) is None
+
+    def serve(self, policy: PolicyVersion) -> None:
+        """Take note of the policy that a lease names."""
+        self._policy = policy
+
+    def look_around(self) -> None:
+        """Begin anew if there is news: a policy, a drafter or frames."""
+        now = self._surroundings()
+        news = self._payoff.news(now)
+        if news is not None:
+            self._change(self._payoff.noticed(now), news)
+
+    def score(self, own: Score, deployed: Score | None) -> None:
+        """Decide after an evaluation of the own weights and of the deployed drafter, on the same frames."""
+        self.look_around()
+        evaluation = Evaluation(trained_tokens=self._learner.counters.tokens, accept_length=own.accept_length)
+        length = None if deployed is None else deployed.accept_length
+        self._change(self._payoff.scored(evaluation, length, pass_tokens=self._pool.training_tokens), News.DROP)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(policy=self._policy, drafter=self._learner.followed, frame_tokens=self._pool.added_tokens)
+
+    def _change(self, payoff: Payoff, news: News) -> None:
+        rested, self._payoff = self._payoff.rests, payoff
+        if payoff.rests == rested:
+            return
+        metrics.TRAINER_RESTING.set(payoff.rests)
+        if payoff.rests:
+            self.begun.set()
+            metrics.TRAINER_RESTS.inc()
+            log.info(
+                "training_rests",
+                accept_length=round(payoff.evaluations[-1].accept_length, 3),
+                rise=round(payoff.rise(), 3),
+                evaluations=len(payoff.evaluations),
+                policy_version=self._policy,
+            )
+        else:
+            self.begun.clear()
+            metrics.TRAINER_RESUMED.labels(reason=news.value).inc()
+            log.info("training_resumes", reason=news.value, policy_version=self._policy)

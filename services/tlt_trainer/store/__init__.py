@@ -1,0 +1,1 @@
+"""What a trainer reads from and writes to directories and object stores."""

@@ -1,0 +1,122 @@
+"""
+Reads pickled tensors without running what a pickle may name.
+
+Every name in the pickle is looked up in one table here. Tensors come with their content, as `pickle.dumps` writes them.
+What torch.multiprocessing writes instead, handles of GPU or shared memory, only the trainer's own children can open.
+"""
+
+import io
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, UntypedStorage
+
+from tlt_common.domain.transfer import DTYPE_BYTES
+from tlt_common.errors import WeightsError
+
+_ACCEPTED = "accepted: [(name, tensor), ...] of CPU tensors, pickled with their content (pickle.dumps)"
+_MALFORMED = (
+    pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, ArithmeticError,
+)  # fmt: skip
+"""What reading a malformed pickle raises."""
+_REDUCTIONS = "torch.multiprocessing.reductions"
+"""Module of the functions that open handles."""
+
+
+def write_tensors(content: bytes, file: Path) -> None:
+    """
+    Write pickled tensors to a safetensors file.
+
+    Raises:
+        WeightsError: The pickle has anything but tensors, or names memory of another process.
+    """
+    tensors = read_tensors(content)
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+
+
+def read_tensors(content: bytes) -> dict[str, Tensor]:
+    """
+    Read a list of names and tensors, or a bucket of SGLang: `{"flattened_tensor": bytes, "metadata": [...]}`.
+
+    Raises:
+        WeightsError: As for `write_tensors`.
+    """
+    try:
+        found = _Unpickler(io.BytesIO(content)).load()
+        pairs = _unpacked(found) if isinstance(found, dict) else list(found)
+        tensors = {str(name): tensor for name, tensor in pairs}
+    except WeightsError:
+        raise
+    except _MALFORMED as error:
+        raise _refused(f"it cannot be read: {type(error).__name__}: {error}") from None
+    if not tensors or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+        raise _refused("it has something else than tensors")
+    return tensors
+
+
+def _unpacked(bucket: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+    whole = bucket["flattened_tensor"].view(torch.uint8)
+    return [
+        (part.name, whole[part.start_idx : part.end_idx].clone().view(part.dtype).reshape(part.shape))
+        for part in bucket["metadata"]
+    ]
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _REDUCTIONS or name == "LocalSerializedTensor":
+            raise _refused(f"it has a handle to memory of the trainer ({name}) and not the content")
+        try:
+            return _NAMES[module, name]
+        except KeyError:
+            raise _refused(f"it names {module}.{name}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """Bytes, and the type of their elements."""
+
+    content: UntypedStorage
+    dtype: torch.dtype
+
+
+def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
+    """`set_` would extend a content that is too short."""
+    last = offset + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    if min((offset, *size, *stride)) < 0 or (
+        0 not in size and (last + 1) * storage.dtype.itemsize > len(storage.content)
+    ):
+        raise _refused(f"a tensor of shape {list(size)} is not within its content")
+    tensor = torch.empty(0, dtype=storage.dtype)
+    return tensor.set_(storage.content, offset, tuple(size), tuple(stride))
+
+
+def _parameter(data: Tensor, *_: Any) -> Tensor:
+    return data
+
+
+def _content(data: bytes) -> _Storage:
+    storage = torch.load(io.BytesIO(data), weights_only=True)
+    return _Storage(storage._untyped_storage, storage.dtype)  # noqa: SLF001 - its public form warns of itself
+
+
+def _refused(why: str) -> WeightsError:
+    return WeightsError(f"serialized_named_tensors: {why}; {_ACCEPTED}", field="serialized_named_tensors")
+
+
+_NAMES: Mapping[tuple[str, str], Callable[..., Any]] = {
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("torch.storage", "_load_from_bytes"): _content,
+    ("torch", "Size"): torch.Size,
+    ("collections", "OrderedDict"): OrderedDict,
+    ("sglang.srt.weight_sync.tensor_bucket", "FlattenedTensorMetadata"): SimpleNamespace,
+    **{("torch", name): getattr(torch, name) for name in DTYPE_BYTES},
+}

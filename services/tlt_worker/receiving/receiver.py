@@ -1,0 +1,144 @@
+"""The process groups that this worker is in, and the tensors collected from them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.errors import InvalidRequestError, NotFoundError, WeightsError
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.config import ReceivingSettings
+from tlt_worker.receiving.collection import Collection
+from tlt_worker.receiving.group import Group
+
+log = get_logger(__name__)
+
+
+class Receiver:
+    """
+    Receives tensors of one update in several calls, also from several groups, one call after the other.
+
+    Args:
+        max_bytes: Maximum size of one call's tensors.
+        on_change: Called when `active` may have changed.
+    """
+
+    def __init__(
+        self, collection: Collection, settings: ReceivingSettings, *, max_bytes: int, on_change: Callable[[], None]
+    ) -> None:
+        self._collection = collection
+        self._settings = settings
+        self._max_bytes = max_bytes
+        self._on_change = on_change
+        self._groups: dict[str, Group] = {}
+        self._turn = asyncio.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Whether this worker is in a group, or has collected tensors."""
+        return bool(self._groups) or not self._collection.is_empty
+
+    async def join(self, member: GroupMember) -> None:
+        """
+        Join a group, after leaving one of the same name.
+
+        Raises:
+            UnavailableError: The group does not become complete in time.
+        """
+        if (previous := self._groups.pop(member.name, None)) is not None:
+            await previous.leave()
+        self._groups[member.name] = await Group.join(member, self._settings)
+        self._on_change()
+
+    async def leave(self, name: str) -> None:
+        """
+        Leave a group.
+
+        Raises:
+            NotFoundError: This worker is not in it.
+        """
+        group = self._group(name)
+        del self._groups[name]
+        await group.leave()
+        self._on_change()
+
+    async def receive(self, broadcast: Broadcast) -> Collected:
+        """
+        Receive the tensors of a broadcast, and collect them.
+
+        They are received before they are compared with the model: the trainer's side of a broadcast would wait forever
+        for a rank that refuses to take part.
+
+        Raises:
+            NotFoundError: This worker is not in the group.
+            UnavailableError: The group broke; what was collected is deleted.
+            WeightsError: A tensor does not fit the model; what was collected is deleted.
+        """
+        async with self._turn:
+            group = self._group(broadcast.group)
+            if broadcast.size_bytes > self._max_bytes:
+                raise InvalidRequestError(
+                    f"shapes make {broadcast.size_bytes} bytes; accepted: at most {self._max_bytes}", field="shapes"
+                )
+            file = await asyncio.to_thread(self._collection.next_file)
+            try:
+                await group.receive(broadcast, file)
+            except BaseException:
+                self._groups.pop(broadcast.group, None)
+                self._collection.drop()
+                self._on_change()
+                raise
+            return await self._add(file)
+
+    async def collect(self, pieces: AsyncIterator[bytes]) -> Collected:
+        """
+        Read pickled tensors, and collect them.
+
+        Raises:
+            WeightsError: They cannot be read, or do not fit the model; what was collected is deleted.
+        """
+        from tlt_worker.receiving.pickled import write_tensors  # imports torch
+
+        content = bytearray()
+        async for piece in pieces:
+            content += piece
+            if len(content) > self._max_bytes:
+                raise WeightsError(f"the tensors have more than {self._max_bytes} bytes; accepted: at most as many")
+        async with self._turn:
+            file = await asyncio.to_thread(self._collection.next_file)
+            await asyncio.to_thread(write_tensors, bytes(content), file)
+            return await self._add(file)
+
+    async def collected(self) -> AsyncIterator[TensorChunk]:
+        """Yield what is collected, in pieces."""
+        chunks = self._collection.chunks()
+        while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+            yield chunk
+
+    async def drop(self) -> Collected:
+        """Delete what is collected; return what it was."""
+        async with self._turn:
+            held = await asyncio.to_thread(self._collection.drop)
+        self._on_change()
+        return held
+
+    async def close(self) -> None:
+        """Leave all groups and delete what is collected."""
+        groups, self._groups = list(self._groups.values()), {}
+        await asyncio.gather(*(group.leave() for group in groups))
+        self._collection.drop()
+
+    async def _add(self, file: Path) -> Collected:
+        try:
+            progress = await asyncio.to_thread(self._collection.add, file)
+        finally:
+            self._on_change()
+        log.info("tensors_collected", tensors=progress.tensors, missing=progress.missing)
+        return progress
+
+    def _group(self, name: str) -> Group:
+        if name not in self._groups:
+            known = ", ".join(sorted(self._groups)) or "none"
+            raise NotFoundError(f"group_name is {name!r}; joined: {known}", field="group_name")
+        return self._groups[name]

@@ -1,0 +1,64 @@
+"""SGLang's own request object, aborted in the round in which it ends. No engine is started."""
+
+from array import array
+from typing import Any
+
+import pytest
+
+from tlt_worker.scheduler.finish import finish_before_abort, stop_at_stop_tokens
+
+schedule_batch = pytest.importorskip("sglang.srt.managers.schedule_batch")
+pytestmark = pytest.mark.engine
+
+END, EOS = 7, 9
+
+
+def request(*tokens: int, aborted: Any) -> Any:
+    from sglang.srt.sampling.sampling_params import SamplingParams
+
+    sampling = SamplingParams(max_new_tokens=8, stop_token_ids=[END])
+    sampling.normalize(None)
+    found = schedule_batch.Req(
+        rid="r", origin_input_text="", origin_input_ids=array("q", [1]), sampling_params=sampling, vocab_size=100
+    )
+    found.output_ids.extend(tokens)
+    found.to_finish = aborted
+    return found
+
+
+def finished(*tokens: int, accepted: int, aborted: Any) -> tuple[str, list[int]]:
+    found = request(*tokens, aborted=aborted)
+    finish_before_abort(schedule_batch.Req.update_finish_state, found, accepted)
+    assert found.finished()
+    return found.finished_reason.to_json()["type"], list(found.output_ids_through_stop)
+
+
+def test_an_end_token_in_the_round_of_an_abort_ends_the_response() -> None:
+    aborted = schedule_batch.FINISH_ABORT()
+    assert finished(3, 4, END, 5, accepted=3, aborted=aborted) == ("stop", [3, 4, END])
+
+
+def test_a_response_at_its_length_is_complete() -> None:
+    aborted = schedule_batch.FINISH_ABORT()
+    assert finished(*range(10, 20), accepted=4, aborted=aborted) == ("length", list(range(10, 18)))
+
+
+def test_otherwise_an_abort_keeps_all_tokens() -> None:
+    aborted = schedule_batch.FINISH_ABORT()
+    assert finished(3, 4, 5, accepted=2, aborted=aborted) == ("abort", [3, 4, 5])
+
+
+def test_an_error_stays_one() -> None:
+    failed = schedule_batch.FINISH_ABORT("no memory", 500)
+    kind, _ = finished(3, END, accepted=1, aborted=failed)
+    assert kind == "abort"
+
+
+@pytest.mark.parametrize(("ignored", "expected"), [(True, [3, EOS, END]), (False, [3, EOS])])
+def test_ignoring_the_models_end_tokens_keeps_the_callers(ignored: bool, expected: list[int]) -> None:
+    found = request(3, EOS, END, 5, aborted=None)
+    found.eos_token_ids = {EOS}
+    found.sampling_params.ignore_eos = ignored
+    assert stop_at_stop_tokens(schedule_batch.Req._check_token_based_finish, found, [EOS, END, 5])
+    assert list(found.output_ids_through_stop) == expected
+    assert (found.eos_token_ids, found.sampling_params.ignore_eos) == ({EOS}, ignored)

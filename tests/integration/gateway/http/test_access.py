@@ -1,0 +1,75 @@
+"""Who may make HTTP calls."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.worker import FakeWorker
+from tests.integration.gateway.http.conftest import Serve
+
+SECRETS = {
+    "generate": "generate-secret-0001",
+    "update_weights": "update-secret-000001",
+    "admin": "admin-secret-0000001",
+}
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    lines = [f"  - {{name: {scope}, token: {secret}, scopes: [{scope}]}}" for scope, secret in SECRETS.items()]
+    (tmp_path / "tokens.yaml").write_text("\n".join(["tokens:", *lines]))
+    return tmp_path / "tokens.yaml"
+
+
+CALLS = {
+    ("POST", "/generate"): "generate",
+    ("POST", "/v1/completions"): "generate",
+    ("POST", "/inference/v1/generate"): "generate",
+    ("POST", "/abort_request"): "update_weights",  # of all requests
+    ("POST", "/pause_generation"): "update_weights",
+    ("POST", "/continue_generation"): "update_weights",
+    ("POST", "/update_weights_from_disk"): "update_weights",
+    ("GET", "/flush_cache"): "update_weights",
+    ("GET", "/v1/models"): "generate",
+    ("GET", "/server_info"): "generate",
+    ("GET", "/v1/loads"): "generate",
+    ("GET", "/get_weight_version"): "generate",
+    ("GET", "/model_info"): "generate",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "scope"), CALLS.items(), ids=lambda value: value[1] if isinstance(value, tuple) else ""
+)
+async def test_calls_need_a_token_of_their_scope(
+    serve: Serve, worker: FakeWorker, tokens: Path, call: tuple[str, str], scope: str
+) -> None:
+    async with serve(worker, tokens=tokens) as http:
+        statuses = {}
+        for name, secret in {**SECRETS, "wrong": "x" * 20, "": ""}.items():
+            headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+            body = {"abort_all": True} if call[1] == "/abort_request" else None
+            statuses[name] = (await http.client.request(*call, headers=headers, json=body)).status_code
+    assert statuses[""] == statuses["wrong"] == 401
+    assert statuses[scope] not in {401, 403}
+    assert statuses["admin"] not in {401, 403}
+    other = "update_weights" if scope == "generate" else "generate"
+    assert statuses[other] == 403
+
+
+async def test_one_caller_cannot_use_all_calls(serve: Serve, worker: FakeWorker, tokens: Path) -> None:
+    async with serve(worker, tokens=tokens, max_calls_per_token=1) as http:
+        headers = {"Authorization": f"Bearer {SECRETS['generate']}"}
+        worker.gate.clear()
+        async with http.client.stream(
+            "POST",
+            "/generate",
+            json={"input_ids": [4], "sampling_params": {"max_new_tokens": 20}, "stream": True},
+            headers=headers,
+        ) as running:
+            assert running.status_code == 200
+            await worker.until(1)
+            refused = await http.client.post("/generate", json={"input_ids": [4]}, headers=headers)
+            assert refused.status_code == 429
+            assert int(refused.headers["Retry-After"]) >= 1
+            worker.gate.set()

@@ -1,0 +1,240 @@
+"""Chat completions on a gateway, asked for by OpenAI's client."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from tokenizers import Tokenizer
+
+from tests.fakes.chat_model import END, SPECIAL, Script, write_chat_model
+from tests.fakes.worker import FakeWorker
+from tests.integration.gateway.http.conftest import Http, Serve
+
+ASK = [{"role": "user", "content": "the weather in Paris"}]
+SAID = [*ASK, {"role": "assistant", "content": "sunny"}]
+ASKED = "<|im_start|>user\nthe weather in Paris<|im_end|>\n<|im_start|>assistant\n"
+
+
+class Chat:
+    """A gateway with a tokenizer, in front of a scripted worker."""
+
+    def __init__(self, http: Http, worker: FakeWorker, tokenizer: Tokenizer) -> None:
+        self.http, self.worker, self.tokenizer = http, worker, tokenizer
+        self.end = SPECIAL.index(END)
+
+    def script(self, *responses: str | list[int]) -> list[list[int]]:
+        """Let the worker say texts, in single bytes unlike the tokenizer, and return them as tokens with their end."""
+        said = [[*self.bytes(one), self.end] if isinstance(one, str) else one for one in responses]
+        self.worker.next_token = Script(*said)
+        return said
+
+    def bytes(self, text: str) -> list[int]:
+        return [token for character in text for token in self.ids(character)]
+
+    def ids(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def text(self, ids: Any) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    @asynccontextmanager
+    async def client(self, session: str = "") -> AsyncIterator[openai.AsyncOpenAI]:
+        headers = {"X-Session-ID": session} if session else {}
+        base = f"http://{self.http.address}/v1"
+        async with openai.AsyncOpenAI(base_url=base, api_key="none", default_headers=headers, max_retries=0) as client:
+            yield client
+
+    async def ask(self, messages: Any, *, session: str = "", **options: Any) -> Any:
+        body = {"stop_token_ids": [self.end], "return_token_ids": True} | options.pop("extra_body", {})
+        async with self.client(session) as client:
+            answer: Any = await client.chat.completions.create(
+                model="fake", messages=messages, extra_body=body, **{"max_tokens": 200} | options
+            )
+            return [event async for event in answer] if options.get("stream") else answer
+
+
+@pytest.fixture
+async def chat(serve: Serve, tmp_path: Path) -> AsyncIterator[Chat]:
+    tokenizer = write_chat_model(tmp_path / "model")
+    settings = {"listen": "127.0.0.1:0", "tokenizer": tmp_path / "model"}
+    async with FakeWorker("w0", vocab_size=300, context_length=2048) as worker, serve(worker, http=settings) as http:
+        yield Chat(http, worker, tokenizer)
+
+
+async def test_an_answer_has_the_message_its_tokens_and_their_logprobs(chat: Chat) -> None:
+    [said] = chat.script("sunny")
+    answer = await chat.ask(ASK, logprobs=True)
+    [choice] = answer.choices
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "sunny", "stop")
+    assert choice.message.tool_calls is None
+    assert answer.prompt_token_ids == chat.ids(ASKED) == list(chat.worker.prompts[0].token_ids)
+    assert choice.token_ids == said
+    assert [one.token for one in choice.logprobs.content] == [*"sunny", END]
+    assert [one.logprob for one in choice.logprobs.content] == [-token / 128 for token in said]
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (len(chat.ids(ASKED)), len(said))
+    assert answer.usage.prompt_tokens_details.cached_tokens == 0
+
+
+async def test_a_stream_adds_up_to_the_answer(chat: Chat) -> None:
+    [said] = chat.script([*chat.bytes("sunny, 21 °ü"), chat.end])
+    events = await chat.ask(ASK, stream=True, stream_options={"include_usage": True})
+    last = events.pop()
+    assert (last.choices, last.usage.completion_tokens) == ([], len(said))
+    assert events[0].choices[0].delta.role == "assistant"
+    assert events[0].prompt_token_ids == chat.ids(ASKED)
+    assert "".join(event.choices[0].delta.content for event in events) == "sunny, 21 °ü"
+    assert [token for event in events for token in event.choices[0].token_ids] == said
+    assert [event.choices[0].finish_reason for event in events][-1] == "stop"
+    assert len({event.id for event in events}) == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("session", ["", "s"])
+async def test_a_later_turn_begins_with_the_very_tokens_that_were_sampled(
+    chat: Chat, streams: bool, session: str
+) -> None:
+    first, second = chat.script("sunny", "warm")
+    answer = await chat.ask(ASK, session=session, stream=streams)
+    if streams:
+        content = "".join(event.choices[0].delta.content for event in answer)
+        prompt = list(chat.worker.prompts[0].token_ids)
+    else:
+        content, prompt = answer.choices[0].message.content, answer.prompt_token_ids
+    talk = [*ASK, {"role": "assistant", "content": content}, {"role": "user", "content": "and Rome"}]
+    answer = await chat.ask(talk, session=session)
+    after = "\n<|im_start|>user\nand Rome<|im_end|>\n<|im_start|>assistant\n"
+    assert chat.ids("sunny") != first[:-1], "the tokenizer would cut it differently"
+    assert answer.prompt_token_ids == [*prompt, *first, *chat.ids(after)]
+    assert answer.usage.prompt_tokens_details.cached_tokens == len(prompt) + len(first) - 1
+    talk += [{"role": "assistant", "content": "warm"}, {"role": "user", "content": "and Oslo"}]
+    rendered = (await chat.http.post("/v1/chat/completions/render", {"messages": talk}, headers=_in(session))).json()
+    after = "\n<|im_start|>user\nand Oslo<|im_end|>\n<|im_start|>assistant\n"
+    assert rendered["token_ids"] == [*answer.prompt_token_ids, *second, *chat.ids(after)]
+    assert rendered["text"] == chat.text(rendered["token_ids"])
+
+
+def _in(session: str) -> dict[str, str]:
+    return {"X-Session-ID": session} if session else {}
+
+
+async def test_turns_of_other_sessions_and_changed_ones_are_tokenised(chat: Chat) -> None:
+    chat.script("sunny")
+    await chat.ask(ASK, session="s")
+    talk = [*ASK, {"role": "assistant", "content": "sunny"}, {"role": "user", "content": "and Rome"}]
+    expected = chat.ids(
+        "<|im_start|>user\nthe weather in Paris<|im_end|>\n<|im_start|>assistant\nsunny<|im_end|>\n"
+        "<|im_start|>user\nand Rome<|im_end|>\n<|im_start|>assistant\n"
+    )
+    path = "/v1/chat/completions/render"
+    assert (await chat.http.post(path, {"messages": talk}, headers=_in("t"))).json()["token_ids"] == expected
+    spliced = (await chat.http.post(path, {"messages": talk}, headers=_in("s"))).json()["token_ids"]
+    assert (spliced != expected, chat.text(spliced)) == (True, chat.text(expected))
+    assert (await chat.http.post("/finish_session?session_id=s")).json() == {
+        "status": "ok", "session_id": "s", "known": True,
+    }  # fmt: skip
+    assert (await chat.http.post(path, {"messages": talk}, headers=_in("s"))).json()["token_ids"] == expected
+    assert (await chat.http.post("/finish_session?session_id=s")).json()["known"] is False
+
+
+async def test_messages_may_bring_their_tokens(chat: Chat) -> None:
+    prompt, sampled = chat.bytes("earlier"), chat.bytes("sunny")  # cut by a limit: there is no end token
+    said = {
+        "role": "assistant", "content": "sunny", "prompt_token_ids": prompt, "generation_token_ids": sampled,
+        "generation_log_probs": [-1.0] * 5,
+    }  # fmt: skip
+    talk = [*ASK, said, {"role": "user", "content": "and Rome"}]
+    after = "<|im_end|>\n<|im_start|>user\nand Rome<|im_end|>\n<|im_start|>assistant\n"
+    tokens = (await chat.http.post("/tokenize", {"messages": talk})).json()["tokens"]
+    assert tokens == [*prompt, *sampled, *chat.ids(after)]
+    bare = [*ASK, {"role": "assistant", "content": "sunny"}, {"role": "user", "content": "and Rome"}]
+    body = {"messages": bare, "required_prefix_token_ids": [*prompt, *sampled]}
+    assert (await chat.http.post("/tokenize", body)).json()["tokens"] == tokens
+
+
+async def test_a_response_may_bring_a_template_and_variables(chat: Chat) -> None:
+    own = await chat.http.post(
+        "/v1/chat/completions/render",
+        {"messages": ASK, "chat_template": "{{ messages[0].content }}{{ x }}!", "chat_template_kwargs": {"x": 5}},
+    )
+    assert own.json()["text"] == "the weather in Paris5!"
+    body = {"messages": ASK, "chat_template_kwargs": {"opening": "<think>"}}
+    assert (await chat.http.post("/v1/chat/completions/render", body)).json()["text"] == ASKED + "<think>"
+
+
+async def test_text_becomes_tokens_and_back(chat: Chat) -> None:
+    answer = (await chat.http.post("/tokenize", {"prompt": "Paris°", "return_token_strs": True})).json()
+    assert (answer["count"], answer["tokens"], answer["max_model_len"]) == (
+        len(answer["tokens"]), chat.ids("Paris°"), 2048,
+    )  # fmt: skip
+    assert len(answer["token_strs"]) == answer["count"]
+    assert (await chat.http.post("/detokenize", {"tokens": answer["tokens"]})).json()["prompt"] == "Paris°"
+    assert (await chat.http.refused("/detokenize", {"tokens": [1, 99999]}))["param"] == "tokens"
+
+
+async def test_several_samples(chat: Chat) -> None:
+    answer = await chat.ask(ASK, n=2, max_tokens=3)
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    assert [choice.finish_reason for choice in answer.choices] == ["length", "length"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "robot", "content": ""}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": "x", "refusal": "no"}]}, "messages.refusal"),
+        ({"messages": [{"role": "assistant", "generation_token_ids": [1]}]}, "messages[0].generation_token_ids"),
+        ({"messages": [{"role": "assistant", "prompt_token_ids": [1]}]}, "messages[0].generation_token_ids"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "web"}]}, "tools[0]"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"chat_template": "{% if %}"}, "chat_template"),
+        ({"chat_template": "{{ raise_exception('no') }}"}, "messages"),
+        ({"chat_template": "{{ ''.__class__.__mro__ }}{{ messages.clear() }}"}, "messages"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"top_logprobs": 3, "logprobs": True}, "top_logprobs"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"max_tokens": 3, "max_completion_tokens": 4}, "max_completion_tokens"),
+        ({"max_tokens": 100_000}, "max_tokens"),
+        ({"add_generation_prompt": False}, "add_generation_prompt"),
+        ({"required_prefix_token_ids": [1]}, "required_prefix_token_ids"),
+        ({"messages": SAID, "required_prefix_token_ids": []}, "required_prefix_token_ids"),
+        ({"messages": SAID, "required_prefix_token_ids": [-1]}, "required_prefix_token_ids"),
+        ({"messages": SAID, "required_prefix_token_ids": [10**30]}, "required_prefix_token_ids"),
+        ({"messages": SAID, "required_prefix_token_ids": [9999]}, "messages"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
+        ({"stop": ["x"]}, "stop"),
+        ({"whatever": 1}, "whatever"),
+    ],
+)
+async def test_what_cannot_be_honoured_is_refused_by_name(chat: Chat, change: dict[str, Any], field: str) -> None:
+    error = await chat.http.refused("/v1/chat/completions", {"messages": ASK} | change)
+    assert error["param"].startswith(field)
+    assert not chat.worker.prompts
+
+
+async def test_half_a_character_is_refused(chat: Chat) -> None:
+    body = b'{"messages": [{"role": "user", "content": "\\ud800"}]}'
+    answer = await chat.http.client.post("/v1/chat/completions", content=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages")
+
+
+async def test_without_a_tokenizer_there_is_no_chat(serve: Serve, worker: FakeWorker) -> None:
+    async with serve(worker) as http:
+        error = await http.refused("/v1/chat/completions", {"messages": ASK})
+        assert "http.tokenizer" in error["message"]
+        assert (await http.refused("/v1/completions", {"prompt": "text"}))["param"] == "prompt"
+
+
+async def test_tools_are_shown_to_the_model_without_a_parser(chat: Chat) -> None:
+    tools = [{"type": "function", "function": {"name": "get_weather"}}]
+    chat.script("<tool_call>")
+    answer = await chat.ask(ASK, tools=tools, tool_choice="none")
+    assert '{"name": "get_weather"}' in chat.text(answer.prompt_token_ids)
+    assert answer.choices[0].message.content == "<tool_call>"

@@ -1,0 +1,91 @@
+"""Pauses of generation at all gateways of a fleet."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.worker import FakeWorker
+from tests.integration.gateway.conftest import Start, gateway, queued
+from tests.integration.gateway.test_several import both, free_addresses
+from tlt_common.client import SamplingParams
+from tlt_common.domain.pause import PauseMode
+from tlt_common.domain.rollout import FinishReason
+from tlt_common.errors import InvalidRequestError, UnavailableError
+from tlt_gateway.config import GatewayConfig
+
+SIX = SamplingParams(max_new_tokens=6)
+TOKENS = (2, 3, 4, 5, 6, 7)
+
+
+async def test_a_pause_at_one_gateway_holds_the_requests_of_all(start: Start, worker: FakeWorker) -> None:
+    worker.free_tokens = 2
+    worker.gate.clear()
+    async with AsyncExitStack() as stack:
+        first, second = await both(stack, start, worker)
+        async with asyncio.TaskGroup() as group:
+            calls = [group.create_task(client.generate([1], SIX)) for client in (first, second)]
+            await worker.until(running=2)
+            await first.pause()
+            await worker.until(running=0)
+            calls.append(group.create_task(second.generate([1], SIX)))
+            await queued(second, 2)
+            worker.gate.set()
+            await second.proceed()
+    assert [call.result().token_ids for call in calls] == [TOKENS] * 3
+
+
+async def test_a_pause_can_end_all_requests(start: Start, worker: FakeWorker) -> None:
+    worker.gate.clear()
+    async with AsyncExitStack() as stack:
+        first, second = await both(stack, start, worker)
+        async with asyncio.TaskGroup() as group:
+            calls = [group.create_task(client.generate([1], SIX)) for client in (first, second)]
+            await worker.until(running=2)
+            await first.pause("abort")
+    assert {call.result().finish_reason for call in calls} == {FinishReason.ABORT}
+
+
+async def test_a_pause_can_wait_for_running_requests(start: Start, worker: FakeWorker) -> None:
+    worker.gate.clear()
+    async with AsyncExitStack() as stack:
+        first, second = await both(stack, start, worker)
+        async with asyncio.TaskGroup() as group:
+            runs = group.create_task(second.generate([1], SIX))
+            await worker.until(running=1)
+            pausing = group.create_task(first.pause(PauseMode.WAIT))
+            await first.info()  # the gateway takes calls of a connection in order
+            later = group.create_task(first.generate([1], SIX))
+            await queued(first, 1)
+            assert not pausing.done()
+            worker.gate.set()
+            assert (await runs).token_ids == TOKENS
+            await pausing
+            assert not later.done()
+            await first.proceed()
+            assert (await later).token_ids == TOKENS
+
+
+async def test_a_gateway_that_is_down_does_not_prevent_a_pause(start: Start, worker: FakeWorker) -> None:
+    async with start(worker, peers=free_addresses()) as client:
+        await client.pause()
+        await client.proceed()
+
+
+async def test_a_gateway_that_refuses_prevents_it(start: Start, worker: FakeWorker, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.yaml"
+    tokens.write_text(f"tokens: [{{name: trainer, token: {'a' * 32}, scopes: [update_weights]}}]")
+    async with AsyncExitStack() as stack:
+        (listen, _) = free_addresses()
+        stranger = await stack.enter_async_context(gateway(GatewayConfig(listen=listen, tokens=tokens)))
+        client = await stack.enter_async_context(start(worker, peers=(stranger,)))
+        with pytest.raises(UnavailableError, match=stranger):
+            await client.pause()
+        assert (await client.generate([1], SIX)).token_ids == TOKENS, "nothing is paused then"
+
+
+async def test_a_mode_that_does_not_exist_is_refused(start: Start, worker: FakeWorker) -> None:
+    async with start(worker) as client:
+        with pytest.raises(InvalidRequestError, match="keep"):
+            await client.pause("sleep")

@@ -1,0 +1,63 @@
+"""What `make trainers` would run."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def runner() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "examples/run_trainers.py"))
+
+
+def test_each_scenario_has_a_program_and_a_page(runner: dict[str, Any]) -> None:
+    found = runner["scenarios"]()
+    assert {one.name for one in found} >= {"own_loop", "trl_grpo", "trl_async", "areal", "prime_rl", "openrlhf"}
+    for one in found:
+        program, *options = one.run.split()
+        assert (one.directory / program).is_file()
+        assert "{model}" in options
+        assert all("==" in package for package in one.packages)
+        assert (one.directory / "README.md").is_file()
+
+
+def test_scenarios_are_chosen_by_name(runner: dict[str, Any]) -> None:
+    assert {one.name for one in runner["scenarios"](["areal"])} == {"areal"}
+    with pytest.raises(SystemExit, match=r"no scenarios \['x'\]; accepted: areal, "):
+        runner["scenarios"](["x"])
+
+
+def test_a_scenario_without_its_source_is_not_run(runner: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("A_SOURCE", raising=False)
+    scenario = runner["Scenario"](
+        directory=ROOT / "examples/05_areal", trainer="T", version="1", mode="m", ran="r", run="p.py", source="A_SOURCE"
+    )
+    outcome = runner["played"](scenario, "", "")
+    assert outcome.row == "| T | 1 | m | r | `05_areal/p.py` | not run: no source; set A_SOURCE |"
+
+
+@pytest.mark.parametrize(
+    ("program", "passed", "result"),
+    [
+        ("print('result: 3 steps')", True, "3 steps"),
+        ("print('result: 3 steps'); raise ValueError('x | y')", False, "ValueError: x / y"),
+        ("pass", False, "no result"),
+    ],
+)
+def test_a_program_passes_if_it_ends_well_and_prints_a_result(
+    runner: dict[str, Any], tmp_path: Path, program: str, passed: bool, result: str
+) -> None:
+    (tmp_path / "p.py").write_text(program)
+    scenario = runner["Scenario"](directory=tmp_path, trainer="T", version="1", mode="m", ran="r", run="p.py")
+    outcome = runner["played"](scenario, "", "")
+    assert outcome.passed is passed
+    assert outcome.result.startswith(result)
+
+
+def test_the_page_has_a_place_for_the_table(runner: dict[str, Any]) -> None:
+    page = (ROOT / "docs/trainers.md").read_text()
+    assert page.count(runner["BEGIN"]) == page.count(runner["END"]) == 1

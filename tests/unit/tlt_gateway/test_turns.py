@@ -1,0 +1,57 @@
+"""Remembered turns of conversations."""
+
+from typing import Any
+
+from tlt_gateway.http.openai.conversation import Conversation
+from tlt_gateway.http.openai.turns import Key, Turns, keys_of
+
+
+def key(digest: int, session: str = "s", owner: str = "") -> Key:
+    return Key(owner=owner, session=session, digest=bytes([digest]))
+
+
+def last(messages: list[dict[str, Any]], **fields: Any) -> Key:
+    body = Conversation.model_validate({"messages": messages, **fields})
+    return list(keys_of(body, body.messages, owner="", session=""))[-1]
+
+
+def test_the_longest_unused_turns_are_forgotten_first() -> None:
+    turns = Turns(most=10)
+    turns.add(key(1), range(4))
+    turns.add(key(2), range(4))
+    assert turns.get(key(1)) == [0, 1, 2, 3]
+    turns.add(key(3), range(4))
+    assert (turns.get(key(2)), turns.get(key(1)), turns.tokens) == (None, [0, 1, 2, 3], 8)
+    turns.add(key(1), range(2))
+    assert (turns.get(key(1)), turns.tokens) == ([0, 1], 6)
+    turns.add(key(4), range(11))
+    assert turns.tokens == 0
+    few = Turns(most_turns=1)
+    few.add(key(1), [1])
+    few.add(key(2), [2])
+    assert (few.get(key(1)), few.get(key(2))) == (None, [2])
+
+
+def test_a_session_is_finished_for_its_owner_alone() -> None:
+    turns = Turns()
+    for one in (key(1), key(2), key(3, "t"), key(4, owner="other")):
+        turns.add(one, [1])
+    assert (turns.finish("", "s"), turns.tokens) == (2, 2)
+
+
+def test_a_turn_is_known_by_what_was_said_and_under_which_conditions() -> None:
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": " b\n"}]
+    assert last(said) == last(
+        [{"role": "user", "content": [{"type": "text", "text": "a"}]}, {**said[1], "content": "b"}]
+    )
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+    spaced = {**call, "function": {"name": "f", "arguments": '{ "x":1 }'}}
+    assert last([{"role": "assistant", "tool_calls": [call]}]) == last([{"role": "assistant", "tool_calls": [spaced]}])
+    others = [
+        last([{"role": "user", "content": "A"}, said[1]]),
+        last(said[1:]),
+        last(said, chat_template_kwargs={"x": 1}),
+        last(said, tools=[{}]),
+        last([said[0], {"role": "assistant", "content": "b", "tool_calls": [call]}]),
+    ]
+    assert len({*others, last(said)}) == len(others) + 1

@@ -1,0 +1,35 @@
+"""Prompts from a caller's arguments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tlt_common.domain.batch import SEEDS
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.request_ids import new_request_id
+from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation
+
+
+def shifted(sampling: SamplingParams, offset: int) -> SamplingParams:
+    """Add an offset to the seed, if there is one. The gateway adds the index of the sample."""
+    return sampling if sampling.seed is None else replace(sampling, seed=(sampling.seed + offset) % SEEDS)
+
+
+def new_prompt(
+    token_ids: Sequence[int],
+    sampling: SamplingParams,
+    request_id: str,
+    speculation: Speculation,
+    capture: bool,
+    policy_version: int | None,
+    max_staleness: int | None = None,
+) -> Prompt:
+    """Return a prompt, with a new id if none is given."""
+    return Prompt(
+        request_id=RequestId(request_id) if request_id else new_request_id(),
+        token_ids=tuple(token_ids),
+        sampling=sampling,
+        speculation=speculation,
+        capture=capture,
+        policy_version=None if policy_version is None else PolicyVersion(policy_version),
+        max_staleness=max_staleness,
+    )

@@ -1,0 +1,165 @@
+"""
+An engine for OpenRLHF's agent executors (written for OpenRLHF 0.11.2), used in the file `--train.agent_func_path`.
+
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+    from tlt_common.integrations.openrlhf import TltEngine
+
+    class AgentExecutor(SingleTurnAgentExecutor):
+        engine = TltEngine("localhost:7700")
+
+        async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
+            engine = self.engine.bound(hf_tokenizer)
+            return await super().execute(prompt, label, sampling_params, max_length, hf_tokenizer, engine, images)
+
+The executor receives the suite in place of the vLLM actor. It needs neither vLLM nor OpenRLHF to be imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Self
+
+from tlt_common.client import Client, FinishReason, SamplingParams, TokenChunk
+from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.errors import AbortedError, InvalidRequestError
+from tlt_common.rpc.endpoint import Secret
+
+_NONE: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,), "stop": (None, "", []), "bad_words": (None, []), "structured_outputs": (None,), "logit_bias": (None,),
+    "prompt_logprobs": (None,),
+}  # fmt: skip
+"""Fields of vLLM's SamplingParams that have no effect here, with the values that ask for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logprob:
+    """The log-probability of a sampled token, in vLLM's form."""
+
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOutput:
+    """A response, in vLLM's form."""
+
+    token_ids: list[int]
+    text: str
+    finish_reason: str
+    """`stop` or `length`."""
+    logprobs: list[dict[int, Logprob]] | None
+    """By position, then by token id; None if not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOutput:
+    """The responses to a prompt, in vLLM's form; here always one."""
+
+    outputs: list[CompletionOutput]
+
+
+class TltEngine:
+    """What executors call in place of a vLLM engine. Connects at the first request, in the event loop that makes it."""
+
+    def __init__(
+        self,
+        endpoint: str | Sequence[str],
+        *,
+        tokenizer: Any = None,
+        token: Secret | None = None,
+        ca: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        server_name: str = "",
+        patience_s: float | None = PATIENCE_S,
+    ) -> None:
+        """
+        Create the engine.
+
+        Args:
+            endpoint: host:port of the gateway, or several of gateways that are replicas.
+            tokenizer: Decodes responses; without one their text is empty.
+            token: Token with the scope generate; see `Client`.
+            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
+            tls: Whether to use TLS; see `Client`.
+            server_name: Name expected in the gateway's certificate; see `Client`.
+            patience_s: Seconds for which a response that broke is tried again; see `Client`.
+        """
+        self._endpoint = endpoint
+        self._options: dict[str, Any] = {
+            "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
+        }  # fmt: skip
+        self._tokenizer = tokenizer
+        self._client: Client | None = None
+
+    def bound(self, tokenizer: Any) -> Self:
+        """Decode with this tokenizer from now on."""
+        self._tokenizer = tokenizer
+        return self
+
+    async def aclose(self) -> None:
+        """Close the connection. Closing twice does nothing."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def generate(
+        self, prompt_token_ids: Sequence[int], sampling_params: Any, multi_modal_data: Any = None
+    ) -> RequestOutput:
+        """
+        Generate one response.
+
+        Args:
+            prompt_token_ids: Token ids of the prompt.
+            sampling_params: vLLM's SamplingParams, or an object with some of its fields.
+            multi_modal_data: Must be None.
+
+        Raises:
+            InvalidRequestError: There are images, or a parameter is not supported.
+            AbortedError: The response was aborted.
+        """
+        if multi_modal_data:
+            raise InvalidRequestError("the prompt has images; accepted: text", field="multi_modal_data")
+        if self._client is None:
+            self._client = Client(self._endpoint, **self._options)
+        response = await self._client.generate(list(prompt_token_ids), sampling_of(sampling_params))
+        if response.finish_reason is FinishReason.ABORT:
+            raise AbortedError(f"request {response.request_id} was aborted")
+        return RequestOutput(outputs=[self._output(response, wants_logprobs=sampling_params.logprobs is not None)])
+
+    def _output(self, response: TokenChunk, *, wants_logprobs: bool) -> CompletionOutput:
+        ids = list(response.token_ids)
+        pairs = zip(ids, response.logprobs, strict=True)
+        return CompletionOutput(
+            token_ids=ids,
+            text=self._tokenizer.decode(ids, skip_special_tokens=False) if self._tokenizer else "",
+            finish_reason=str(response.finish_reason),
+            logprobs=[{token: Logprob(logprob=logprob)} for token, logprob in pairs] if wants_logprobs else None,
+        )
+
+
+def sampling_of(params: Any) -> SamplingParams:
+    """
+    Return vLLM's sampling parameters as ours.
+
+    Raises:
+        InvalidRequestError: One is not supported or out of range; the message names it.
+    """
+    for name, accepted in _NONE.items():
+        if (value := getattr(params, name, accepted[0])) not in accepted:
+            raise InvalidRequestError(f"{name} is {value!r:.80}; accepted: {accepted[0]!r}", field=name)
+    if (logprobs := getattr(params, "logprobs", None)) not in {None, 0, 1}:
+        raise InvalidRequestError(f"logprobs is {logprobs}; accepted: 0 or 1, of the sampled token", field="logprobs")
+    top_k = getattr(params, "top_k", 0)
+    return SamplingParams(
+        max_new_tokens=getattr(params, "max_tokens", None),
+        min_new_tokens=getattr(params, "min_tokens", 0),
+        temperature=getattr(params, "temperature", 1.0),
+        top_p=getattr(params, "top_p", 1.0),
+        top_k=0 if top_k == -1 else top_k,
+        min_p=getattr(params, "min_p", 0.0),
+        frequency_penalty=getattr(params, "frequency_penalty", 0.0),
+        presence_penalty=getattr(params, "presence_penalty", 0.0),
+        repetition_penalty=getattr(params, "repetition_penalty", 1.0),
+        stop_token_ids=tuple(getattr(params, "stop_token_ids", None) or ()),
+        ignore_eos=getattr(params, "ignore_eos", False),
+        seed=getattr(params, "seed", None),
+    )

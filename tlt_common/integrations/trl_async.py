@@ -1,0 +1,226 @@
+"""
+Rollouts for TRL's AsyncGRPOTrainer (written for TRL 1.16.0), without vLLM, by one object for both of its protocols.
+
+    rollouts = TltAsyncRollouts("localhost:7700", dataset=dataset, tokenizer=tokenizer, reward_funcs=[...],
+                                num_generations=8, sampling=SamplingParams(max_new_tokens=2048))
+    trainer = AsyncGRPOTrainer(model, args=AsyncGRPOConfig(..., token_budget=8192), train_dataset=dataset,
+                               rollout_worker=rollouts, weight_transfer=rollouts)
+
+Requests that run while weights are published continue with the new ones. A group is labelled with the oldest version of
+the policy that generated one of its tokens, so `max_staleness` of the trainer bounds how old any token is.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+from tlt_common.client import BlockingClient, Client, SamplingParams
+from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.errors import InvalidRequestError, UnavailableError
+from tlt_common.integrations.trl_groups import Group, Reward, samples_of
+from tlt_common.rpc.endpoint import Secret
+
+STOP_S = 30.0
+"""Time limit for the thread to end; reward functions that run then are not interrupted."""
+PAUSE_S = 0.05
+
+
+class TltAsyncRollouts:
+    """
+    Satisfies TRL's RolloutWorkerProtocol and WeightTransferProtocol.
+
+    Attributes:
+        rollout_buffer: TRL's RolloutSamples, in the order in which their groups were scored.
+        metrics_queue: Measurements for TRL's log.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | Sequence[str],
+        *,
+        dataset: Any,
+        tokenizer: Any,
+        reward_funcs: Sequence[Reward],
+        num_generations: int,
+        sampling: SamplingParams,
+        groups_in_flight: int = 4,
+        max_buffered: int = 64,
+        wait_s: float = 300.0,
+        token: Secret | None = None,
+        ca: str | PathLike[str] | None = None,
+        tls: bool | None = None,
+        server_name: str = "",
+        patience_s: float | None = PATIENCE_S,
+    ) -> None:
+        """
+        Create the object. It connects when training begins.
+
+        Args:
+            endpoint: host:port of the gateway, or several of gateways that are replicas.
+            dataset: Rows with the column `prompt`, text or a conversation; read again from the start at its end.
+            tokenizer: Tokenizes prompts and decodes responses.
+            reward_funcs: As for TRL's trainers; called in threads.
+            num_generations: Responses per prompt.
+            sampling: Sampling parameters of every response.
+            groups_in_flight: Prompts that are generated at a time.
+            max_buffered: Samples that wait for the trainer at most; generation waits beyond.
+            wait_s: Seconds to wait for the gateway and the first worker.
+            token: Token with the scopes generate and update_weights; see `Client`.
+            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
+            tls: Whether to use TLS; see `Client`.
+            server_name: Name expected in the gateway's certificate; see `Client`.
+            patience_s: Seconds for which a response that broke is tried again; see `Client`.
+
+        Raises:
+            InvalidRequestError: There are fewer than two generations per prompt, or no rewards.
+        """
+        if num_generations < 2:
+            raise InvalidRequestError("num_generations: accepted: 2 or more, to compare", field="num_generations")
+        if not reward_funcs:
+            raise InvalidRequestError("reward_funcs is empty; accepted: at least one", field="reward_funcs")
+        self._endpoint = endpoint
+        self._options: dict[str, Any] = {
+            "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
+        }  # fmt: skip
+        self._dataset, self._tokenizer, self._reward_funcs = dataset, tokenizer, tuple(reward_funcs)
+        self._generations, self._sampling = num_generations, sampling
+        self._groups_in_flight, self._wait_s = groups_in_flight, wait_s
+        self.rollout_buffer: queue.Queue[Any] = queue.Queue(max_buffered)
+        self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue(4096)
+        self._client: BlockingClient | None = None
+        self._published = 0
+        self._offset = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._progress_s = time.monotonic()
+
+    def init_weight_transfer(self) -> None:
+        """
+        Connect.
+
+        Raises:
+            UnavailableError: Gateway or workers were not ready in time.
+        """
+        self._client = BlockingClient(self._endpoint, **self._options)
+        self._published = self._client.wait_ready(self._wait_s).policy_version
+
+    def pause(self) -> None:
+        """Do nothing: weights are replaced between two rounds of the engines."""
+
+    def resume(self) -> None:
+        """Do nothing; see `pause`."""
+
+    def send_weights(self, iterator: Iterator[tuple[str, Any]]) -> None:
+        """
+        Publish the weights; returns once all workers use them.
+
+        Raises:
+            StaleVersionError: Another trainer publishes weights to the same fleet.
+            WeightsError: The weights do not fit the model.
+        """
+        if self._client is None:
+            raise UnavailableError("weights are sent before init_weight_transfer")
+        state = {name: tensor.detach() for name, tensor in iterator}
+        self._client.publish_weights(self._published + 1, state)
+        self._published += 1
+
+    def destroy(self) -> None:
+        """Close the connection for weights. Closing twice does nothing."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def update_model_version(self, model_version: int) -> None:
+        """Learn by which number the trainer knows the weights published last."""
+        self._offset = self._published - model_version
+
+    def start(self) -> None:
+        """Begin to generate. Starting twice does nothing."""
+        if self._thread is None:
+            self._progress_s = time.monotonic()
+            self._thread = threading.Thread(target=self._run, name="tlt-rollouts", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Abort what is generated, and end. Stopping twice does nothing."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+            self._thread = None
+
+    def check_health(self, stale_after_s: float) -> None:
+        """
+        Raises:
+            UnavailableError: Generation failed, or nothing was finished for so long although there is room.
+        """
+        if self._failure is not None:
+            raise UnavailableError(f"rollouts ended: {self._failure}") from self._failure
+        silent_s = time.monotonic() - self._progress_s
+        if silent_s > stale_after_s and not self.rollout_buffer.full():
+            raise UnavailableError(f"no group of responses finished for {silent_s:.0f} s")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._generate())
+        except BaseException as error:  # noqa: BLE001 - told to the trainer, which polls check_health
+            self._failure = _first(error)
+
+    async def _generate(self) -> None:
+        rows = enumerate(_repeated(self._dataset))
+        async with Client(self._endpoint, **self._options) as client, asyncio.TaskGroup() as tasks:
+            lanes = [tasks.create_task(self._lane(client, rows)) for _ in range(self._groups_in_flight)]
+            while not self._stopping.is_set():  # noqa: ASYNC110 - set by the trainer's thread
+                await asyncio.sleep(PAUSE_S)
+            for lane in lanes:
+                lane.cancel()
+
+    async def _lane(self, client: Client, rows: Iterator[tuple[int, Any]]) -> None:
+        """Generate one group after another."""
+        for index, row in rows:
+            began_s = time.monotonic()
+            prompt_ids = self._prompt_ids(row["prompt"])
+            (responses,) = await client.batch([prompt_ids], self._generations, self._sampling)
+            group = Group(index=index, row=row, prompt_ids=prompt_ids, responses=responses, offset=self._offset)
+            samples = await samples_of(group, self._tokenizer, self._reward_funcs)
+            self._tell({"rollout/duration_s": time.monotonic() - began_s})
+            for sample in samples:
+                await self._put(sample)
+
+    async def _put(self, sample: Any) -> None:
+        while True:
+            try:
+                sample.enqueued_at = time.time()
+                self.rollout_buffer.put_nowait(sample)
+            except queue.Full:
+                await asyncio.sleep(PAUSE_S)
+            else:
+                self._progress_s = time.monotonic()
+                return
+
+    def _prompt_ids(self, prompt: Any) -> list[int]:
+        if isinstance(prompt, str):
+            ids: list[int] = self._tokenizer(prompt)["input_ids"]
+            return ids
+        templated: list[int] = self._tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+        )["input_ids"]
+        return templated
+
+    def _tell(self, metrics: dict[str, float]) -> None:
+        if not self.metrics_queue.full():  # a trainer that does not log loses numbers, not rollouts
+            self.metrics_queue.put_nowait(metrics)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return what went wrong in a task, without the groups around it."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _repeated(dataset: Any) -> Iterator[Any]:
+    while True:
+        yield from dataset

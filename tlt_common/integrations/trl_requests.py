@@ -1,0 +1,87 @@
+"""What TRL's trainers ask for, as requests of the suite, and what may be trained on."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import groupby
+from math import gcd
+from typing import Any
+
+from tlt_common.client import FinishReason, SamplingParams, TokenChunk
+from tlt_common.errors import AbortedError, StaleVersionError
+
+
+def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
+    """
+    Group TRL's prompts into one prompt with n samples each, so that the engines can exploit siblings.
+
+    `generations` is n. A process may have a part of a group, and a step may contain the same prompt twice in a row: the
+    group size is the largest one that divides all runs of equal prompts.
+
+    Returns:
+        One prompt per group, and the number of samples per prompt.
+    """
+    samples = gcd(generations, *(len(list(same)) for _, same in groupby(prompt_ids)))
+    return list(prompt_ids[::samples]), samples
+
+
+def derived_seed(seed: int, *place: int) -> int:
+    """
+    Derive the seed of one rollout from the seed of the run.
+
+    Seeds of a rollout's responses count up from it, so those of two rollouts must be far apart; hence a hash.
+    """
+    text = "/".join(map(str, (seed, *place)))
+    return int.from_bytes(blake2b(text.encode(), digest_size=7).digest())
+
+
+def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
+    """Tokenize prompts as TRL does: text directly, conversations with the chat template."""
+    if isinstance(prompts[0], str):
+        ids: list[list[int]] = trainer.processing_class(text=list(prompts))["input_ids"]
+        return ids
+    templated: list[list[int]] = trainer.processing_class.apply_chat_template(
+        conversation=list(prompts),
+        tools=trainer.tools or None,
+        chat_template=trainer.chat_template,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        **trainer.chat_template_kwargs,
+    )["input_ids"]
+    return templated
+
+
+def sampling_of(trainer: Any) -> SamplingParams:
+    """
+    Return the trainer's sampling parameters.
+
+    Raises:
+        InvalidRequestError: A number is out of range.
+    """
+    return SamplingParams(
+        temperature=trainer.temperature,
+        top_p=trainer.top_p,
+        top_k=trainer.top_k or 0,
+        min_p=trainer.min_p or 0.0,
+        repetition_penalty=trainer.repetition_penalty,
+        max_new_tokens=trainer.max_completion_length,
+        stop_token_ids=tuple(trainer.eos_token_ids),
+    )
+
+
+def require_usable(responses: Sequence[TokenChunk], version: int) -> None:
+    """
+    Check that a step may be trained on these responses.
+
+    Raises:
+        AbortedError: A response was aborted.
+        StaleVersionError: A response has tokens of another version.
+    """
+    for response in responses:
+        if response.finish_reason is FinishReason.ABORT:
+            raise AbortedError(f"request {response.request_id} was aborted; a step needs all of its responses")
+        if others := set(response.policy_versions) - {version}:
+            raise StaleVersionError(
+                f"request {response.request_id} has tokens of versions {sorted(others)}, but {version} was published; "
+                "accepted: one trainer per fleet"
+            )

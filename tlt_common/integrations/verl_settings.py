@@ -1,0 +1,33 @@
+"""Settings of verl that the suite cannot honour."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tlt_common.errors import ConfigError
+
+
+def require_supported(rollout: Any, model: Any) -> None:
+    """
+    Check verl's settings of rollouts and model.
+
+    Args:
+        rollout: verl's RolloutConfig.
+        model: verl's `actor_rollout_ref.model`.
+
+    Raises:
+        ConfigError: One asks for something that the suite does not do; the message names it.
+    """
+    for field, accepted, reason in _refused(rollout, model):
+        raise ConfigError(f"{field}: accepted: {accepted}; {reason}", field=field)
+
+
+def _refused(rollout: Any, model: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield each setting that is refused, what is accepted instead, and why."""
+    if rollout.full_determinism:
+        yield "rollout.full_determinism", "False", "the engines are shared, so batches differ between runs"
+    if rollout.enable_rollout_routing_replay:
+        yield "rollout.enable_rollout_routing_replay", "False", "responses do not say which experts computed them"
+    if rollout.prometheus.enable:
+        yield "rollout.prometheus.enable", "False", "scrape the suite's own ports"
+    if (model.lora_rank > 0 or model.lora.get("rank", 0) > 0) and not model.lora.get("merge", False):
+        yield "model.lora.merge", "True", "workers serve whole models, not adapters"

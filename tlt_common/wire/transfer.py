@@ -1,0 +1,92 @@
+"""Process groups and collected tensors <-> tlt.worker.v1."""
+
+from collections.abc import AsyncIterator, Iterator
+
+from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
+from tlt_common.checkpoint import PIECE_BYTES
+from tlt_common.domain.transfer import Broadcast, Collected, GroupMember, TensorForm
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.wire.weights import tensor_from_pb, write_tensor
+
+
+def group_to_pb(member: GroupMember) -> pb.JoinGroupRequest:
+    return pb.JoinGroupRequest(
+        group=pb.ProcessGroup(
+            name=member.name,
+            backend=member.backend,
+            master_address=member.master_address,
+            master_port=member.master_port,
+            rank=member.rank,
+            world_size=member.world_size,
+        )
+    )
+
+
+def group_from_pb(message: pb.JoinGroupRequest) -> GroupMember:
+    """
+    Raises:
+        InvalidRequestError: A field of the group is invalid.
+    """
+    group = message.group
+    return GroupMember(
+        name=group.name,
+        backend=group.backend,
+        master_address=group.master_address,
+        master_port=group.master_port,
+        rank=group.rank,
+        world_size=group.world_size,
+    ).checked()
+
+
+def broadcast_to_pb(broadcast: Broadcast) -> pb.ReceiveTensorsRequest:
+    return pb.ReceiveTensorsRequest(
+        group=broadcast.group,
+        tensors=[pb.TensorForm(name=form.name, dtype=form.dtype, shape=form.shape) for form in broadcast.tensors],
+        flat=broadcast.flat,
+    )
+
+
+def broadcast_from_pb(message: pb.ReceiveTensorsRequest) -> Broadcast:
+    """
+    Raises:
+        InvalidRequestError: A tensor is invalid.
+    """
+    return Broadcast(
+        group=message.group,
+        tensors=tuple(
+            TensorForm(name=form.name, dtype=form.dtype, shape=tuple(form.shape)) for form in message.tensors
+        ),
+        flat=message.flat,
+    ).checked()
+
+
+def collected_to_pb(collected: Collected) -> pb.Collected:
+    return pb.Collected(
+        tensor_count=collected.tensors, missing_count=collected.missing, first_missing=collected.first_missing
+    )
+
+
+def collected_from_pb(message: pb.Collected) -> Collected:
+    return Collected(tensors=message.tensor_count, missing=message.missing_count, first_missing=message.first_missing)
+
+
+def content_to_pb(content: bytes) -> Iterator[pb.CollectTensorsRequest]:
+    """Split pickled tensors into messages."""
+    for begin in range(0, len(content), PIECE_BYTES):
+        yield pb.CollectTensorsRequest(piece=content[begin : begin + PIECE_BYTES])
+
+
+async def content_from_pb(messages: AsyncIterator[pb.CollectTensorsRequest]) -> AsyncIterator[bytes]:
+    """Decode a stream of pickled tensors."""
+    async for message in messages:
+        yield message.piece
+
+
+def tensor_to_pb(chunk: TensorChunk) -> pb.FetchCollectedResponse:
+    message = pb.FetchCollectedResponse()
+    write_tensor(chunk, message.tensor)
+    return message
+
+
+def fetched_tensor(message: pb.FetchCollectedResponse) -> TensorChunk:
+    return tensor_from_pb(message.tensor)
