@@ -78,11 +78,12 @@ def unrolled_loss(
     The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
     """
     embedded = functional.embedding(pack.next_ids, embedding_VH)
+    captured_PC = pack.hidden.to(head_VH.dtype)
     offsets_S = pack.offsets[pack.scored]
     with torch.no_grad():
-        target = drafter.targets(pack.hidden[pack.scored + 1], head_VH)
+        target = drafter.targets(captured_PC[pack.scored + 1], head_VH)
     turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
-    states, losses, hits, accepted, counts = drafter.begin(pack.hidden), [], [], [], []
+    states, losses, hits, accepted, counts = drafter.begin(captured_PC), [], [], [], []
     weight = drafter.regression_weight if regression_weight is None else regression_weight
     for u in range(passes or drafter.default_passes):
         guess = drafter(embedded, states, turn, attend)

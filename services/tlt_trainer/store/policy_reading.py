@@ -73,7 +73,7 @@ class PolicyReader:
 def _room(learner: Learner, directory: Path) -> Tensor:
     shape = learner.form.vocab_size, learner.form.hidden_size
     try:
-        return torch.empty(shape, dtype=torch.bfloat16, device=learner.device)
+        return torch.empty(shape, dtype=learner.dtype, device=learner.device)
     except torch.OutOfMemoryError as error:
         raise WeightsError(f"{directory}: no memory for embedding and head: {error}", field="policy_uri") from error
 

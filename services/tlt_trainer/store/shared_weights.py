@@ -28,6 +28,13 @@ class SharedWeights:
     embedding: Tensor
     head: Tensor
 
+    def to(self, dtype: torch.dtype) -> "SharedWeights":
+        """Return them in this type; tied ones stay one tensor."""
+        embedding = self.embedding.to(dtype)
+        return SharedWeights(
+            embedding=embedding, head=embedding if self.head is self.embedding else self.head.to(dtype)
+        )
+
 
 def read_format(directory: Path) -> DrafterFormat:
     """

@@ -138,7 +138,7 @@ async def test_it_scores_itself_on_what_it_does_not_train_on(bench: Bench) -> No
     assert bench.pool.held_out_tokens > 0
     async with running(bench):
         await bench.start(1)
-        await until(lambda: bench.loop.progress.held_out_top1 > 0.6)
+        await until(lambda: bench.loop.progress.held_out_top1 > 0.5)
 
 
 async def test_a_broken_batch_is_skipped_and_broken_weights_end_the_trainer(bench: Bench) -> None:
