@@ -72,6 +72,7 @@ def searching(tmp_path: Path) -> Any:
     """A request that ends at </s>, of which an earlier attempt has generated "<"."""
     tokenizer = write_chat_model(tmp_path)
     found = request(aborted=None)
+    found.vocab_size = 300
     found.origin_input_ids = array("q", [*tokenizer.encode("</s><").ids])
     found.sampling_params.custom_params = {"tlt_prefix": 1, "tlt_stop": [["</s>"], 0, str(tmp_path / "tokenizer.json")]}
     found.sampling_params.stop_token_ids = {tokenizer.token_to_id("!")}
