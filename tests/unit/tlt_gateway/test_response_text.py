@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tests.fakes.chat_model import END, write_chat_model
+from tests.fakes.chat_model import END, SPECIAL, write_chat_model
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, TokenChunk
 from tlt_gateway.http.response_text import ResponseText
@@ -86,7 +86,7 @@ def test_an_earlier_occurrence_within_the_minimum_stays(tokenizer: Tokenizer) ->
 
 
 def test_a_stop_string_of_special_tokens_is_not_in_the_text_anyway(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    ids = [*bytes_of(tokenizer, "hi"), tokenizer.token_to_id(END)]
+    ids = [*bytes_of(tokenizer, "hi"), SPECIAL.index(END)]
     for skips, keeps, expected in ((True, False, "hi"), (False, False, "hi"), (False, True, "hi" + END)):
         text = ResponseText(Decoder(tokenizer, skip_special_tokens=skips), [END], keeps_stop=keeps)
         assert "".join(text.added(chunk(ids, FinishReason.STOP, END))) == expected
