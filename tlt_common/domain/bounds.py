@@ -92,3 +92,18 @@ def require_stop_strings(field: str, strings: Sequence[str]) -> None:
             string.encode()
         except UnicodeEncodeError as error:
             raise InvalidRequestError(f"{field}[{place}] is not Unicode: {error.reason}", field=field) from error
+
+
+def require_tokenizer(field: str, strings: Sequence[str], *, found: bool) -> None:
+    """
+    Check that workers have the tokenizer with which they find stop strings, if there are any.
+
+    Raises:
+        InvalidRequestError: They have none.
+    """
+    if strings and not found:
+        raise InvalidRequestError(
+            f"{field} is {list(strings)!r:.80}, and the model's directory has no tokenizer.json, with which workers find "
+            "stop strings; accepted: stop_token_ids",
+            field=field,
+        )

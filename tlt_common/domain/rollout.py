@@ -13,6 +13,7 @@ from tlt_common.domain.bounds import (
     require_name,
     require_range,
     require_stop_strings,
+    require_tokenizer,
 )
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
@@ -69,11 +70,8 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
     stop: tuple[str, ...] = ()
-    """
-    Strings that end the response: at most 32, of 1 to 128 characters.
-
-    It ends with the token that completes one of them in its text, special tokens included, after `min_new_tokens`.
-    """
+    """Strings that end the response with the token that completes one in its text: at most 32, of 1 to 128 characters.
+    Special tokens are text. One that is complete within `min_new_tokens` ends nothing."""
     ignore_eos: bool = False
     """Continue past the model's end tokens; `stop_token_ids` end the response all the same."""
     seed: int | None = None
@@ -170,8 +168,7 @@ class Prompt:
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty or too long, has token ids outside the vocabulary, or has stop
-                strings that the model's workers cannot find.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop strings in vain.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -180,12 +177,7 @@ class Prompt:
         require_ids("prompt.token_ids", self.token_ids, vocab_size)
         require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
         require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
-        if self.sampling.stop and not finds_stop_strings:
-            raise InvalidRequestError(
-                f"sampling.stop is {list(self.sampling.stop)!r:.80}, and the model's directory has no tokenizer.json, "
-                "with which workers find stop strings; accepted: sampling.stop_token_ids",
-                field="sampling.stop",
-            )
+        require_tokenizer("sampling.stop", self.sampling.stop, found=finds_stop_strings)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
