@@ -103,7 +103,7 @@ def require_tokenizer(field: str, strings: Sequence[str], *, found: bool) -> Non
     """
     if strings and not found:
         raise InvalidRequestError(
-            f"{field} is {list(strings)!r:.80}, and the model's directory has no tokenizer.json, with which workers find "
-            "stop strings; accepted: stop_token_ids",
+            f"{field} is {list(strings)!r:.80}, and the model's directory has no tokenizer.json, with which workers "
+            "find stop strings; accepted: stop_token_ids",
             field=field,
         )
