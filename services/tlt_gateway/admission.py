@@ -29,9 +29,9 @@ class Slots(Protocol[Slot]):
         """Number of free slots."""
         ...
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> Slot | None:
+    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> Slot | None:
         """
-        Reserve a slot, beside other requests if `packed`; return None while all are in use.
+        Reserve a slot for a request of `owner`, beside others if `packed`; return None while all are in use.
 
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
@@ -46,6 +46,7 @@ class Slots(Protocol[Slot]):
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiter(Generic[Slot]):
     prompt: Prompt
+    owner: str
     room: Room
     slot: asyncio.Future[Slot | None]
     """None if the request's turn came while its room was closed."""
@@ -150,7 +151,7 @@ class Admission(Generic[Slot]):
         arrived_s = asyncio.get_running_loop().time()
         while True:
             await room.until_open()
-            slot = None if self._waiters or self._held else self._slots.acquire(prompt, packed=packed)
+            slot = None if self._waiters or self._held else self._slots.acquire(prompt, owner=owner, packed=packed)
             if slot := slot or await self._wait(prompt, room, owner, first=first):
                 break
             first = True
@@ -178,7 +179,8 @@ class Admission(Generic[Slot]):
                 self._waiters.pop().slot.set_result(None)
                 continue
             try:
-                slot = self._slots.acquire(self._waiters.head().prompt)
+                head = self._waiters.head()
+                slot = self._slots.acquire(head.prompt, owner=head.owner)
             except TltError as error:
                 self._waiters.pop().slot.set_exception(error)
                 continue
@@ -189,7 +191,8 @@ class Admission(Generic[Slot]):
             self._tell()
 
     async def _wait(self, prompt: Prompt, room: Room, owner: str, *, first: bool) -> Slot | None:
-        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=asyncio.get_running_loop().create_future())
+        slot = asyncio.get_running_loop().create_future()
+        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, owner=owner, room=room, slot=slot)
         self._waiters.push(waiter, owner, first=first)
         self._by_id[prompt.request_id] = waiter
         self._tell()

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.rollout import Prompt
@@ -12,6 +13,9 @@ MAX_KNOWN = 65536
 """Sessions and prompts that are remembered, at about 0.5 KiB each; the longest unused ones are forgotten first."""
 IDLE_S = 3600.0
 """Seconds after which a session or a prompt without requests is forgotten."""
+
+Keys: TypeAlias = tuple[Hashable, ...]
+"""By what a prompt is remembered. Hashing a long one takes longer than looking it up: done once per request."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,13 +50,22 @@ class Affinity:
         return len(self._known)
 
     def cached(
-        self, prompt: Prompt, candidates: Iterable[Candidate], *, version: PolicyVersion, now_s: float
+        self, keys: Keys, candidates: Iterable[Candidate], *, length: int, version: PolicyVersion, now_s: float
     ) -> dict[WorkerId, int]:
-        """Return the tokens of a prompt that each worker is likely to have cached, without workers that have none."""
+        """
+        Return how many of a prompt's tokens each worker is likely to have cached, without workers that have none.
+
+        Args:
+            keys: As `keys_of` returns them.
+            candidates: The workers.
+            length: Tokens of the prompt.
+            version: Policy version served.
+            now_s: The time.
+        """
         self._expire(now_s)
-        losses, length = {one.worker_id: one.losses for one in candidates}, len(prompt.token_ids)
+        losses = {one.worker_id: one.losses for one in candidates}
         found: dict[WorkerId, int] = {}
-        for key in _keys(prompt):
+        for key in keys:
             known = self._known.get(key)
             if known is None or known.version != version:
                 continue
@@ -61,28 +74,32 @@ class Affinity:
                     found[worker] = max(found.get(worker, 0), min(tokens, length))
         return found
 
-    def sent(self, prompt: Prompt, to: Candidate, *, version: PolicyVersion, now_s: float) -> None:
-        """Remember that a worker got a prompt."""
-        for key in _keys(prompt):
+    def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:
+        """Remember that a worker got a prompt, of so many tokens with what there is of its response."""
+        for key in keys:
             known = self._known.get(key)
             if known is None or known.version != version:
                 known = self._known[key] = _Known(version=version, used_s=now_s)
-            known.workers[to.worker_id] = (len(prompt.token_ids) + len(prompt.prefix_token_ids), to.losses)
+            known.workers[to.worker_id] = (tokens, to.losses)
             known.used_s = now_s
             self._known.move_to_end(key)
         while len(self._known) > self._most:
             self._known.popitem(last=False)
 
-    def forget(self, session_id: str) -> bool:
-        """Forget a session; return whether it was known."""
-        return self._known.pop(session_id, None) is not None
+    def forget(self, session_id: str, *, owner: str) -> bool:
+        """Forget a session of an owner; return whether it was known."""
+        return self._known.pop((owner, session_id), None) is not None
 
     def _expire(self, now_s: float) -> None:
         while self._known and now_s - next(iter(self._known.values())).used_s > self._idle_s:
             self._known.popitem(last=False)
 
 
-def _keys(prompt: Prompt) -> tuple[Hashable, ...]:
-    """Return the keys of a prompt: its session, if it has one, and its tokens. Equal hashes cost a prefill at most."""
+def keys_of(prompt: Prompt, owner: str) -> Keys:
+    """
+    Return the keys of a prompt: its session, which is its owner's, and its tokens, whoever sends them.
+
+    Equal hashes of tokens cost a prefill at most.
+    """
     tokens = hash(prompt.token_ids)
-    return (prompt.session_id, tokens) if prompt.session_id else (tokens,)
+    return ((owner, prompt.session_id), tokens) if prompt.session_id else (tokens,)

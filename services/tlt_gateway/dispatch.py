@@ -71,7 +71,10 @@ class Dispatch:
         model = await self._pool.model(self._worker_wait_s)
         if prompt.policy_version is not None and prompt.policy_version > self._pool.version:
             await learn_of(prompt.policy_version, self._pool, within_s=VERSION_S)
-        prompt = prompt.for_model(vocab_size=model.vocab_size, context_length=model.context_length)
+        finds = bool(prompt.sampling.stop) and self._pool.finds_stop_strings
+        prompt = prompt.for_model(
+            vocab_size=model.vocab_size, context_length=model.context_length, finds_stop_strings=finds
+        )
         return prompt if prompt.request_id else replace(prompt, request_id=new_request_id())
 
     def stream(self, prompt: Prompt, room: Room | None = None) -> AsyncGenerator[TokenChunk, None]:

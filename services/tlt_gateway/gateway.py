@@ -132,9 +132,9 @@ class Gateway:
             aborted |= await abort_on(self._pool.workers, request_ids)
         return aborted
 
-    def finish_session(self, session_id: str) -> bool:
-        """Forget a session; return whether it was known. Requests of it that run go on."""
-        return self._slots.forget(session_id)
+    def finish_session(self, session_id: str, *, owner: str) -> bool:
+        """Forget a session of a token's holder; return whether it was known. Requests of it that run go on."""
+        return self._slots.forget(session_id, owner=owner)
 
     @property
     def info(self) -> ServerInfo:

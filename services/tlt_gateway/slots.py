@@ -1,14 +1,12 @@
 """The slots of all workers, for `Admission`: which worker runs the next request."""
 
 import asyncio
-from collections.abc import Mapping
 
-from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import NotFoundError
-from tlt_gateway.affinity import Affinity
+from tlt_gateway.affinity import Affinity, keys_of
 from tlt_gateway.pooled_worker import PooledWorker
-from tlt_gateway.routing import NOTHING, Candidate, choose, choose_packed, serves
+from tlt_gateway.routing import Candidate, choose, choose_packed, serves
 from tlt_gateway.worker_pool import WorkerPool
 
 
@@ -38,12 +36,13 @@ class WorkerSlots:
         """Number of requests that would run at once."""
         return sum(candidate.free for candidate in self.candidates())
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> PooledWorker | None:
+    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> PooledWorker | None:
         """
         Reserve a slot on the best worker; return None while all are full.
 
         Args:
             prompt: The request.
+            owner: Name of the caller's token, whose sessions are told apart from others'.
             packed: Prefer a worker that runs other requests, so that idle ones stay idle.
 
         Raises:
@@ -55,18 +54,23 @@ class WorkerSlots:
                 field="prompt.policy_version",
             )
         candidates = self.candidates()
+        if not any(candidate.has_room for candidate in candidates):
+            return None
+        keys = keys_of(prompt, owner) if self._affinity_tokens else ()
         chosen = choose_packed(candidates, at_most=self._tail_running) if packed else None
         chosen = chosen or choose(
             candidates,
             version=prompt.policy_version and self._pool.version,
             spill_load=self._spill_load,
-            cached=self._cached(prompt, candidates),
+            cached=self._affinity.cached(
+                keys, candidates, length=len(prompt.token_ids), version=self._pool.version, now_s=_now_s()
+            ),
             affinity_tokens=self._affinity_tokens or 1,
         )
         if chosen is None:
             return None
-        if self._affinity_tokens:
-            self._affinity.sent(prompt, chosen, version=self._pool.version, now_s=_now_s())
+        tokens = len(prompt.token_ids) + len(prompt.prefix_token_ids)
+        self._affinity.sent(keys, chosen, tokens=tokens, version=self._pool.version, now_s=_now_s())
         worker = candidates[chosen]
         worker.assigned += 1
         worker.demands.changed()
@@ -76,18 +80,13 @@ class WorkerSlots:
         """Release a slot."""
         worker.assigned -= 1
 
-    def forget(self, session_id: str) -> bool:
-        """Forget a session; return whether it was known."""
-        return self._affinity.forget(session_id)
+    def forget(self, session_id: str, *, owner: str) -> bool:
+        """Forget a session of an owner; return whether it was known."""
+        return self._affinity.forget(session_id, owner=owner)
 
     def candidates(self) -> dict[Candidate, PooledWorker]:
         """Return the workers that accept requests."""
         return {candidate: worker for worker in self._pool.workers if (candidate := worker.candidate())}
-
-    def _cached(self, prompt: Prompt, candidates: Mapping[Candidate, PooledWorker]) -> Mapping[WorkerId, int]:
-        if not self._affinity_tokens or not any(candidate.has_room for candidate in candidates):
-            return NOTHING
-        return self._affinity.cached(prompt, candidates, version=self._pool.version, now_s=_now_s())
 
 
 def _now_s() -> float:

@@ -100,6 +100,11 @@ class WorkerPool:
         """Set the callback that is called whenever a slot may have become available."""
         self._on_room = callback
 
+    @property
+    def finds_stop_strings(self) -> bool:
+        """Whether all workers do that have been heard: older ones would ignore them."""
+        return all(worker.info.finds_stop_strings for worker in self.workers if worker.info is not None)
+
     async def model(self, wait_s: float) -> WorkerInfo:
         """
         Return the fleet's model as reported by the first ready worker, waiting for one if necessary.

@@ -85,7 +85,11 @@ class Generation:
         return {request_of(name) for name in known if await self._engine.abort(name)}
 
     def _checked(self, submitted: Prompt) -> Prompt:
-        prompt = submitted.for_model(vocab_size=self._info.vocab_size, context_length=self._info.context_length)
+        prompt = submitted.for_model(
+            vocab_size=self._info.vocab_size,
+            context_length=self._info.context_length,
+            finds_stop_strings=self._info.finds_stop_strings,
+        )
         if not prompt.request_id:
             prompt = replace(prompt, request_id=RequestId(uuid.uuid4().hex))
         if prompt.request_id in self._running:

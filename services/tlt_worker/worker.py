@@ -121,6 +121,7 @@ class Worker:
             model=self._engine_info.model,
             vocab_size=self._engine_info.vocab_size,
             context_length=self._engine_info.context_length,
+            finds_stop_strings=self._engine_info.finds_stop_strings,
             max_running=self._engine_info.max_running,
             policy_version=self.weights.version,
             drafter_version=self.drafter.version,

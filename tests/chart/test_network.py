@@ -173,3 +173,17 @@ def test_services_reach_the_collector_of_traces_when_there_is_one() -> None:
 
 def test_policies_can_be_left_out() -> None:
     assert not policies(render("plain"))
+
+
+def test_process_groups_need_a_permission_of_their_own() -> None:
+    assert not [name for name in policies(render({})) if "process-groups" in name]
+    peer = {"podSelector": {"matchLabels": {"app": "trainer"}}}
+    [policy] = [
+        policy
+        for name, policy in policies(render({"networkPolicy": {"processGroups": [peer]}})).items()
+        if "process-groups" in name
+    ]
+    spec = policy["spec"]
+    assert spec["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "worker"
+    assert spec["ingress"] == [{"from": [peer], "ports": [{"protocol": "TCP", "port": 32768, "endPort": 60999}]}]
+    assert spec["egress"] == [{"to": [peer], "ports": [{"protocol": "TCP", "port": 1, "endPort": 65535}]}]

@@ -18,6 +18,8 @@ CASES: dict[str, dict[str, Any]] = {
     "to the end token": {"max_tokens": 60},
     "stop token": {"stop_token_ids": [PERIOD]},
     "stop token in the text": {"stop_token_ids": [PERIOD], "no_stop_trim": True},
+    "stop string": {"stop": ["Got", "="]},
+    "stop string in the text": {"stop": "Got", "no_stop_trim": True},
     "logprobs": {"logprobs": 1},
     "token ids": {"return_token_ids": True},
     "list of texts": {"prompt": [TEXT, "use 1 2 for 3 :"], "max_tokens": 4},
@@ -34,7 +36,7 @@ def test_the_answer_is_sglangs(sides: Sides, case: str) -> None:
     assert differences(theirs.content, ours.content, missing=MISSING) == []
 
 
-@pytest.mark.parametrize("case", ["text", "to the end token", "logprobs", "token ids", "samples"])
+@pytest.mark.parametrize("case", ["text", "to the end token", "logprobs", "token ids", "samples", "stop string"])
 def test_a_stream_has_the_same_parts(sides: Sides, case: str) -> None:
     options = {"stream": True, "stream_options": {"include_usage": True}}
     theirs, ours = (side.complete(**CASES[case], **options).content for side in (sides.stock, sides.suite))

@@ -24,6 +24,9 @@ CASES: dict[str, dict[str, Any]] = {
         "sampling_params": {"max_new_tokens": 60, "no_stop_trim": True, "skip_special_tokens": False}
     },
     "stop token": {"sampling_params": {"stop_token_ids": [PERIOD]}},
+    "stop string": {"sampling_params": {"stop": ["Got", "="]}, "return_logprob": True},
+    "stop string in the text": {"sampling_params": {"stop": "Got", "no_stop_trim": True}},
+    "stop string of several tokens": {"sampling_params": {"stop": ["= 24 ."], "max_new_tokens": 60}},
     "logprobs": {"return_logprob": True},
     "logprobs with text": {"return_logprob": True, "return_text_in_logprobs": True},
     "logprobs at a temperature": {"return_logprob": True, "sampling_params": {"temperature": 2.0, "top_k": 1}},
@@ -47,7 +50,7 @@ def test_the_answer_is_sglangs(sides: Sides, case: str) -> None:
     assert differences(theirs.content, ours.content, missing=MISSING) == []
 
 
-@pytest.mark.parametrize("case", ["text", "to the end token", "logprobs", "stop token"])
+@pytest.mark.parametrize("case", ["text", "to the end token", "logprobs", "stop token", "stop string"])
 def test_a_stream_ends_with_the_whole_answer(sides: Sides, case: str) -> None:
     theirs, ours = (side.generate(**CASES[case], stream=True).content for side in (sides.stock, sides.suite))
     assert differences(theirs[-1], ours[-1], missing=MISSING) == []

@@ -1,11 +1,14 @@
-"""SGLang's own request object, aborted in the round in which it ends. No engine is started."""
+"""SGLang's own request object, in the round in which it ends. No engine is started."""
 
 from array import array
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.chat_model import write_chat_model
 from tlt_worker.scheduler.finish import finish_before_abort, stop_at_stop_tokens
+from tlt_worker.scheduler.stop_strings import stop_at_strings
 
 schedule_batch = pytest.importorskip("sglang.srt.managers.schedule_batch")
 pytestmark = pytest.mark.engine
@@ -62,3 +65,56 @@ def test_ignoring_the_models_end_tokens_keeps_the_callers(ignored: bool, expecte
     assert stop_at_stop_tokens(schedule_batch.Req._check_token_based_finish, found, [EOS, END, 5])
     assert list(found.output_ids_through_stop) == expected
     assert (found.eos_token_ids, found.sampling_params.ignore_eos) == ({EOS}, ignored)
+
+
+@pytest.fixture
+def searching(tmp_path: Path) -> Any:
+    """A request that ends at </s>, of which an earlier attempt has generated "<"."""
+    tokenizer = write_chat_model(tmp_path)
+    found = request(aborted=None)
+    found.vocab_size = 300
+    found.origin_input_ids = array("q", [*tokenizer.encode("</s><").ids])
+    found.sampling_params.custom_params = {"tlt_prefix": 1, "tlt_stop": [["</s>"], 0, str(tmp_path / "tokenizer.json")]}
+    found.sampling_params.stop_token_ids = {tokenizer.token_to_id("!")}
+    found.ids = lambda text: [token for character in text for token in tokenizer.encode(character).ids]
+    return found
+
+
+def checked(found: Any, *rounds: str) -> tuple[Any, int] | None:
+    """Add rounds of tokens until the request ends; return what ended it, and after how many tokens."""
+    for text in rounds:
+        new = found.ids(text)
+        found.output_ids.extend(new)
+        if stop_at_strings(schedule_batch.Req._check_str_based_finish, found, len(new)):
+            return found.finished_reason.to_json()["matched"], len(found.output_ids_through_stop)
+    return None
+
+
+@pytest.mark.parametrize("rounds", [("/", "s", ">"), ("/s", "> and", " more"), ("/s> and more",)])
+def test_a_stop_string_ends_a_continued_response_in_mid_round(searching: Any, rounds: tuple[str, ...]) -> None:
+    assert checked(searching, *rounds) == ("</s>", 3)
+
+
+def test_without_it_a_response_goes_on(searching: Any) -> None:
+    assert checked(searching, "/", "t>", "</", "s") is None
+    assert not searching.finished()
+
+
+def test_an_end_token_before_a_stop_string_ends_the_response(searching: Any) -> None:
+    [end] = searching.ids("!")
+    assert checked(searching, "/!</s>") == (end, 2)
+
+
+def test_a_stop_string_before_an_end_token_does(searching: Any) -> None:
+    assert checked(searching, "/s>!") == ("</s>", 3)
+
+
+def test_sglang_asks_for_it_in_its_check_of_a_round(searching: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = schedule_batch.Req._check_str_based_finish
+    monkeypatch.setattr(
+        schedule_batch.Req, "_check_str_based_finish", lambda self, count=1: stop_at_strings(original, self, count)
+    )
+    searching.output_ids.extend(searching.ids("/s> and"))
+    searching.update_finish_state(len(searching.output_ids))
+    assert searching.finished()
+    assert list(searching.output_ids_through_stop) == searching.ids("/s>")

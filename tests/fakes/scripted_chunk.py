@@ -1,16 +1,27 @@
-"""The chunk with the next token of a scripted response."""
+"""The chunk with the last token of a scripted response."""
+
+from collections.abc import Callable, Sequence
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_worker.scheduler.stop_search import StopSearch
 
 
 def scripted_chunk(
-    prompt: Prompt, token: int, count: int, length: int, version: PolicyVersion, worker: WorkerId, cached: int
+    prompt: Prompt,
+    tokens: Sequence[int],
+    length: int,
+    version: PolicyVersion,
+    worker: WorkerId,
+    cached: int,
+    decode: Callable[[list[int]], str] | None,
 ) -> TokenChunk:
-    """Return the `count`-th of at most `length` tokens, those of a prefix included. It takes one round."""
-    sampling, produced = prompt.sampling, count - len(prompt.prefix_token_ids)
-    stopped = token in sampling.stop_token_ids and count > sampling.min_new_tokens
+    """Return the last of at most `length` response tokens, given all tokens with the prompt's. It takes one round."""
+    sampling, token, count = prompt.sampling, tokens[-1], len(tokens) - len(prompt.token_ids)
+    matched = _matched(prompt, tokens, decode) if sampling.stop and decode else ""
+    stopped = matched or (token in sampling.stop_token_ids and count > sampling.min_new_tokens)
     finish = FinishReason.STOP if stopped else FinishReason.LENGTH if count == length else None
+    produced = count - len(prompt.prefix_token_ids)
     stats = ResponseStats(
         prompt_tokens=len(prompt.token_ids),
         completion_tokens=produced,
@@ -26,4 +37,11 @@ def scripted_chunk(
         policy_versions=(version,),
         finish_reason=finish,
         stats=stats if finish else None,
+        matched_stop=matched,
     )
+
+
+def _matched(prompt: Prompt, tokens: Sequence[int], decode: Callable[[list[int]], str]) -> str:
+    search = StopSearch(decode, prompt.sampling.stop, min_tokens=prompt.sampling.min_new_tokens)
+    found = search.first(tokens, length=len(tokens) - len(prompt.token_ids), new=1)
+    return found[1] if found else ""

@@ -49,6 +49,7 @@ class FakeWorker(ReceivingWorker):
         next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
         training, lendable: Whether it reports that its device trains, or can be lent.
+        decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         watchers: The gateways that watch it.
         reticent: Whether it conceals in its status that it is draining.
     """
@@ -92,6 +93,7 @@ class FakeWorker(ReceivingWorker):
         self.reticent = self.silent = False
         self.training = self.lendable = False
         self.token_s = 0.0
+        self.decode: Callable[[list[int]], str] | None = None
         self.watchers = Watchers(self._info)
         self._door = security
         self.drain = Drain()
@@ -236,6 +238,7 @@ class FakeWorker(ReceivingWorker):
             lendable=self.lendable,
             release=ServedRelease(id=self.release, uri=self._source),
             receiving=self.receiving,
+            finds_stop_strings=self.decode is not None,
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
@@ -269,9 +272,8 @@ class FakeWorker(ReceivingWorker):
             if aborted.is_set():
                 yield Transcript(prompt).end(FinishReason.ABORT)
                 return
-            token = self.next_token(tokens)
-            tokens.append(token)
-            chunk = scripted_chunk(prompt, token, count, length, self.policy_version, self.worker_id, cached)
+            tokens.append(self.next_token(tokens))
+            chunk = scripted_chunk(prompt, tokens, length, self.policy_version, self.worker_id, cached, self.decode)
             yield chunk
             if chunk.finish_reason:
                 self.prefixes.add(tokens)

@@ -27,6 +27,7 @@ SAMPLING = st.builds(
     min_p=st.floats(0, 1),
     max_new_tokens=st.none() | st.integers(1, 2**31 - 1),
     stop_token_ids=TOKENS,
+    stop=st.lists(st.text(min_size=1, max_size=9), max_size=3).map(tuple),
     ignore_eos=st.booleans(),
     seed=st.none() | st.integers(0, 2**63 - 1),
     frequency_penalty=st.floats(-2, 2),
@@ -65,6 +66,7 @@ def test_responses_survive_the_wire() -> None:
         policy_versions=(PolicyVersion(1), PolicyVersion(2)),
         finish_reason=FinishReason.STOP,
         stats=stats,
+        matched_stop="</search>",
     )
     assert wire.chunk_from_pb(wire.chunk_to_pb(chunk)) == chunk
 

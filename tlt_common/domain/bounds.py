@@ -14,6 +14,10 @@ MAX_NAME = 256
 """Maximum length of ids and names that services give each other, in characters."""
 MAX_URI = 4096
 """Maximum length of a URI, in characters."""
+MAX_STOP_STRINGS = 32
+"""Maximum number of stop strings of a request."""
+MAX_STOP_STRING = 128
+"""Maximum length of a stop string, in characters."""
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 COUNTED_MAX = INT64_MAX - 2**20
@@ -69,3 +73,37 @@ def require_name(field: str, name: str, *, least: int = 0, most: int = MAX_NAME)
         raise InvalidRequestError(f"{field} has {len(name)} characters; accepted: {accepted}", field=field)
     if not name.isprintable():
         raise InvalidRequestError(f"{field} is {name!r}; accepted: printable characters", field=field)
+
+
+def require_stop_strings(field: str, strings: Sequence[str]) -> None:
+    """
+    Check the number of stop strings, and that each is Unicode of 1 to `MAX_STOP_STRING` characters.
+
+    Raises:
+        InvalidRequestError: One is not, or there are too many.
+    """
+    require_count(field, len(strings), most=MAX_STOP_STRINGS)
+    for place, string in enumerate(strings):
+        if not 1 <= len(string) <= MAX_STOP_STRING:
+            raise InvalidRequestError(
+                f"{field}[{place}] has {len(string)} characters; accepted: 1 to {MAX_STOP_STRING}", field=field
+            )
+        try:
+            string.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequestError(f"{field}[{place}] is not Unicode: {error.reason}", field=field) from error
+
+
+def require_tokenizer(field: str, strings: Sequence[str], *, found: bool) -> None:
+    """
+    Check that workers have the tokenizer with which they find stop strings, if there are any.
+
+    Raises:
+        InvalidRequestError: They have none.
+    """
+    if strings and not found:
+        raise InvalidRequestError(
+            f"{field} is {list(strings)!r:.80}, and the model's directory has no tokenizer.json, with which workers "
+            "find stop strings; accepted: stop_token_ids",
+            field=field,
+        )

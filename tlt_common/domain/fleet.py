@@ -77,6 +77,8 @@ class WorkerInfo:
     model: str
     vocab_size: int
     context_length: int
+    finds_stop_strings: bool = False
+    """Whether it has the model's tokenizer."""
     max_running: int
     policy_version: PolicyVersion
     drafter_version: DrafterVersion

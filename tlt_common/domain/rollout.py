@@ -12,6 +12,8 @@ from tlt_common.domain.bounds import (
     require_ids,
     require_name,
     require_range,
+    require_stop_strings,
+    require_tokenizer,
 )
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.errors import InvalidRequestError
@@ -46,7 +48,7 @@ class FinishReason(StrEnum):
     """Why a response ended."""
 
     STOP = "stop"
-    """An end token or a stop token."""
+    """An end token, a stop token or a stop string."""
     LENGTH = "length"
     """max_new_tokens or the context length was reached."""
     ABORT = "abort"
@@ -67,6 +69,9 @@ class SamplingParams:
     """Maximum number of generated tokens; None means the rest of the context."""
     stop_token_ids: tuple[int, ...] = ()
     """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
+    stop: tuple[str, ...] = ()
+    """Strings that end the response with the token that completes one in its text: at most 32, of 1 to 128 characters.
+    Special tokens are text. One that is complete within `min_new_tokens` ends nothing."""
     ignore_eos: bool = False
     """Continue past the model's end tokens; `stop_token_ids` end the response all the same."""
     seed: int | None = None
@@ -93,6 +98,7 @@ class SamplingParams:
         require_range("sampling.repetition_penalty", self.repetition_penalty, low=MIN_REPETITION_PENALTY, high=2.0)
         require_range("sampling.min_new_tokens", self.min_new_tokens, low=0, high=INT32_MAX)
         require_count("sampling.stop_token_ids", len(self.stop_token_ids), most=MAX_STOP_TOKEN_IDS)
+        require_stop_strings("sampling.stop", self.stop)
         if self.seed is not None:
             require_range("sampling.seed", self.seed, low=0, high=INT64_MAX)
         if self.max_new_tokens is not None:
@@ -157,12 +163,12 @@ class Prompt:
             if (value := getattr(self, name)) is not None:
                 require_range(f"prompt.{name}", value, low=0, high=INT64_MAX)
 
-    def for_model(self, *, vocab_size: int, context_length: int) -> "Prompt":
+    def for_model(self, *, vocab_size: int, context_length: int, finds_stop_strings: bool = False) -> "Prompt":
         """
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty or too long, or has token ids outside the vocabulary.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop strings in vain.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -171,6 +177,7 @@ class Prompt:
         require_ids("prompt.token_ids", self.token_ids, vocab_size)
         require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
         require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
+        require_tokenizer("sampling.stop", self.sampling.stop, found=finds_stop_strings)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
@@ -264,6 +271,8 @@ class TokenChunk:
     finish_reason: FinishReason | None = None
     """Set on the last chunk, as is `stats`."""
     stats: ResponseStats | None = None
+    matched_stop: str = ""
+    """The stop string that ended the response; empty if none did. Set on the last chunk."""
     rounds: int = 0
     """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
 

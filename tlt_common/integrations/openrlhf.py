@@ -25,7 +25,7 @@ from tlt_common.errors import AbortedError, InvalidRequestError
 from tlt_common.rpc.endpoint import Secret
 
 _NONE: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,), "stop": (None, "", []), "bad_words": (None, []), "structured_outputs": (None,), "logit_bias": (None,),
+    "n": (1,), "bad_words": (None, []), "structured_outputs": (None,), "logit_bias": (None,),
     "prompt_logprobs": (None,),
 }  # fmt: skip
 """Fields of vLLM's SamplingParams that have no effect here, with the values that ask for none."""
@@ -123,17 +123,29 @@ class TltEngine:
         response = await self._client.generate(list(prompt_token_ids), sampling_of(sampling_params))
         if response.finish_reason is FinishReason.ABORT:
             raise AbortedError(f"request {response.request_id} was aborted")
-        return RequestOutput(outputs=[self._output(response, wants_logprobs=sampling_params.logprobs is not None)])
+        return RequestOutput(outputs=[self._output(response, sampling_params)])
 
-    def _output(self, response: TokenChunk, *, wants_logprobs: bool) -> CompletionOutput:
-        ids = list(response.token_ids)
+    def _output(self, response: TokenChunk, params: Any) -> CompletionOutput:
+        ids, wants_logprobs = list(response.token_ids), params.logprobs is not None
         pairs = zip(ids, response.logprobs, strict=True)
         return CompletionOutput(
             token_ids=ids,
-            text=self._tokenizer.decode(ids, skip_special_tokens=False) if self._tokenizer else "",
+            text=self._text(response, keeps_stop=getattr(params, "include_stop_str_in_output", False)),
             finish_reason=str(response.finish_reason),
             logprobs=[{token: Logprob(logprob=logprob)} for token, logprob in pairs] if wants_logprobs else None,
         )
+
+    def _text(self, response: TokenChunk, *, keeps_stop: bool) -> str:
+        """Return the text of a response; that of its tokens may go on behind the stop string."""
+        if self._tokenizer is None:
+            return ""
+        stop, ids = response.matched_stop, list(response.token_ids)
+        text = str(self._tokenizer.decode(ids, skip_special_tokens=False))
+        if not stop:
+            return text
+        before = len(self._tokenizer.decode(ids[:-1], skip_special_tokens=False))
+        at = text.find(stop, max(0, before - len(stop) + 1))
+        return text if at < 0 else text[: at + (len(stop) if keeps_stop else 0)]
 
 
 def sampling_of(params: Any) -> SamplingParams:
@@ -148,7 +160,7 @@ def sampling_of(params: Any) -> SamplingParams:
             raise InvalidRequestError(f"{name} is {value!r:.80}; accepted: {accepted[0]!r}", field=name)
     if (logprobs := getattr(params, "logprobs", None)) not in {None, 0, 1}:
         raise InvalidRequestError(f"logprobs is {logprobs}; accepted: 0 or 1, of the sampled token", field="logprobs")
-    top_k = getattr(params, "top_k", 0)
+    top_k, stop = getattr(params, "top_k", 0), getattr(params, "stop", None)
     return SamplingParams(
         max_new_tokens=getattr(params, "max_tokens", None),
         min_new_tokens=getattr(params, "min_tokens", 0),
@@ -160,6 +172,7 @@ def sampling_of(params: Any) -> SamplingParams:
         presence_penalty=getattr(params, "presence_penalty", 0.0),
         repetition_penalty=getattr(params, "repetition_penalty", 1.0),
         stop_token_ids=tuple(getattr(params, "stop_token_ids", None) or ()),
+        stop=(stop,) if isinstance(stop, str) and stop else tuple(stop or ()),
         ignore_eos=getattr(params, "ignore_eos", False),
         seed=getattr(params, "seed", None),
     )

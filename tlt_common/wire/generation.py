@@ -41,6 +41,7 @@ def sampling_to_pb(params: SamplingParams) -> pb.SamplingParams:
         min_p=params.min_p,
         max_new_tokens=params.max_new_tokens,
         stop_token_ids=params.stop_token_ids,
+        stop=params.stop,
         ignore_eos=params.ignore_eos,
         seed=params.seed,
         frequency_penalty=params.frequency_penalty,
@@ -70,6 +71,7 @@ def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
         min_p=message.min_p,
         max_new_tokens=message.max_new_tokens if message.HasField("max_new_tokens") else None,
         stop_token_ids=tuple(message.stop_token_ids),
+        stop=tuple(message.stop),
         ignore_eos=message.ignore_eos,
         seed=message.seed if message.HasField("seed") else None,
         frequency_penalty=message.frequency_penalty,
@@ -156,6 +158,7 @@ def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
         finish_reason=_FINISH_TO_PB[chunk.finish_reason] if chunk.finish_reason else pb.FINISH_REASON_UNSPECIFIED,
         stats=stats_to_pb(chunk.stats) if chunk.stats else None,
         rounds=chunk.rounds,
+        matched_stop=chunk.matched_stop,
     )
 
 
@@ -166,6 +169,7 @@ def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
         logprobs=tuple(message.logprobs),
         policy_versions=tuple(PolicyVersion(version) for version in message.policy_versions),
         finish_reason=_FINISH_FROM_PB.get(message.finish_reason),
+        matched_stop=message.matched_stop,
         stats=stats_from_pb(message.stats) if message.HasField("stats") else None,
         rounds=message.rounds,
     )

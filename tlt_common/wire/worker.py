@@ -232,6 +232,7 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         machine=info.machine,
         lendable=info.lendable,
         receiving=info.receiving,
+        finds_stop_strings=info.finds_stop_strings,
     )
 
 
@@ -254,4 +255,5 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         machine=message.machine,
         lendable=message.lendable,
         receiving=message.receiving,
+        finds_stop_strings=message.finds_stop_strings,
     )

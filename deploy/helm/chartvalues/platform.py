@@ -120,6 +120,15 @@ class Auth(Values):
     makes the chart create one and keep it across upgrades."""
 
 
+class PortRange(Values):
+    """TCP ports."""
+
+    first: int = Field(32768, ge=1024, le=65535)
+    """The first port."""
+    last: int = Field(60999, ge=1024, le=65535)
+    """The last port."""
+
+
 CLIENT = Selector(match_labels={"tlt.dev/client": "true"})
 ANY = Selector()
 
@@ -161,6 +170,14 @@ class NetworkPolicy(Values):
     """Object stores that workers read models from and write drafters to, and file servers they load weights from."""
     storage_ports: list[int] = [443]
     """Storage ports."""
+    process_groups: list[Peer] = []
+    """Trainers whose process groups workers join to receive weights (/init_weights_update_group): workers may call
+    every TCP port of theirs, and they the ports of `processGroupPorts` of the workers, since torch.distributed chooses
+    ports by itself. Ray's processes listen there too, without authentication: permit only pods that you trust like the
+    workers. None by default."""
+    process_group_ports: PortRange = PortRange()
+    """Ports on which workers accept connections of a process group: those that the nodes' kernel chooses from
+    (net.ipv4.ip_local_port_range)."""
     traces: list[Peer] = []
     """The OpenTelemetry collector; required if traces is set."""
     traces_ports: list[int] = [4317]

@@ -127,6 +127,13 @@ def _names(kind: type[Body]) -> list[str]:
     return sorted({*(field.alias or name for name, field in kind.model_fields.items()), *kind.unsupported})
 
 
+def strings_of(given: str | list[str] | None) -> tuple[str, ...]:
+    """Return a field's strings, of which there may be one, a list, or none; an empty one asks for nothing."""
+    if isinstance(given, str):
+        return (given,) if given else ()
+    return tuple(given or ())
+
+
 def renamed(error: TltError, names: Mapping[str, str], *, many: bool = False) -> TltError:
     """
     Give an error's field the name that it has in the caller's protocol.

@@ -22,6 +22,8 @@ class EngineInfo:
     max_running: int
     device: str
     """Device and kernels, as text."""
+    finds_stop_strings: bool = False
+    """Whether it has the model's tokenizer."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 

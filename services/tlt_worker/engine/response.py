@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
@@ -9,10 +10,11 @@ from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, Token
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.engine.blocker import speculation_blocker
 from tlt_worker.link.penalty import Penalty
+from tlt_worker.link.stop_strings import StopStrings
 
 
-def sglang_params(prompt: Prompt) -> dict[str, Any]:
-    """Return SGLang's sampling parameters for a prompt, including the custom ones our hooks read."""
+def sglang_params(prompt: Prompt, model: Path) -> dict[str, Any]:
+    """Return SGLang's sampling parameters for a prompt to a model, including the custom ones our hooks read."""
     sampling, blocked = prompt.sampling, blocker(prompt)
     return {
         "temperature": sampling.temperature,
@@ -30,6 +32,8 @@ def sglang_params(prompt: Prompt) -> dict[str, Any]:
             "tlt_logprobs": sampling.logprobs.value,
             # Not as SGLang's own parameters, which would activate its penalisers (see `penalties`).
             "tlt_penalty": Penalty.of(sampling).packed(),
+            # SGLang has no tokenizer here, and would not find strings that the model cuts into tokens as it likes.
+            "tlt_stop": StopStrings.packed(sampling, model),
         },
     }
 
@@ -75,7 +79,12 @@ class Response:
             policy_versions=_versions(meta, self.done_tokens - new, new),
             finish_reason=reason,
             stats=None if reason is None else self._stats(meta),
+            matched_stop=self._matched_stop(meta["finish_reason"]),
         )
+
+    def _matched_stop(self, reason: dict[str, Any] | None) -> str:
+        matched = (reason or {}).get("matched")
+        return str(matched) if matched in self.prompt.sampling.stop else ""
 
     def _stats(self, meta: dict[str, Any]) -> ResponseStats:
         # The first token comes from prefill, which SGLang does not count as a round.

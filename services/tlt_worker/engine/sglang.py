@@ -45,6 +45,7 @@ from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, StartReport
 from tlt_worker.link.request_id import sglang_rid
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
+from tlt_worker.link.stop_strings import TOKENIZER
 from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model_config import read_config
 
@@ -125,6 +126,7 @@ class SglangEngine:
             context_length=self.config.context_for(self._model_config),
             hidden_size=report.hidden_size,
             max_running=report.max_running,
+            finds_stop_strings=(self.model / TOKENIZER).is_file(),
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
             memory_over_plan=log_held(plan, report.gib),
         )
@@ -137,7 +139,7 @@ class SglangEngine:
         control.generate(
             rid=sglang_rid(prompt.request_id),
             token_ids=[*prompt.token_ids, *prompt.prefix_token_ids],
-            params=sglang_params(prompt),
+            params=sglang_params(prompt, self.model),
             deliver=lambda output: loop.call_soon_threadsafe(outputs.put_nowait, output),
         )
         self._running.add(prompt.request_id)
@@ -241,8 +243,7 @@ class SglangEngine:
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
-        blank = self._directory / "drafter"
-        form = self._need_form()
+        blank, form = self._directory / "drafter", self._need_form()
         drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[config.dtype])
         device.enter()
         variables = {

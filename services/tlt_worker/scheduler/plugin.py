@@ -52,6 +52,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.policy_load import report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
+    from tlt_worker.scheduler.stop_strings import stop_at_strings
 
     found = [
         _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),
@@ -68,6 +69,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
         _around("managers.schedule_batch.Req.update_finish_state", finish_before_abort),
         _around("managers.schedule_batch.Req._check_token_based_finish", stop_at_stop_tokens),
+        _around("managers.schedule_batch.Req._check_str_based_finish", stop_at_strings),
         _around("managers.utils.GenerationBatchResult.copy_to_cpu", copy_with_states),
         _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
         _around("layers.sampler.Sampler.forward", logprobs.plain_logprobs),

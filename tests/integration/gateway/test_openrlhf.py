@@ -41,9 +41,21 @@ async def test_responses_have_the_form_of_vllm() -> None:
     assert (bare.token_ids, bare.finish_reason, bare.logprobs) == ([13], "stop", None)
 
 
+@pytest.mark.parametrize(("keeps", "text"), [(False, "w11 w"), (True, "w11 w12")])
+async def test_a_stop_string_ends_a_response(keeps: bool, text: str) -> None:
+    async with FakeWorker() as worker:
+        worker.decode = lambda ids: Words().decode(ids)
+        async with gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address:
+            engine = TltEngine(address, tokenizer=Words())
+            asked = params(stop="12", include_stop_str_in_output=keeps)
+            (output,) = (await engine.generate([3, 10], asked)).outputs
+            await engine.aclose()
+    assert (output.token_ids, output.text, output.finish_reason) == ([11, 12], text, "stop")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"stop": ["x"]}, "stop is"), ({"n": 2}, "n is 2"), ({"logprobs": 5}, "logprobs is 5"), ({"top_p": 2.0}, "top_p")],
+    [({"stop": [""]}, "stop"), ({"n": 2}, "n is 2"), ({"logprobs": 5}, "logprobs is 5"), ({"top_p": 2.0}, "top_p")],
 )
 async def test_what_has_no_effect_is_refused_by_name(change: dict[str, Any], message: str) -> None:
     engine = TltEngine("127.0.0.1:1", patience_s=0)

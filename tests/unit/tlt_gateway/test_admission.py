@@ -23,7 +23,7 @@ class Seats:
         self.free = count
         self.absent_since_s: float | None = None
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> str | None:
+    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> str | None:
         if prompt.policy_version:
             raise NotFoundError("another version is served", field="prompt.policy_version")
         if not self.free or self.absent_since_s is not None:

@@ -32,7 +32,7 @@ class Workers:
         self.absent_since_s: float | None = None
         self.admission = Admission[str](self, max_queued=SAMPLES, worker_wait_s=60.0, retry_after_s=1.0)
 
-    def acquire(self, _prompt: Prompt, *, packed: bool = False) -> str | None:
+    def acquire(self, _prompt: Prompt, *, owner: str, packed: bool = False) -> str | None:
         if not self.free:
             return None
         self.free -= 1

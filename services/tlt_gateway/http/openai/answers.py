@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_gateway.http.openai.requests import Completion, TokenGenerate
 from tlt_gateway.http.openai.usage import finish_of, usage
+from tlt_gateway.http.response_text import ResponseText
 from tlt_gateway.http.text import Text
 from tlt_gateway.http.version_spans import spans
 
@@ -29,9 +30,8 @@ class Choice:
         self._text = text
         self._prompt = prompt
         self._place = place
-        self._decoder = text.decoder(after=prompt.token_ids, skip_special_tokens=body.skip_special_tokens)
-        self._length = 0
-        self._last: int | None = None
+        decoder = text.decoder(after=prompt.token_ids, skip_special_tokens=body.skip_special_tokens)
+        self._said = ResponseText(decoder, prompt.sampling.stop, keeps_stop=body.keeps_stop)
         self.tokens = 0
         """Tokens so far."""
         self.ended: TokenChunk | None = None
@@ -39,25 +39,16 @@ class Choice:
 
     def added(self, chunk: TokenChunk) -> dict[str, JsonValue]:
         """Return the choice with the tokens of a chunk."""
-        ids, offsets, text = list(chunk.token_ids), list[int](), ""
-        is_stopped = chunk.finish_reason is FinishReason.STOP
-        for place, token in enumerate(ids):
-            offsets.append(self._length + len(text))
-            if not (is_stopped and place == len(ids) - 1) or self._body.no_stop_trim:
-                text += self._decoder.step(token)
-        text += self._decoder.rest() if chunk.finish_reason else ""
-        self._length += len(text)
-        self._last = ids[-1] if ids else self._last
+        ids, text = list(chunk.token_ids), "".join(self._said.added(chunk))
         self.tokens += len(ids)
         self.ended = chunk if chunk.finish_reason else None
-        ended_by = self._last if is_stopped else None
         found: dict[str, Any] = {
             "index": self._place,
             "text": text,
             "logprobs": None,
             "finish_reason": finish_of(chunk.finish_reason),
-            "stop_reason": ended_by,
-            "matched_stop": ended_by,
+            "stop_reason": self._said.ended_by,
+            "matched_stop": self._said.ended_by,
         }
         if self._body.logprobs is not None:
             as_ids = self._body.return_tokens_as_token_ids
@@ -66,7 +57,7 @@ class Choice:
                 "tokens": names,
                 "token_logprobs": logprobs,
                 "top_logprobs": [{name: logprob} for name, logprob in zip(names, logprobs, strict=True)],
-                "text_offset": offsets,
+                "text_offset": self._said.offsets,
             }
         if self._body.return_token_ids:
             found["token_ids"] = ids

@@ -101,6 +101,10 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
                 "session_id is missing; accepted: /finish_session?session_id=ID", field="session_id"
             )
         turns = prompting.finish(name, session)
-        return {"status": "ok", "session_id": session, "known": gateway.finish_session(session) or turns > 0}
+        return {
+            "status": "ok",
+            "session_id": session,
+            "known": gateway.finish_session(session, owner=name) or turns > 0,
+        }
 
     return api

@@ -10,6 +10,7 @@ from tlt_common.domain.rollout import FinishReason, TokenChunk
 from tlt_gateway.http.openai.chat_requests import Chat
 from tlt_gateway.http.openai.conversation import Call, Called, Message
 from tlt_gateway.http.openai.usage import finish_of
+from tlt_gateway.http.response_text import ResponseText
 from tlt_gateway.http.text import Text
 from tlt_gateway.http.tools import ToolCall, ToolText
 
@@ -27,10 +28,10 @@ class Reply:
         self._text = text
         self._tools = tools
         # Parsers know calls by their tags, which are special tokens of some models.
-        self._decoder = text.decoder(skip_special_tokens=body.skip_special_tokens and tools is None)
+        decoder = text.decoder(skip_special_tokens=body.skip_special_tokens and tools is None)
+        self._text_so_far = ResponseText(decoder, body.stop_strings, keeps_stop=body.keeps_stop)
         self._content: list[str] = []
         self._calls: list[Call] = []
-        self._last: int | None = None
         self.token_ids: list[int] = []
 
     def whole(self, chunk: TokenChunk) -> dict[str, JsonValue]:
@@ -66,18 +67,15 @@ class Reply:
         return Message(role="assistant", content="".join(self._content), tool_calls=self._calls or None)
 
     def _said(self, chunk: TokenChunk) -> list[str]:
-        """Return the text of each token of a chunk, without the token that ends the response."""
-        ids = list(chunk.token_ids)
-        self.token_ids += ids
-        self._last = ids[-1] if ids else self._last
-        said = [self._decoder.step(token) for token in (ids[:-1] if chunk.finish_reason is FinishReason.STOP else ids)]
-        return [*said, self._decoder.rest()] if chunk.finish_reason else said
+        """Return the pieces of text that a chunk adds."""
+        self.token_ids += chunk.token_ids
+        return self._text_so_far.added(chunk)
 
     def _about(self, chunk: TokenChunk) -> dict[str, JsonValue]:
         stopped = chunk.finish_reason is FinishReason.STOP
         found: dict[str, Any] = {
             "finish_reason": "tool_calls" if stopped and self._calls else finish_of(chunk.finish_reason),
-            "stop_reason": self._last if stopped else None,
+            "stop_reason": self._text_so_far.ended_by,
             "logprobs": {"content": self._scored(chunk)} if self._body.logprobs else None,
         }
         if self._body.return_token_ids:

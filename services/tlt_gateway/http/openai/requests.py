@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
-from tlt_gateway.http.body import Body
+from tlt_gateway.http.body import Body, strings_of
 from tlt_gateway.http.text import Text
 
 COMPLETION_NAMES = {
@@ -42,10 +42,23 @@ class Sampling(Body):
     presence_penalty: float | None = 0.0
     repetition_penalty: float | None = 1.0
     stop_token_ids: list[int] | None = None
+    stop: str | list[str] | None = None
+    include_stop_str_in_output: bool = False
+    no_stop_trim: bool = False
     ignore_eos: bool = False
     seed: int | None = None
     n: int = 1
     skip_special_tokens: bool = True
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """The stop strings."""
+        return strings_of(self.stop)
+
+    @property
+    def keeps_stop(self) -> bool:
+        """Whether the text of a response contains what ended it: vLLM's name for it, or SGLang's."""
+        return self.include_stop_str_in_output or self.no_stop_trim
 
     def params(self) -> SamplingParams:
         """
@@ -65,18 +78,19 @@ class Sampling(Body):
             presence_penalty=self.presence_penalty or 0.0,
             repetition_penalty=1.0 if self.repetition_penalty is None else self.repetition_penalty,
             stop_token_ids=tuple(self.stop_token_ids or ()),
+            stop=self.stop_strings,
             ignore_eos=self.ignore_eos,
             seed=self.seed,
         )
 
 
 UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("stop", "bad_words"), (None, [], "")),
+    "bad_words": (None, [], ""),
     **dict.fromkeys(
         ("logit_bias", "suffix", "prompt_logprobs", "truncate_prompt_tokens", "structured_outputs", "guided_json"),
         (None,),
     ),
-    **dict.fromkeys(("echo", "use_beam_search", "include_stop_str_in_output"), (None, False)),
+    **dict.fromkeys(("echo", "use_beam_search"), (None, False)),
     "length_penalty": (None, 1.0, 1),
     "detokenize": (None, True, False),
     "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
@@ -126,7 +140,6 @@ class Completion(Sampling):
     return_token_ids: bool = False
     return_tokens_as_token_ids: bool = False
     logprobs: int | None = None
-    no_stop_trim: bool = False
     request_id: str = ""
     rid: str | None = None
 

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
 
 from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_gateway.http.response_text import ResponseText
 from tlt_gateway.http.sglang.requests import Generate
-from tlt_gateway.http.text import Decoder, Text
+from tlt_gateway.http.text import Text
 from tlt_gateway.http.version_spans import spans
 
 
@@ -34,10 +36,10 @@ class Answers:
         prompt = place // self._body.sampling(0).n
         before = self._prompts[prompt].token_ids
         sampling, ids = self._body.sampling(prompt), list(so_far.token_ids)
-        shown = ids[:-1] if self._is_cut(prompt, so_far) else ids
         if (said := self._said.get(place)) is None:
             decoder = self._text.decoder(after=before, skip_special_tokens=sampling.skip_special_tokens)
-            said = self._said[place] = _Said(decoder)
+            stop = self._prompts[prompt].sampling.stop
+            said = self._said[place] = _Said(ResponseText(decoder, stop, keeps_stop=sampling.no_stop_trim))
         meta: dict[str, Any] = {
             "id": _rid(so_far.request_id, single=not self._body.is_list),
             "finish_reason": _finish_reason(so_far, limit=sampling.max_new_tokens),
@@ -55,8 +57,7 @@ class Answers:
                 [logprob, token, self._text_of(token)] for logprob, token in zip(so_far.logprobs, ids, strict=True)
             ]
             meta["output_token_logprobs_length"] = len(ids)
-        text = said.so_far(shown, complete=so_far.finish_reason is not None)
-        answer = {"text": text, "output_ids": ids, "meta_info": meta}
+        answer = {"text": said.so_far(so_far), "output_ids": ids, "meta_info": meta}
         return answer | ({"prompt_token_ids": list(before)} if self._body.return_prompt_token_ids else {})
 
     def _text_of(self, token: int) -> str | None:
@@ -64,24 +65,20 @@ class Answers:
         wanted = self._body.return_text_in_logprobs
         return self._text.decoded([token], skip_special_tokens=False) if wanted else None
 
-    def _is_cut(self, prompt: int, so_far: TokenChunk) -> bool:
-        """Whether the token that ended the response is left out of the text."""
-        return so_far.finish_reason is FinishReason.STOP and not self._body.sampling(prompt).no_stop_trim
-
 
 class _Said:
     """The text of one response, of which each token is decoded once."""
 
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
+    def __init__(self, grown: ResponseText) -> None:
+        self._grown = grown
         self._text = ""
         self._count = 0
 
-    def so_far(self, token_ids: list[int], *, complete: bool) -> str:
-        """Return the text of a response, given its tokens so far."""
-        self._text += "".join(map(self._decoder.step, token_ids[self._count :]))
-        self._count = len(token_ids)
-        return self._text + (self._decoder.rest() if complete else "")
+    def so_far(self, chunk: TokenChunk) -> str:
+        """Return the text of a response, given all its tokens so far."""
+        self._text += "".join(self._grown.added(replace(chunk, token_ids=chunk.token_ids[self._count :])))
+        self._count = len(chunk.token_ids)
+        return self._text
 
 
 def _rid(request_id: str, *, single: bool) -> str:
@@ -91,7 +88,8 @@ def _rid(request_id: str, *, single: bool) -> str:
 def _finish_reason(so_far: TokenChunk, *, limit: int | None) -> dict[str, JsonValue] | None:
     match so_far.finish_reason:
         case FinishReason.STOP:
-            return {"type": "stop", "matched": so_far.token_ids[-1] if so_far.token_ids else None}
+            last = so_far.token_ids[-1] if so_far.token_ids else None
+            return {"type": "stop", "matched": so_far.matched_stop or last}
         case FinishReason.LENGTH:
             return {"type": "length", "length": limit or len(so_far.token_ids)}
         case FinishReason.ABORT:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.body import Body
+from tlt_gateway.http.body import Body, strings_of
 from tlt_gateway.http.text import Text
 
 NAMES = {
@@ -28,7 +28,7 @@ class Sampling(Body):
 
     path: ClassVar[str] = "sampling_params."
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        **dict.fromkeys(("stop", "stop_regex"), (None, [], "")),
+        "stop_regex": (None, [], ""),
         **dict.fromkeys(("json_schema", "regex", "ebnf", "structural_tag", "logit_bias", "watermark"), (None,)),
         "custom_params": (None, {}),
         "beam_width": (None, 1),
@@ -39,6 +39,7 @@ class Sampling(Body):
 
     max_new_tokens: int | None = DEFAULT_NEW_TOKENS
     stop_token_ids: list[int] | None = None
+    stop: str | list[str] | None = None
     temperature: float | None = 1.0
     top_p: float | None = 1.0
     top_k: int | None = -1
@@ -63,6 +64,7 @@ class Sampling(Body):
         return SamplingParams(
             max_new_tokens=self.max_new_tokens,
             stop_token_ids=tuple(self.stop_token_ids or ()),
+            stop=strings_of(self.stop),
             temperature=_or(self.temperature, 1.0),
             top_p=_or(self.top_p, 1.0),
             top_k=0 if self.top_k in {None, -1, ALL_TOKENS} else self.top_k or 0,

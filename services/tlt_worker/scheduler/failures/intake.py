@@ -15,6 +15,7 @@ from tlt_worker.scheduler.failures.recovery import recovery
 from tlt_worker.scheduler.sampling.hooks import seeds_of
 from tlt_worker.scheduler.sampling.logprobs import kinds_of
 from tlt_worker.scheduler.sampling.penalties import prefix_of, require_penalty
+from tlt_worker.scheduler.stop_strings import require_decodable
 
 _ERR_TYPES = {HTTPStatus.BAD_REQUEST: "BadRequestError", HTTPStatus.INTERNAL_SERVER_ERROR: "InternalServerError"}
 
@@ -24,7 +25,8 @@ def check(arrived: Any, vocabulary: int, end_ids: Collection[int]) -> None:
     Check what a round reads of a request.
 
     Raises:
-        InvalidRequestError: A token id is outside the vocabulary, or a parameter is out of range.
+        InvalidRequestError: A token id is outside the vocabulary, or a parameter is out of range; or there are stop
+            strings, and the tokenizer cannot be loaded.
     """
     require_ids("prompt.token_ids", arrived.input_ids, vocabulary)
     require_ids("sampling.stop_token_ids", sorted(arrived.sampling_params.stop_token_ids or ()), vocabulary)
@@ -34,6 +36,7 @@ def check(arrived: Any, vocabulary: int, end_ids: Collection[int]) -> None:
             field="prompt.prefix_token_ids",
         )
     require_penalty(arrived, vocabulary, end_ids)
+    require_decodable(arrived)
     seeds_of([arrived], "cpu")
     kinds_of([arrived])
 

@@ -73,3 +73,15 @@ async def test_one_caller_cannot_use_all_calls(serve: Serve, worker: FakeWorker,
             assert refused.status_code == 429
             assert int(refused.headers["Retry-After"]) >= 1
             worker.gate.set()
+
+
+async def test_a_caller_finishes_no_session_of_another(serve: Serve, worker: FakeWorker, tokens: Path) -> None:
+    async with serve(worker, tokens=tokens) as http:
+        mine, others = ({"Authorization": f"Bearer {SECRETS[name]}"} for name in ("generate", "admin"))
+        body = {"input_ids": [4], "sampling_params": {"max_new_tokens": 2}}
+        await http.post("/generate", body, headers={**mine, "X-Session-ID": "s"})
+        finished = [
+            (await http.post("/finish_session?session_id=s", headers=headers)).json()["known"]
+            for headers in (others, mine, mine)
+        ]
+    assert finished == [False, True, False]

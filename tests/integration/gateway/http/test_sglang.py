@@ -56,7 +56,6 @@ async def test_a_stream_repeats_all_tokens_so_far(serve: Serve, worker: FakeWork
         ({"input_ids": None, "text": "hello"}, "text"),
         ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
         ({"sampling_params": {"temperature": "hot"}}, "sampling_params.temperature"),
-        ({"sampling_params": {"stop": ["x"]}}, "sampling_params.stop"),
         ({"sampling_params": {"regex": "a*"}}, "sampling_params.regex"),
         ({"sampling_params": {"warmth": 1}}, "sampling_params.warmth"),
         ({"sampling_params": {"n": 0}}, "sampling_params.n"),

@@ -58,13 +58,27 @@ NOT_NUMBERS = (nan, inf, -inf)
         ("max_new_tokens", (0, -1, 2**31)),
         ("min_new_tokens", (-1, 2**31)),
         ("stop_token_ids", ((0,) * 257,)),
+        ("stop", (("",), ("x", "y" * 129), ("x",) * 33)),
     ],
 )
 def test_each_field_is_refused_outside_its_range_by_its_name(field: str, values: tuple[object, ...]) -> None:
     for value in values:
-        with pytest.raises(InvalidRequestError, match=rf"^sampling\.{field} .*; accepted: ") as raised:
+        with pytest.raises(InvalidRequestError, match=rf"^sampling\.{field}[ \[].*; accepted: ") as raised:
             SamplingParams(**{field: value})  # type: ignore[arg-type]
         assert raised.value.field == f"sampling.{field}"
+
+
+def test_a_stop_string_is_unicode() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^sampling\.stop\[1\] is not Unicode") as raised:
+        SamplingParams(stop=("</s>", "\ud800"))
+    assert raised.value.field == "sampling.stop"
+
+
+def test_stop_strings_need_a_tokenizer() -> None:
+    prompt = replace(PROMPT, sampling=SamplingParams(stop=("</s>",)))
+    assert refused(prompt)[0] == "sampling.stop"
+    checked = prompt.for_model(vocab_size=10, context_length=16, finds_stop_strings=True)
+    assert checked.sampling.stop == ("</s>",)
 
 
 FIELDS_OF_IDS: dict[str, Callable[[tuple[int, ...]], Prompt]] = {

@@ -1,6 +1,7 @@
 """Requests are checked when they arrive in the scheduler."""
 
 from array import array
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +46,13 @@ def test_a_minimum_length_leaves_a_token_to_draw() -> None:
     with pytest.raises(InvalidRequestError, match="has 8 entries; accepted: at most 7"):
         check(suppressing, VOCABULARY, ENDS)
     check(arrived([1], stops=list(range(VOCABULARY - 1))), VOCABULARY, ENDS)
+
+
+def test_a_tokenizer_that_cannot_be_read_refuses_stop_strings(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(InvalidRequestError, match=r"sampling\.stop: .*tokenizer.json cannot be loaded") as raised:
+        check(arrived([1], tlt_stop=[["x"], 0, str(tmp_path / "tokenizer.json")]), VOCABULARY, ENDS)
+    assert raised.value.field == "sampling.stop"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Small decisions of the engine: blockers, arms, devices, options, responses."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ def test_no_request_id_is_the_beginning_of_another() -> None:
     assert request_id(sglang_rid(RequestId("R/1"))) == "R/1"
 
 
+MODEL = Path("model")
 PROMPT = Prompt(request_id=RequestId("r"), token_ids=(1, 2), sampling=SamplingParams(max_new_tokens=9))
 
 
@@ -88,17 +90,17 @@ def test_spans_of_the_last_output_are_per_token() -> None:
 
 def test_why_a_request_is_not_drafted_for_travels_with_it() -> None:
     declined = Prompt(request_id=RequestId("r"), token_ids=(1,), speculation=Speculation.OFF, capture=False)
-    custom = sglang_params(declined)["custom_params"]
+    custom = sglang_params(declined, MODEL)["custom_params"]
     assert (custom["tlt_speculation_off"], custom["tlt_capture"]) == (True, False)
-    custom = sglang_params(PROMPT)["custom_params"]
+    custom = sglang_params(PROMPT, MODEL)["custom_params"]
     assert (custom["tlt_speculation_off"], custom["tlt_capture"], custom["tlt_penalty"]) == (False, True, None)
-    assert sglang_params(PROMPT)["top_k"] == -1
+    assert sglang_params(PROMPT, MODEL)["top_k"] == -1
 
 
 def test_lengths_count_a_prefix() -> None:
     sampling = SamplingParams(max_new_tokens=9, min_new_tokens=5, presence_penalty=0.5, logprobs=LogprobKind.RAW)
     resumed = Prompt(request_id=RequestId("r"), token_ids=(1,), prefix_token_ids=(2, 3), sampling=sampling)
-    params = sglang_params(resumed)
+    params = sglang_params(resumed, MODEL)
     assert params["max_new_tokens"] == 7
     assert params["custom_params"]["tlt_prefix"] == 2
     assert params["custom_params"]["tlt_penalty"] == [0.0, 0.5, 1.0, 5]

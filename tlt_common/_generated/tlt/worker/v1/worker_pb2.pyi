@@ -1048,6 +1048,7 @@ class WorkerInfo(_message.Message):
     MACHINE_FIELD_NUMBER: _builtins.int
     LENDABLE_FIELD_NUMBER: _builtins.int
     RECEIVING_FIELD_NUMBER: _builtins.int
+    FINDS_STOP_STRINGS_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Worker id."""
     model: _builtins.str
@@ -1076,6 +1077,8 @@ class WorkerInfo(_message.Message):
     """The device can be lent to drafter training as soon as no request runs on it."""
     receiving: _builtins.bool
     """The worker is in a trainer's process group, or has collected tensors: further ones belong here."""
+    finds_stop_strings: _builtins.bool
+    """The worker has the model's tokenizer, with which it finds stop strings."""
     @_builtins.property
     def release(self) -> _common_pb2.ReleaseId:
         """The release served, which other workers can fetch from this one with FetchWeights."""
@@ -1103,10 +1106,11 @@ class WorkerInfo(_message.Message):
         machine: _builtins.str = ...,
         lendable: _builtins.bool = ...,
         receiving: _builtins.bool = ...,
+        finds_stop_strings: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "lendable", b"lendable", "machine", b"machine", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "receiving", b"receiving", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "device", b"device", "drafter_version", b"drafter_version", "draining", b"draining", "finds_stop_strings", b"finds_stop_strings", "lendable", b"lendable", "machine", b"machine", "max_running", b"max_running", "model", b"model", "policy_version", b"policy_version", "receiving", b"receiving", "release", b"release", "running_count", b"running_count", "source", b"source", "training", b"training", "vocab_size", b"vocab_size", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
