@@ -21,6 +21,7 @@ GENERATE_NAMES = {
     "token_ids": "token_ids",
     "session_id": "X-Session-ID",
     "request_id": "request_id",
+    "samples_per_prompt": "sampling_params.n",
     "sampling.max_new_tokens": "sampling_params.max_tokens",
     "sampling.min_new_tokens": "sampling_params.min_tokens",
     "sampling.": "sampling_params.",
@@ -76,7 +77,8 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
         ("logit_bias", "suffix", "prompt_logprobs", "truncate_prompt_tokens", "structured_outputs", "guided_json"),
         (None,),
     ),
-    **dict.fromkeys(("echo", "use_beam_search", "include_stop_str_in_output"), (None, False)),
+    **dict.fromkeys(("echo", "use_beam_search"), (None, False)),
+    "include_stop_str_in_output": (None, True, False),  # SkyRL sends it always; there are no stop strings to include
     "length_penalty": (None, 1.0, 1),
     "detokenize": (None, True, False),
     "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
@@ -157,7 +159,7 @@ class TokenSampling(Sampling):
     """`sampling_params` of /inference/v1/generate."""
 
     path: ClassVar[str] = "sampling_params."
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "n": (None, 1), "output_kind": (None, 2)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "output_kind": (None, 2)}
 
     logprobs: int | None = None
     routed_experts_prompt_start: int | None = None
