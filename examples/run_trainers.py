@@ -42,7 +42,7 @@ class Scenario:
     packages: tuple[str, ...] = ()
     """Installed without their dependencies on top of this environment; those they import are listed too."""
     python: str = ""
-    """Version of Python of an environment that has the packages, what they need, and nothing of this one; empty: none."""
+    """Version of Python of an environment with the packages, what they need, and nothing of this one; empty: none."""
     source: str = ""
     """Environment variable with a directory of sources, for what is not on PyPI; empty: none is needed."""
 
@@ -105,7 +105,7 @@ def python_of(scenario: Scenario) -> Path:
 
 
 def isolated(scenario: Scenario) -> Path:
-    """Return an interpreter of the scenario's own version, with its packages, what they need and the suite's sources."""
+    """Return an interpreter of the scenario's own version, with its packages, what they need and our sources."""
     home = ENVIRONMENTS / scenario.name
     python = home / "bin/python"
     if not python.exists():

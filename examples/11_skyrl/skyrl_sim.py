@@ -193,7 +193,7 @@ def main(http: str, model: Path) -> None:
     assert second == first + 1  # noqa: S101
     print(
         f"result: {STEPS} steps of {GROUPS * SAMPLES} samples, staleness at most {max(trainer.staleness):.0f} of "
-        f"{STALENESS}, {updates} updates; {spans[0]['end']} tokens before the last, {NEW_TOKENS - spans[0]['end']} after"
+        f"{STALENESS}, {updates} updates; {spans[0]['end']} tokens before the last and {spans[1]['end']} in all"
     )
 
 
