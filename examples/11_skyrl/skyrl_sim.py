@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import ray
 import skyrl_gym
 from safetensors.torch import load_file, save_file
 from skyrl.backends.skyrl_train.inference_servers.remote_inference_client import RemoteGenerateClient
@@ -150,13 +149,17 @@ def prepared(model: Path, directory: Path) -> Path:
 def settings(http: str, model: Path, prompts: Path) -> SkyRLTrainConfig:
     """Return SkyRL's configuration with the overrides that a training run would have."""
     config = SkyRLTrainConfig.from_cli_overrides({
-        "data.train_data": [str(prompts)], "data.val_data": [], "environment.env_class": ENVIRONMENT,
+        "data.dataloader.num_workers": 0, "data.dataloader.persistent_workers": False,
+        "data.train_data": [str(prompts)],
+        "data.val_data": [], "environment.env_class": ENVIRONMENT,
         "generator.batched": False, "generator.n_samples_per_prompt": SAMPLES,
+        "generator.inference_engine.enable_ray_prometheus_stats": False,
         "generator.inference_engine.external_proxy_url": http,
         "generator.inference_engine.run_engines_locally": False,
         "generator.sampling_params.max_generate_length": 64, "generator.sampling_params.logprobs": 1,
         "trainer.algorithm.advantage_estimator": "grpo", "trainer.algorithm.policy_loss_type": "rollout_is",
-        "trainer.ckpt_interval": -1, "trainer.epochs": 1, "trainer.eval_before_train": False,
+        "trainer.ckpt_interval": -1, "trainer.enable_ray_gpu_monitor": False, "trainer.epochs": 1,
+        "trainer.eval_before_train": False,
         "trainer.eval_interval": 0, "trainer.export_path": str(prompts.parent / "export"),
         "trainer.fully_async.enabled": True, "trainer.fully_async.max_staleness_steps": STALENESS,
         "trainer.fully_async.num_parallel_generation_workers": GROUPS * (STALENESS + 1),
@@ -202,8 +205,4 @@ if __name__ == "__main__":
     parser.add_argument("--model", type=Path, required=True, help="Directory of the checkpoint that is served.")
     parser.add_argument("--http", default="http://127.0.0.1:7703", help="URL of the suite's endpoint over HTTP.")
     options = parser.parse_args()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)  # SkyRL's gauges are Ray's
-    try:
-        main(options.http, options.model)
-    finally:
-        ray.shutdown()
+    main(options.http, options.model)
