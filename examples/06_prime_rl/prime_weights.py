@@ -50,7 +50,7 @@ async def main(http: str, model: Path) -> None:
         pool = InferencePool(config, str(directory / "tokenizer"), train_client_type="renderer")
         await pool.wait_for_ready(model.name)
         client = TrainClient(pool.train_client)
-        sampling: Any = SamplingConfig(temperature=1.0, max_tokens=NEW_TOKENS, cache_salt="0", ignore_eos=True)
+        sampling: Any = SamplingConfig(temperature=1.0, max_tokens=NEW_TOKENS, cache_salt="0")
         body = {"model": model.name, "messages": [QUESTION]}
         async with asyncio.TaskGroup() as tasks:
             response = tasks.create_task(client.get_response(ChatDialect(), body, sampling, session_id="rollout-1"))
@@ -61,7 +61,7 @@ async def main(http: str, model: Path) -> None:
         await pool.stop()
     tokens = response.result().tokens
     assert tokens is not None  # noqa: S101
-    assert len(tokens.completion_ids) == len(tokens.completion_logprobs) == NEW_TOKENS  # noqa: S101
+    assert 0 < len(tokens.completion_ids) == len(tokens.completion_logprobs)  # noqa: S101
     before, after = spans.result()
     assert int(after["version"]) == int(before["version"]) + 1, "the update came before or after the response"  # noqa: S101
     print(f"result: {before['end']} tokens before the update and {after['end'] - after['start']} after it")
