@@ -190,7 +190,7 @@ if __name__ == "__main__":
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
-        runtime_env={"worker_process_setup_hook": "slime_weights.prepared"},
+        runtime_env={"worker_process_setup_hook": prepared},
     )
     try:
         main(options.http, options.model)
