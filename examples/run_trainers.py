@@ -41,6 +41,8 @@ class Scenario:
     """Program and its options; {model}, {endpoint} and {http} are replaced."""
     packages: tuple[str, ...] = ()
     """Installed without their dependencies on top of this environment; those they import are listed too."""
+    python: str = ""
+    """Version of Python of an environment with the packages, what they need, and nothing of this one; empty: none."""
     source: str = ""
     """Environment variable with a directory of sources, for what is not on PyPI; empty: none is needed."""
 
@@ -86,6 +88,8 @@ def python_of(scenario: Scenario) -> Path:
 
     A trainer's own pins of torch and Transformers are ignored: several gigabytes, of which its client uses nothing.
     """
+    if scenario.python:
+        return isolated(scenario)
     if not scenario.packages:
         return Path(sys.executable)
     home = ENVIRONMENTS / scenario.name
@@ -97,6 +101,18 @@ def python_of(scenario: Scenario) -> Path:
         (site / "_suite.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     install = ["uv", "pip", "install", "-q", "--no-deps", "--python", str(python), *scenario.packages]
     subprocess.run(install, check=True)
+    return python
+
+
+def isolated(scenario: Scenario) -> Path:
+    """Return an interpreter of the scenario's own version, with its packages, what they need and our sources."""
+    home = ENVIRONMENTS / scenario.name
+    python = home / "bin/python"
+    if not python.exists():
+        subprocess.run(["uv", "venv", "-q", "--python", scenario.python, str(home)], check=True)
+        (site,) = home.glob("lib/python*/site-packages")
+        (site / "_suite.pth").write_text(f"{EXAMPLES.parent}\n")
+    subprocess.run(["uv", "pip", "install", "-q", "--python", str(python), *scenario.packages], check=True)
     return python
 
 

@@ -17,14 +17,21 @@ TEMPLATE = "<bos>{% for message in messages %} {{ message.content }}{% endfor %}
 QUESTION = {"role": "user", "content": "Numbers 2 5 7 . Target 14 ."}
 
 
+def prepared(model: Path, directory: Path) -> Any:
+    """Write the checkpoint's tokenizer, with a chat template, into a directory; return it."""
+    directory.mkdir(exist_ok=True)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(model / name, directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    tokenizer.chat_template = TEMPLATE  # the checkpoint has none
+    tokenizer.save_pretrained(directory)
+    return tokenizer
+
+
 async def main(http: str, model: Path) -> None:
     """Ask twice, the second time with the first answer, and check what the learner would receive."""
     with tempfile.TemporaryDirectory() as directory:
-        for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(model / name, directory)
-        tokenizer = AutoTokenizer.from_pretrained(directory)
-        tokenizer.chat_template = TEMPLATE  # the checkpoint has none
-        tokenizer.save_pretrained(directory)
+        prepared(model, Path(directory))
         client = TrainClient(TrainClientConfig(base_url=f"{http}/v1", renderer_model_name=directory))
         sampling: Any = SamplingConfig(temperature=1.0, max_tokens=48, cache_salt="1")
         messages: list[dict[str, Any]] = [QUESTION]

@@ -111,12 +111,26 @@ def _head(body: Completion, model: str, chunk: TokenChunk) -> dict[str, JsonValu
     }
 
 
-def tokens(body: TokenGenerate, chunk: TokenChunk) -> dict[str, JsonValue]:
+def tokens(body: TokenGenerate, chunks: Sequence[TokenChunk]) -> dict[str, JsonValue]:
     """Return the answer to /inference/v1/generate."""
+    return {
+        "request_id": request_of(chunks[0]),
+        "choices": [_sample(place, chunk, body) for place, chunk in enumerate(chunks)],
+        "usage": usage(
+            len(body.token_ids),
+            sum(len(chunk.token_ids) for chunk in chunks),
+            [chunk.stats for chunk in chunks],
+            samples=len(chunks),
+        ),
+    }
+
+
+def _sample(place: int, chunk: TokenChunk, body: TokenGenerate) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "index": 0,
+        "index": place,
         "token_ids": list(chunk.token_ids),
         "finish_reason": finish_of(chunk.finish_reason),
+        "weight_versions": spans(chunk.policy_versions),
     }
     if body.sampling_params.logprobs is not None:
         found["logprobs"] = {
@@ -125,11 +139,7 @@ def tokens(body: TokenGenerate, chunk: TokenChunk) -> dict[str, JsonValue]:
                 for token, logprob in zip(chunk.token_ids, chunk.logprobs, strict=True)
             ]
         }
-    return {
-        "request_id": request_of(chunk),
-        "choices": [found],
-        "usage": usage(len(body.token_ids), len(chunk.token_ids), [chunk.stats], samples=1),
-    }
+    return found
 
 
 def request_of(chunk: TokenChunk) -> str:

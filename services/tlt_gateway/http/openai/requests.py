@@ -21,6 +21,7 @@ GENERATE_NAMES = {
     "token_ids": "token_ids",
     "session_id": "X-Session-ID",
     "request_id": "request_id",
+    "samples_per_prompt": "sampling_params.n",
     "sampling.max_new_tokens": "sampling_params.max_tokens",
     "sampling.min_new_tokens": "sampling_params.min_tokens",
     "sampling.": "sampling_params.",
@@ -170,7 +171,7 @@ class TokenSampling(Sampling):
     """`sampling_params` of /inference/v1/generate."""
 
     path: ClassVar[str] = "sampling_params."
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "n": (None, 1), "output_kind": (None, 2)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "output_kind": (None, 2)}
 
     logprobs: int | None = None
     routed_experts_prompt_start: int | None = None

@@ -68,8 +68,8 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         except TltError as error:
             raise renamed(error, GENERATE_NAMES) from None
         with door.work(name):
-            (chunk,) = await unless_hung_up(request, generation.whole([prompt], 1))
-        return JSONResponse(answers.tokens(body, chunk))
+            chunks = await unless_hung_up(request, generation.whole([prompt], body.sampling_params.n))
+        return JSONResponse(answers.tokens(body, chunks))
 
     @api.get("/v1/models")
     async def models(request: Request) -> dict[str, JsonValue]:

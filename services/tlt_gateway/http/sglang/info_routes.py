@@ -1,11 +1,23 @@
 """SGLang's endpoints that say what is served."""
 
+from typing import Literal
+from urllib.parse import urlsplit
+
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
+from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.body import Body, body_of
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
+
+
+class Register(Body):
+    """The body of a call that adds a worker to SGLang's router."""
+
+    url: str
+    worker_type: Literal["regular"] = "regular"
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:
@@ -47,6 +59,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
             "num_workers": info.workers,
             # The fleet is one rank in a trainer's process group, however many devices it has.
             **dict.fromkeys(("tp_size", "pp_size", "dp_size", "ep_size", "num_gpus"), WORLD_SIZE),
+            "enable_memory_saver": False,  # slime compares it with its own arguments
             "version": f"tlt-{info.server_version}",
         }
 
@@ -61,6 +74,19 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
             "is_healthy": gateway.info.workers > 0,
         }
         return {"workers": [here], "total": 1}
+
+    @api.post("/workers")
+    async def register(request: Request) -> dict[str, JsonValue]:
+        """Accept what is listed already: slime registers each engine it was told of, which here is the gateway."""
+        door.permit(request, "GetServerInfo")
+        body = await body_of(request, Register, max_bytes=door.max_bytes)
+        if urlsplit(body.url).netloc != request.url.netloc:
+            raise InvalidRequestError(
+                f"url is {body.url!r:.200}; accepted: {str(request.base_url).rstrip('/')!r}, this gateway: workers of "
+                "the suite join it by themselves",
+                field="url",
+            )
+        return {"status": "accepted", "url": body.url}
 
     @api.get("/v1/loads")
     async def loads(request: Request) -> dict[str, JsonValue]:

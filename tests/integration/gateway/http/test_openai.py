@@ -91,3 +91,15 @@ async def test_other_models_are_not_served(serve: Serve, worker: FakeWorker) -> 
         assert answer.status_code == 404
         [model] = (await http.client.get("/v1/models")).json()["data"]
     assert (model["id"], model["max_model_len"]) == ("fake", 128)
+
+
+async def test_tokens_in_and_several_samples_out(serve: Serve, worker: FakeWorker) -> None:
+    # As SkyRL sends it: always with include_stop_str_in_output, whether or not there are stop strings.
+    sampling = {"max_tokens": 2, "n": 2, "logprobs": 0, "stop": None, "include_stop_str_in_output": True}
+    async with serve(worker) as http:
+        answer = (await http.post("/inference/v1/generate", {"token_ids": [4], "sampling_params": sampling})).json()
+        error = await http.refused("/inference/v1/generate", {"token_ids": [4], "sampling_params": {"n": 0}})
+    assert [(choice["index"], choice["token_ids"]) for choice in answer["choices"]] == [(0, [5, 6]), (1, [5, 6])]
+    assert [choice["weight_versions"] for choice in answer["choices"]] == [[{"version": "0", "start": 0, "end": 2}]] * 2
+    assert answer["usage"]["completion_tokens"] == 4
+    assert error["param"] == "sampling_params.n"

@@ -211,3 +211,11 @@ async def test_a_trainer_that_asks_for_workers_is_sent_to_the_gateway(serve: Ser
     assert answer["total"] == 1
     [one] = answer["workers"]
     assert (one["url"], one["is_healthy"]) == (f"http://{http.address}", True)
+
+
+async def test_the_gateway_may_be_registered_as_a_worker_and_nothing_else(serve: Serve, worker: FakeWorker) -> None:
+    async with serve(worker) as http:
+        here = {"url": f"http://{http.address}", "worker_type": "regular"}
+        assert (await http.post("/workers", here)).json()["url"] == here["url"]
+        assert (await http.refused("/workers", here | {"url": "http://127.0.0.1:9"}))["param"] == "url"
+        assert (await http.refused("/workers", here | {"worker_type": "prefill"}))["param"] == "worker_type"

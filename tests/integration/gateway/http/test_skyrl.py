@@ -1,0 +1,82 @@
+"""Weights that SkyRL's trainers publish through its client, against a real gateway."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.fakes.worker import FakeWorker
+from tests.integration.gateway.http.conftest import Http, Serve
+from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.skyrl import CheckpointWeights
+
+
+class Client:
+    """Calls what SkyRL's RemoteInferenceClient calls."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self.weight_version = 0
+
+    def increment_weight_version(self) -> None:
+        self.weight_version += 1
+
+    async def fetch_weights(self, target_version: int, sync_dir: str | None = None, uri: str | None = None) -> Any:
+        del sync_dir  # SkyRL leaves out what is None
+        return await self._call_all_servers("/fetch_weights", {"target_version": target_version, "uri": uri})
+
+    async def _call_all_servers(self, path: str, json: Any = None, method: str = "POST") -> Any:
+        answer = await self._http.client.request(method, path, json=json)
+        answer.raise_for_status()
+        return {self._http.address: {"status": answer.status_code, "body": answer.json()}}
+
+
+class Learner:
+    """Writes a checkpoint of one tensor, whose value is the number of checkpoints so far."""
+
+    def __init__(self) -> None:
+        self.saved = 0
+        self.save_weights_for_sampler: Any = None
+
+    def save_hf_model(self, model: str, directory: str, tokenizer: object) -> None:
+        assert (model, tokenizer) == ("policy", "tokenizer")
+        self.saved += 1
+        Path(directory).mkdir(parents=True)
+        save_file({"w": torch.full((1,), float(self.saved))}, Path(directory) / "model.safetensors")
+
+
+def trainer_of(http: Http, checkpoints: Path | str) -> CheckpointWeights:
+    trainer = CheckpointWeights()
+    trainer.checkpoints = str(checkpoints)  # type: ignore[misc] - of this trainer only
+    trainer.dispatch, trainer.inference_engine_client, trainer.tokenizer = Learner(), Client(http), "tokenizer"
+    return trainer
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*/*"))
+
+
+async def test_each_update_is_a_checkpoint_above_the_version_served(
+    serve: Serve, worker: FakeWorker, tmp_path: Path
+) -> None:
+    async with serve(worker) as http:
+        for _ in range(2):  # a trainer that is started again counts from 0; the fleet does not
+            trainer = trainer_of(http, tmp_path / f"run-{worker.policy_version}/")
+            trainer.init_weight_sync_state()
+            for _ in range(3):
+                await trainer.dispatch.save_weights_for_sampler()
+            assert trainer.inference_engine_client.weight_version == 3
+    assert worker.updates == [1, 2, 3, 4, 5, 6]
+    assert torch.frombuffer(bytearray(worker.weights["w"]), dtype=torch.float32).item() == 3.0
+    assert names_in(tmp_path) == ["version-2", "version-3", "version-5", "version-6"]
+
+
+async def test_what_cannot_be_sent_is_refused(serve: Serve, worker: FakeWorker, tmp_path: Path) -> None:
+    async with serve(worker) as http:
+        with pytest.raises(InvalidRequestError, match="checkpoints is empty"):
+            trainer_of(http, "").init_weight_sync_state()
+        with pytest.raises(InvalidRequestError, match="model_id is 'adapter'"):
+            await trainer_of(http, tmp_path).publish("adapter")
+    assert not worker.updates

@@ -1,0 +1,69 @@
+"""
+Weights of SkyRL's trainers (written for SkyRL 0.4.0), sent as checkpoints that the suite's workers load.
+
+    class Trainer(CheckpointWeights, FullyAsyncRayPPOTrainer):
+        checkpoints = "/shared/weights"
+
+SkyRL's own ways of sending weights end in vLLM's processes. Its client needs no adapter: see the example 11_skyrl.
+"""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tlt_common.errors import InvalidRequestError
+
+
+class CheckpointWeights:
+    """
+    A mixin of SkyRL's trainers, named before them: each update writes a checkpoint and has all workers load it.
+
+    All workers switch to the new weights, or none if the update fails, which raises in the trainer. Responses that are
+    running continue with the new weights. Only the last two checkpoints are kept, unless they are in an object store.
+    """
+
+    checkpoints: ClassVar[str] = ""
+    """Directory that the trainer and the suite's workers share, or a URI that both can use."""
+    dispatch: Any
+    inference_engine_client: Any
+    tokenizer: Any
+    _kept: tuple[str, ...] = ()
+
+    def init_weight_sync_state(self) -> None:
+        """
+        Have the trainer send its weights like this.
+
+        Raises:
+            InvalidRequestError: There is no place for checkpoints.
+        """
+        if not self.checkpoints:
+            raise InvalidRequestError("checkpoints is empty; accepted: a directory or URI", field="checkpoints")
+        self.dispatch.save_weights_for_sampler = self.publish
+
+    async def publish(self, model_id: str | None = None) -> None:
+        """
+        Write the policy's weights and return once all workers serve them.
+
+        Raises:
+            InvalidRequestError: An adapter is named.
+        """
+        if model_id is not None:
+            raise InvalidRequestError(f"model_id is {model_id!r}; accepted: none, of no adapter", field="model_id")
+        client = self.inference_engine_client
+        # Not SkyRL's own count, which begins again with each run: the fleet may serve a later version.
+        served = await client._call_all_servers("/get_weight_version", method="GET")  # noqa: SLF001
+        version = 1 + max(int(answer["body"]["weight_version"]) for answer in served.values())
+        directory = f"{self.checkpoints.rstrip('/')}/version-{version}"
+        await asyncio.to_thread(self.dispatch.save_hf_model, "policy", directory, self.tokenizer)
+        await client.fetch_weights(target_version=version, uri=directory)
+        client.increment_weight_version()
+        await asyncio.to_thread(self._keep, directory)
+
+    def _keep(self, directory: str) -> None:
+        """Workers that join late load the last checkpoint; some may still be reading the one before."""
+        *old, before, last = ("", *self._kept, directory)
+        for each in old:
+            if each and "://" not in each:
+                shutil.rmtree(Path(each), ignore_errors=True)
+        self._kept = tuple(name for name in (before, last) if name)
