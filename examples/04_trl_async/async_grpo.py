@@ -16,7 +16,7 @@ from trl.experimental.async_grpo.async_grpo_config import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer
 
 from tlt_common.client import SamplingParams
-from tlt_common.integrations.trl_async import TltAsyncRollouts
+from tlt_common.integrations.trl import TltAsyncRollouts
 
 MAX_STALENESS = 2
 

@@ -11,7 +11,7 @@ from tests.integration.gateway.small_policy import VOCAB, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
-from tlt_common.integrations.trl_async import TltAsyncRollouts
+from tlt_common.integrations.trl import TltAsyncRollouts
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -21,7 +21,7 @@ from typing import Any
 from tlt_common.client import BlockingClient, Client, SamplingParams
 from tlt_common.client.rollout import PATIENCE_S
 from tlt_common.errors import InvalidRequestError, UnavailableError
-from tlt_common.integrations.trl_groups import Group, Reward, samples_of
+from tlt_common.integrations.trl.groups import Group, Reward, samples_of
 from tlt_common.rpc.endpoint import Secret
 
 STOP_S = 30.0
