@@ -134,7 +134,9 @@ async def suite(endpoint: str, http: str) -> AsyncIterator[tuple[str, str]]:
     if endpoint and http:
         yield endpoint, http
         return
-    config = StackConfig(model=MODEL, workers=1, settings={"coordinator": {"lending": False}})
+    # In the trainers' precision, since some scenarios compare the engine's logprobs with the trainer's.
+    settings = {"coordinator": {"lending": False}, "worker": {"engine": {"dtype": "float32"}}}
+    config = StackConfig(model=MODEL, workers=1, settings=settings)
     async with Stack(config, say=lambda text: print(f"{text} ...", flush=True)) as stack:
         yield stack.endpoint, stack.http_url
 
