@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tlt_common.client import TokenChunk
 from tlt_common.integrations.trl.chat import Chat, Message, Tool
 from tlt_common.integrations.trl.episode import Episode
-from tlt_common.integrations.trl.tools import called
+from tlt_common.integrations.trl.tool_results import called
 
 
 class Conversation:
