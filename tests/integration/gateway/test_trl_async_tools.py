@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.integration.gateway.small_policy import VOCAB, chat_tokenizer, word_tokenizer
+from tests.integration.gateway.small_policy import TEMPLATE, VOCAB, chat_tokenizer, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl import TltAsyncRollouts
+from tlt_common.integrations.trl.chat import Chat
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -100,6 +101,12 @@ def first_group(rollouts: TltAsyncRollouts) -> list[Any]:
         rollouts.stop()
 
 
+def until_it_fails(rollouts: TltAsyncRollouts) -> None:
+    rollouts.start()
+    rollouts._thread.join(20)  # type: ignore[union-attr]
+    rollouts.check_health(60.0)
+
+
 def test_what_tools_return_is_generated_from_and_not_learned(served: Endpoint) -> None:
     group = first_group(rollouts_of(served, tools=[look]))
     for sample in group:
@@ -131,6 +138,13 @@ def test_results_that_leave_no_room_are_dropped(served: Endpoint) -> None:
     assert [message["role"] for message in sample.completion] == ["assistant"]
 
 
+def test_what_a_template_puts_behind_an_end_token_follows_the_sampled_one() -> None:
+    tokenizer = chat_tokenizer()
+    tokenizer.chat_template = TEMPLATE.replace("<eos> {% else %}", "<eos> w33 {% else %}")
+    chat = Chat(tokenizer, uses_tools=True)
+    assert chat.results_ids([{"role": "tool", "name": "look", "content": "w20"}]) == [33, 20, 5]
+
+
 def test_environments_are_observed_called_rewarded_and_used_again(served: Endpoint) -> None:
     Library.made = 0
     rollouts = rollouts_of(served, reward_funcs=[], environment_factory=Library, max_buffered=8)
@@ -146,7 +160,7 @@ def test_environments_are_observed_called_rewarded_and_used_again(served: Endpoi
 
 def test_a_row_chooses_its_environment(served: Endpoint) -> None:
     class Other(Library):
-        def reset(self, **_: Any) -> str:
+        def reset(self, column: int = 0, **_: Any) -> str:
             self.asked = []
             return " w31"
 
@@ -157,13 +171,7 @@ def test_a_row_chooses_its_environment(served: Endpoint) -> None:
     assert sample.metrics["rewards/Other"] == 1.0
     rollouts = rollouts_of(served, dataset=[{"environment": "x"}], reward_funcs=[], environment_factory=factories)
     with pytest.raises(UnavailableError, match="environment of a row is 'x'; accepted: library, other"):
-        first_group_of_none(rollouts)
-
-
-def first_group_of_none(rollouts: TltAsyncRollouts) -> None:
-    rollouts.start()
-    rollouts._thread.join(20)  # type: ignore[union-attr]
-    rollouts.check_health(60.0)
+        until_it_fails(rollouts)
 
 
 def test_a_conversation_that_becomes_stale_is_dropped(served: Endpoint) -> None:
@@ -224,4 +232,4 @@ def test_what_tools_need_is_named(served: Endpoint, changes: dict[str, Any], mes
 )
 def test_rows_that_cannot_be_played_are_named(served: Endpoint, dataset: list[Any], message: str) -> None:
     with pytest.raises(UnavailableError, match=message):
-        first_group_of_none(rollouts_of(served, tools=[look], dataset=dataset))
+        until_it_fails(rollouts_of(served, tools=[look], dataset=dataset))
