@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,11 @@ class Scenario:
     def name(self) -> str:
         """The directory's name without its number."""
         return self.directory.name.partition("_")[2]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Trainer and mode, which tell rows of the table apart."""
+        return self.trainer, self.mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +155,32 @@ async def suite(endpoint: str, http: str) -> AsyncIterator[tuple[str, str]]:
     if endpoint and http:
         yield endpoint, http
         return
-    config = StackConfig(model=MODEL, workers=1, settings={"coordinator": {"lending": False}})
+    # In the trainers' precision, since some scenarios compare the engine's logprobs with the trainer's.
+    settings = {"coordinator": {"lending": False}, "worker": {"engine": {"dtype": "float32"}}}
+    config = StackConfig(model=MODEL, workers=1, settings=settings)
     async with Stack(config, say=lambda text: print(f"{text} ...", flush=True)) as stack:
         yield stack.endpoint, stack.http_url
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
-    """Return the outcomes as Markdown."""
+def table(rows: Iterable[str]) -> str:
+    """Return rows as a Markdown table."""
     head = ["| trainer | version | mode | what ran | program | result |", "| --- | --- | --- | --- | --- | --- |"]
-    return "\n".join([*head, *(outcome.row for outcome in outcomes)])
+    return "\n".join([*head, *rows])
+
+
+def written(page: str, outcomes: Sequence[Outcome]) -> str:
+    """Return a page with the rows of what was run; those of what was not run stay as they are."""
+    before, _, rest = page.partition(BEGIN)
+    old, _, after = rest.partition(END)
+    found = {_place(row): row for row in old.splitlines() if row.startswith("| ")}
+    found |= {outcome.scenario.place: outcome.row for outcome in outcomes}
+    rows = [found[one.place] for one in scenarios() if one.place in found]
+    return f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{after}"
+
+
+def _place(row: str) -> tuple[str, str]:
+    cells = [cell.strip() for cell in row.split("|")]
+    return cells[1], cells[3]
 
 
 async def main() -> None:
@@ -167,7 +189,7 @@ async def main() -> None:
     parser.add_argument("names", nargs="*", help="Directories of examples without their numbers; default: all.")
     parser.add_argument("--endpoint", default="", help="host:port of a running suite; default: start one.")
     parser.add_argument("--http", default="", help="URL of its endpoint over HTTP.")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="Markdown file whose table is replaced.")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="Markdown file whose table gets the results.")
     options = parser.parse_args()
     outcomes = []
     async with suite(options.endpoint, options.http) as (endpoint, http):
@@ -176,10 +198,9 @@ async def main() -> None:
             await asyncio.to_thread(restored, http)
             outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
             print(f"  {outcomes[-1].result}", flush=True)
-    print(table(outcomes))
+    print(table(outcome.row for outcome in outcomes))
     if options.write:
-        before, _, rest = options.write.read_text().partition(BEGIN)
-        options.write.write_text(f"{before}{BEGIN}\n\n{table(outcomes)}\n\n{END}{rest.partition(END)[2]}")
+        options.write.write_text(written(options.write.read_text(), outcomes))
     raise SystemExit(any(outcome.passed is False for outcome in outcomes))
 
 

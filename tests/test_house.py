@@ -82,6 +82,7 @@ def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None
         "local_ray.py",
     }
     allowed |= {"text.py", "stop_strings.py"}  # tokenizers raises Exception itself
+    allowed |= {"tool_results.py"}  # a trainer's tools raise anything
     allowed |= {"containment.py", "intake.py", "plugin.py", "ranks.py"}  # of SGLang's scheduler
     allowed |= {"between_rounds.py", "control_requests.py", "recovery.py"}
     for path in files():

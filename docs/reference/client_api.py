@@ -9,7 +9,7 @@ from types import ModuleType
 from reference.docstrings import markdown
 from tlt_common import client, errors
 from tlt_common.domain import fleet, weights
-from tlt_common.integrations import openrlhf, trl, trl_async
+from tlt_common.integrations import openrlhf, trl
 
 SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ("Clients", client, ("Client", "BlockingClient")),
@@ -20,8 +20,7 @@ SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
     ),
     ("Weights and fleet", weights, ("UpdateResult",)),
     ("", fleet, ("ServerInfo",)),
-    ("TRL", trl, ("TltRollouts", "Rollout")),
-    ("", trl_async, ("TltAsyncRollouts",)),
+    ("TRL", trl, ("TltRollouts", "Rollout", "TltAsyncRollouts")),
     ("OpenRLHF", openrlhf, ("TltEngine",)),
     ("Errors", errors, ("TltError",)),
 )
@@ -30,7 +29,7 @@ INTRODUCTION = """# Client API
 
 Install the client with `pip install 'tlt-suite[client]'`. It needs neither torch nor an engine. Import clients and
 request types from `tlt_common.client`, errors from `tlt_common.errors`, and the integrations for trainers from
-`tlt_common.integrations.trl`, `trl_async` and `openrlhf`; [Trainers](trainers.md) says which trainer needs which.
+`tlt_common.integrations.trl` and `openrlhf`; [Trainers](trainers.md) says which trainer needs which.
 """
 
 

@@ -16,7 +16,7 @@ from trl.experimental.async_grpo.async_grpo_config import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer
 
 from tlt_common.client import SamplingParams
-from tlt_common.integrations.trl_async import TltAsyncRollouts
+from tlt_common.integrations.trl import TltAsyncRollouts
 
 MAX_STALENESS = 2
 
@@ -69,7 +69,8 @@ def train(endpoint: str, model: str, *, steps: int, learning_rate: float) -> lis
     dataset = Dataset.from_dict({"prompt": ["3 7 11 = 32", "2 5 9 = 43", "4 6 8 = 20", "1 3 9 = 28"]})
     rollouts: Any = TltAsyncRollouts(
         endpoint, dataset=dataset, tokenizer=tokenizer, reward_funcs=[distinct], num_generations=8,
-        sampling=SamplingParams(max_new_tokens=32), groups_in_flight=2, max_buffered=16,
+        sampling=SamplingParams(max_new_tokens=32), max_staleness=MAX_STALENESS, groups_in_flight=2,
+        max_buffered=16,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as directory:
         config = AsyncGRPOConfig(

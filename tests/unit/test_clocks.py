@@ -19,7 +19,7 @@ DATES = {
     "services/tlt_gateway/http/openai/routes.py": "the date of a model, which OpenAI's protocol has",
     "services/tlt_gateway/http/template.py": "the date, which chat templates may show",
     "services/tlt_worker/placement/leave.py": "a date that Ray takes",
-    "tlt_common/integrations/trl_async.py": "a date that TRL subtracts from its own",
+    "tlt_common/integrations/trl/asynchronous.py": "a date that TRL subtracts from its own",
     "tlt_common/rpc/bearer.py": "the expiry of tokens",
     "tlt_common/rpc/certificates.py": "the expiry of certificates",
     "tlt_common/rpc/expiry.py": "the expiry of certificates",

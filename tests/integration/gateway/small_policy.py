@@ -9,6 +9,25 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 VOCAB = 40
+# The fakes count up from the last word. A conversation ends in w5, so that each turn is w6 w7 w8 w9: one tool call.
+TEMPLATE = (
+    "{%- for message in messages %}"
+    "{%- if message.role == 'assistant' %}{{ message.content or '' }}"
+    "{%- for call in message.tool_calls or [] %} w6 {{ call.function.name }} {{ call.function.arguments | tojson }} w8"
+    "{%- endfor %} <eos> {% else %}{{ message.content }} {% endif %}"
+    "{%- endfor %}{%- if add_generation_prompt %}w5{%- endif %}"
+)
+RESPONSE: dict[str, Any] = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "w5",
+    "fields": {
+        "tool_calls": {
+            "open": "w6", "close": "w8", "repeats": True, "content": "text",
+            "transform": {"type": "function", "function": {"name": "look", "arguments": {"word": "{content}"}}},
+        },
+        "content": {"close": "<eos>", "content": "text"},
+    },
+}  # fmt: skip
 
 
 def word_tokenizer() -> Any:
@@ -17,6 +36,13 @@ def word_tokenizer() -> Any:
     backend = Tokenizer(WordLevel(words, unk_token="<pad>"))  # noqa: S106 - a word of the vocabulary
     backend.pre_tokenizer = WhitespaceSplit()
     return cast(Any, PreTrainedTokenizerFast)(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>")  # noqa: S106
+
+
+def chat_tokenizer() -> Any:
+    """Return the tokenizer with a chat template that renders calls of the tool `look`, and parses them."""
+    tokenizer = word_tokenizer()
+    tokenizer.chat_template, tokenizer.response_template = TEMPLATE, RESPONSE
+    return tokenizer
 
 
 def small_model() -> Any:

@@ -1,6 +1,7 @@
 """What TRL's AsyncGRPOTrainer calls, against a real gateway."""
 
 import importlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.integration.gateway.small_policy import VOCAB, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
-from tlt_common.integrations.trl_async import TltAsyncRollouts
+from tlt_common.integrations.trl import TltAsyncRollouts
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -80,6 +81,32 @@ def test_generation_waits_for_a_trainer_that_is_slow(served: Endpoint) -> None:
     rollouts.stop()
     assert first.group_id == 0
     assert rollouts.rollout_buffer.qsize() <= 2
+
+
+def test_responses_that_become_stale_are_dropped_with_their_group(served: Endpoint) -> None:
+    first_tokens, began = [0], threading.Event()
+
+    def counted(tokens: list[int]) -> int:
+        first_tokens[0] += 1
+        if first_tokens[0] == 2:  # of the first group's two responses
+            began.set()
+        return (tokens[-1] + 1) % VOCAB
+
+    for worker in served.workers:
+        worker.next_token, worker.free_tokens = counted, 1  # type: ignore[assignment]
+    served.gate(open_=False)
+    rollouts = rollouts_of(served, max_staleness=0)
+    rollouts.init_weight_transfer()
+    rollouts.start()
+    assert began.wait(20)
+    published(rollouts, 1)
+    served.gate(open_=True)
+    samples = [rollouts.rollout_buffer.get(timeout=20) for _ in range(2)]
+    rollouts.stop()
+    rollouts.destroy()
+    assert {(sample.group_id, sample.model_version) for sample in samples} == {(1, 1)}
+    assert rollouts.metrics_queue.get_nowait() == {"sample/dropped_stale_total": 2.0}
+    assert {prompt.max_staleness for worker in served.workers for prompt in worker.prompts} == {0}
 
 
 def test_a_reward_function_that_fails_is_told_to_the_trainer(served: Endpoint) -> None:

@@ -12,33 +12,13 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
-from tests.integration.gateway.small_policy import VOCAB, small_model, word_tokenizer
+from tests.integration.gateway.small_policy import VOCAB, chat_tokenizer, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.errors import InvalidRequestError
 from tlt_common.integrations.trl import Rollout, TltRollouts
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-# The fakes count up from the last word. A conversation ends in w5, so that each turn is w6 w7 w8 w9: one tool call.
-TEMPLATE = (
-    "{%- for message in messages %}"
-    "{%- if message.role == 'assistant' %}{{ message.content or '' }}"
-    "{%- for call in message.tool_calls or [] %} w6 {{ call.function.name }} {{ call.function.arguments | tojson }} w8"
-    "{%- endfor %} <eos> {% else %}{{ message.content }} {% endif %}"
-    "{%- endfor %}{%- if add_generation_prompt %}w5{%- endif %}"
-)
-RESPONSE: dict[str, Any] = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "w5",
-    "fields": {
-        "tool_calls": {
-            "open": "w6", "close": "w8", "repeats": True, "content": "text",
-            "transform": {"type": "function", "function": {"name": "look", "arguments": {"word": "{content}"}}},
-        },
-        "content": {"close": "<eos>", "content": "text"},
-    },
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,11 +27,9 @@ def served() -> Iterator[Endpoint]:
         yield running
 
 
-@pytest.fixture
-def chat_tokenizer() -> Any:
-    tokenizer = word_tokenizer()
-    tokenizer.chat_template, tokenizer.response_template = TEMPLATE, RESPONSE
-    return tokenizer
+@pytest.fixture(name="chat_tokenizer")
+def tokenizer_with_tools() -> Any:
+    return chat_tokenizer()
 
 
 def settings(directory: Path, **changes: Any) -> dict[str, Any]:

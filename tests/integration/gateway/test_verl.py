@@ -12,9 +12,9 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import gateway
 from tlt_common.client import Client
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
-from tlt_common.integrations.verl import TltServer
-from tlt_common.integrations.verl_connection import Connection
-from tlt_common.integrations.verl_weights import WeightsSender
+from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.verl.server import TltServer
+from tlt_common.integrations.verl.weights import WeightsSender
 from tlt_gateway.config import GatewayConfig
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0, "logprobs": True}

@@ -16,7 +16,15 @@ def runner() -> dict[str, Any]:
 
 def test_each_scenario_has_a_program_and_a_page(runner: dict[str, Any]) -> None:
     found = runner["scenarios"]()
-    assert {one.name for one in found} >= {"own_loop", "trl_grpo", "trl_async", "areal", "prime_rl", "openrlhf"}
+    assert {one.name for one in found} >= {
+        "own_loop",
+        "trl_grpo",
+        "trl_async",
+        "trl_tools",
+        "areal",
+        "prime_rl",
+        "openrlhf",
+    }
     for one in found:
         program, *options = one.run.split()
         assert (one.directory / program).is_file()
@@ -61,3 +69,13 @@ def test_a_program_passes_if_it_ends_well_and_prints_a_result(
 def test_the_page_has_a_place_for_the_table(runner: dict[str, Any]) -> None:
     page = (ROOT / "docs/trainers.md").read_text()
     assert page.count(runner["BEGIN"]) == page.count(runner["END"]) == 1
+
+
+def test_results_of_what_was_not_run_stay_in_the_table(runner: dict[str, Any]) -> None:
+    page = (ROOT / "docs/trainers.md").read_text()
+    (scenario,) = runner["scenarios"](["areal"])
+    outcome = runner["Outcome"](scenario=scenario, result="another result", passed=True)
+    assert runner["written"](page, []) == page
+    before, after = page.splitlines(), runner["written"](page, [outcome]).splitlines()
+    assert [new for old, new in zip(before, after, strict=True) if old != new] == [outcome.row]
+    assert outcome.row.endswith("passed: another result |")

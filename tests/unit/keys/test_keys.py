@@ -23,7 +23,7 @@ OF_VERL = (
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("examples/03_countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
     ("benchmarks/tlt_bench/prepare.py", "name"): ("model", "drafter"),
-    ("tlt_common/integrations/verl_settings.py", "field"): OF_VERL,
+    ("tlt_common/integrations/verl/settings.py", "field"): OF_VERL,
     # User input.
     ("tlt_common/config/loader.py", "key"): (),
     ("tlt_common/config/loader.py", "key or name"): (),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.integrations.trl_requests import grouped
+from tlt_common.integrations.trl.requests import grouped
 
 A, B, C = [1, 2], [3], [4, 5]
 

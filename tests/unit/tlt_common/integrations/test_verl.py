@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_common.integrations.verl_connection import Connection
-from tlt_common.integrations.verl_settings import require_supported
+from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.verl.settings import require_supported
 
 
 async def test_the_connection_is_read_from_verls_configuration(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_settings_that_cannot_be_honoured_are_named(change: dict[str, Any], fiel
 
 def test_verl_finds_the_plugin() -> None:
     (found,) = entry_points(group="verl.plugins", name="tlt")
-    assert Path(*found.module.split(".")).with_suffix(".py").as_posix() == "tlt_common/integrations/verl_plugin.py"
+    assert Path(*found.module.split(".")).with_suffix(".py").as_posix() == "tlt_common/integrations/verl/plugin.py"
 
 
 async def test_verl_knows_the_suite_by_its_name() -> None:
@@ -71,8 +71,8 @@ async def test_verl_knows_the_suite_by_its_name() -> None:
     from verl.checkpoint_engine import CheckpointEngineRegistry
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-    from tlt_common.integrations.verl_plugin import TltCheckpointEngine, TltReplica
-    from tlt_common.integrations.verl_router import TltRouter
+    from tlt_common.integrations.verl.plugin import TltCheckpointEngine, TltReplica
+    from tlt_common.integrations.verl.router import TltRouter
 
     assert RolloutReplicaRegistry.get("tlt") is TltReplica
     assert CheckpointEngineRegistry.get("tlt") is TltCheckpointEngine

@@ -14,10 +14,10 @@ from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegist
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from tlt_common.errors import ConfigError
-from tlt_common.integrations.verl import TltServer
-from tlt_common.integrations.verl_connection import Connection
-from tlt_common.integrations.verl_settings import require_supported
-from tlt_common.integrations.verl_weights import WeightsSender
+from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.verl.server import TltServer
+from tlt_common.integrations.verl.settings import require_supported
+from tlt_common.integrations.verl.weights import WeightsSender
 
 NAME = "tlt"
 

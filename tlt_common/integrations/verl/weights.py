@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tlt_common.integrations.verl_connection import Connection
+from tlt_common.integrations.verl.connection import Connection
 
 
 class WeightsSender:

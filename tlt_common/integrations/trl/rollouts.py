@@ -28,8 +28,8 @@ from typing import Any, Protocol, TypeAlias
 from tlt_common.client import BlockingClient, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
-from tlt_common.integrations.trl_generation import Generation
-from tlt_common.integrations.trl_requests import derived_seed, grouped, require_usable, sampling_of, tokenized
+from tlt_common.integrations.trl.generation import Generation
+from tlt_common.integrations.trl.requests import derived_seed, grouped, require_usable, sampling_of, tokenized
 from tlt_common.rpc.endpoint import Secret
 
 StateDict: TypeAlias = Mapping[str, Any]

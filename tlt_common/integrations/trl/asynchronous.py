@@ -2,26 +2,33 @@
 Rollouts for TRL's AsyncGRPOTrainer (written for TRL 1.16.0), without vLLM, by one object for both of its protocols.
 
     rollouts = TltAsyncRollouts("localhost:7700", dataset=dataset, tokenizer=tokenizer, reward_funcs=[...],
-                                num_generations=8, sampling=SamplingParams(max_new_tokens=2048))
-    trainer = AsyncGRPOTrainer(model, args=AsyncGRPOConfig(..., token_budget=8192), train_dataset=dataset,
-                               rollout_worker=rollouts, weight_transfer=rollouts)
+                                num_generations=8, sampling=SamplingParams(max_new_tokens=2048), max_staleness=4)
+    trainer = AsyncGRPOTrainer(model, args=AsyncGRPOConfig(max_staleness=4, token_budget=8192, ...),
+                               train_dataset=dataset, rollout_worker=rollouts, weight_transfer=rollouts)
 
 Requests that run while weights are published continue with the new ones. A group is labelled with the oldest version of
-the policy that generated one of its tokens, so `max_staleness` of the trainer bounds how old any token is.
+the policy that sampled one of its tokens, so `max_staleness` of the trainer bounds how old any token is. Give the same
+number here: the engines then end a response as soon as the trainer would drop it.
+
+Tools and environments are given here, too, since TRL hands them to its own rollout worker only.
 """
 
 import asyncio
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from typing import Any
 
 from tlt_common.client import BlockingClient, Client, SamplingParams
 from tlt_common.client.rollout import PATIENCE_S
-from tlt_common.errors import InvalidRequestError, UnavailableError
-from tlt_common.integrations.trl_groups import Group, Reward, samples_of
+from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
+from tlt_common.integrations.trl.chat import Chat, Tool
+from tlt_common.integrations.trl.environments import Environments, Factory
+from tlt_common.integrations.trl.groups import Group, Reward, samples_of
+from tlt_common.integrations.trl.play import Play
 from tlt_common.rpc.endpoint import Secret
 
 STOP_S = 30.0
@@ -44,9 +51,14 @@ class TltAsyncRollouts:
         *,
         dataset: Any,
         tokenizer: Any,
-        reward_funcs: Sequence[Reward],
+        reward_funcs: Sequence[Reward] = (),
         num_generations: int,
         sampling: SamplingParams,
+        max_staleness: int | None = None,
+        tools: Sequence[Tool] = (),
+        environment_factory: Factory | Mapping[str, Factory] | None = None,
+        max_tool_calling_iterations: int | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         groups_in_flight: int = 4,
         max_buffered: int = 64,
         wait_s: float = 300.0,
@@ -63,9 +75,17 @@ class TltAsyncRollouts:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
             dataset: Rows with the column `prompt`, text or a conversation; read again from the start at its end.
             tokenizer: Tokenizes prompts and decodes responses.
-            reward_funcs: As for TRL's trainers; called in threads.
+            reward_funcs: As for TRL's trainers; called in threads. May be empty if environments have rewards.
             num_generations: Responses per prompt.
-            sampling: Sampling parameters of every response.
+            sampling: Sampling parameters of every response. With tools or environments, `max_new_tokens` is required
+                and limits a whole conversation, tool results included. With a seed, each response has its own, derived
+                from it.
+            max_staleness: The trainer's. A response whose first token would be further behind the weights served is
+                ended, and its group dropped; both count as `sample/dropped_stale_total`. None ends none.
+            tools: Functions that responses may call, as for TRL's trainers; called in threads.
+            environment_factory: As for TRL's trainers: creates objects whose methods responses may call.
+            max_tool_calling_iterations: Times that one conversation may call tools; None: no limit.
+            chat_template_kwargs: Further arguments of the chat template.
             groups_in_flight: Prompts that are generated at a time.
             max_buffered: Samples that wait for the trainer at most; generation waits beyond.
             wait_s: Seconds to wait for the gateway and the first worker.
@@ -76,18 +96,33 @@ class TltAsyncRollouts:
             patience_s: Seconds for which a response that broke is tried again; see `Client`.
 
         Raises:
-            InvalidRequestError: There are fewer than two generations per prompt, or no rewards.
+            InvalidRequestError: An argument is out of range; the message names it.
         """
+        environments = Environments(environment_factory) if environment_factory else None
+        uses_tools = bool(tools or environments)
+        self._rewarding = environments.rewarding if environments else []
         if num_generations < 2:
             raise InvalidRequestError("num_generations: accepted: 2 or more, to compare", field="num_generations")
-        if not reward_funcs:
+        if not (reward_funcs or self._rewarding):
             raise InvalidRequestError("reward_funcs is empty; accepted: at least one", field="reward_funcs")
+        if uses_tools and sampling.max_new_tokens is None:
+            raise InvalidRequestError(
+                "sampling.max_new_tokens is None; accepted with tools: a number", field="sampling.max_new_tokens"
+            )
         self._endpoint = endpoint
         self._options: dict[str, Any] = {
             "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
         }  # fmt: skip
-        self._dataset, self._tokenizer, self._reward_funcs = dataset, tokenizer, tuple(reward_funcs)
-        self._generations, self._sampling = num_generations, sampling
+        self._dataset, self._reward_funcs = dataset, tuple(reward_funcs)
+        self._play = Play(
+            chat=Chat(tokenizer, uses_tools=uses_tools, options=chat_template_kwargs),
+            sampling=sampling,
+            samples=num_generations,
+            tools=tuple(tools),
+            environments=environments,
+            max_calls=max_tool_calling_iterations,
+            max_staleness=max_staleness,
+        )
         self._groups_in_flight, self._wait_s = groups_in_flight, wait_s
         self.rollout_buffer: queue.Queue[Any] = queue.Queue(max_buffered)
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue(4096)
@@ -172,6 +207,8 @@ class TltAsyncRollouts:
 
     async def _generate(self) -> None:
         rows = enumerate(_repeated(self._dataset))
+        threads = ThreadPoolExecutor(self._groups_in_flight * self._play.samples, thread_name_prefix="tlt-tool")
+        asyncio.get_running_loop().set_default_executor(threads)  # no tool waits for another
         async with Client(self._endpoint, **self._options) as client, asyncio.TaskGroup() as tasks:
             lanes = [tasks.create_task(self._lane(client, rows)) for _ in range(self._groups_in_flight)]
             while not self._stopping.is_set():  # noqa: ASYNC110 - set by the trainer's thread
@@ -183,10 +220,16 @@ class TltAsyncRollouts:
         """Generate one group after another."""
         for index, row in rows:
             began_s = time.monotonic()
-            prompt_ids = self._prompt_ids(row["prompt"])
-            (responses,) = await client.batch([prompt_ids], self._generations, self._sampling)
-            group = Group(index=index, row=row, prompt_ids=prompt_ids, responses=responses, offset=self._offset)
-            samples = await samples_of(group, self._tokenizer, self._reward_funcs)
+            try:
+                episodes = await self._play.group(client, index, row)
+            except AbortedError:
+                if self._play.max_staleness is None:
+                    raise
+                self._tell({"sample/dropped_stale_total": float(self._play.samples)})
+                self._progress_s = time.monotonic()
+                continue
+            group = Group(index=index, row=row, episodes=episodes, offset=self._offset)
+            samples = await samples_of(group, self._reward_funcs, self._rewarding)
             self._tell({"rollout/duration_s": time.monotonic() - began_s})
             for sample in samples:
                 await self._put(sample)
@@ -202,15 +245,6 @@ class TltAsyncRollouts:
                 self._progress_s = time.monotonic()
                 return
 
-    def _prompt_ids(self, prompt: Any) -> list[int]:
-        if isinstance(prompt, str):
-            ids: list[int] = self._tokenizer(prompt)["input_ids"]
-            return ids
-        templated: list[int] = self._tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-        return templated
-
     def _tell(self, metrics: dict[str, float]) -> None:
         if not self.metrics_queue.full():  # a trainer that does not log loses numbers, not rollouts
             self.metrics_queue.put_nowait(metrics)
@@ -223,4 +257,8 @@ def _first(error: BaseException) -> BaseException:
 
 def _repeated(dataset: Any) -> Iterator[Any]:
     while True:
-        yield from dataset
+        row = None
+        for row in dataset:
+            yield row
+        if row is None:
+            raise InvalidRequestError("dataset is empty; accepted: at least one row", field="dataset")

@@ -2,7 +2,7 @@
 The suite as verl's rollout server (written for verl 0.9.1): `rollout.name=tlt` and `checkpoint_engine.backend=tlt`.
 
 verl creates one Ray actor per replica and calls it by the methods of `TltServer`. The actor needs no GPU: it passes
-requests on to the gateway. `verl_plugin` registers it; this module imports neither verl nor Ray.
+requests on to the gateway. `plugin` registers it; this module imports neither verl nor Ray.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from typing import Any
 from tlt_common.client import Client, FinishReason, TokenChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
-from tlt_common.integrations.verl_connection import Connection
-from tlt_common.integrations.verl_requests import Lengths, sampling_of
+from tlt_common.integrations.verl.connection import Connection
+from tlt_common.integrations.verl.requests import Lengths, sampling_of
 
 STOP_REASONS = {FinishReason.STOP: "completed", FinishReason.LENGTH: "completed", FinishReason.ABORT: "aborted"}
 """verl resubmits what was aborted, with the tokens it has as part of the prompt."""

@@ -1,0 +1,88 @@
+"""A conversation of the policy with tools, token by token."""
+
+from collections.abc import Sequence
+
+from tlt_common.client import TokenChunk
+from tlt_common.integrations.trl.chat import Chat, Message, Tool
+from tlt_common.integrations.trl.episode import Episode
+from tlt_common.integrations.trl.tool_results import called
+
+
+class Conversation:
+    """
+    A conversation while it is played.
+
+    Args:
+        prompt: Its first messages.
+        chat: The tokenizer and its template.
+        tools: What responses may call.
+
+    Attributes:
+        token_ids: Tokens behind the prompt: sampled ones and those of tool results.
+    """
+
+    def __init__(self, prompt: list[Message], chat: Chat, tools: Sequence[Tool]) -> None:
+        self._chat, self._tools = chat, tools
+        self._by_name = {getattr(tool, "__name__", ""): tool for tool in tools}
+        self._prompt, self._prompt_ids = prompt, chat.prompt_ids(prompt, tools)
+        self._messages: list[Message] = []
+        self.token_ids: list[int] = []
+        self._logprobs: list[float] = []
+        self._sampled: list[bool] = []
+        self._versions: list[int] = []
+        self._calls = self._failures = 0
+
+    @property
+    def context_ids(self) -> list[int]:
+        """The prompt of the next response."""
+        return [*self._prompt_ids, *self.token_ids]
+
+    @property
+    def begun_version(self) -> int | None:
+        """Policy version of the first sampled token."""
+        return self._versions[0] if self._versions else None
+
+    def add_response(self, response: TokenChunk) -> list[Message]:
+        """Add a response; return the calls that it makes."""
+        message = self._chat.message(response.token_ids, context_ids=self.context_ids, tools=self._tools)
+        self._messages.append(message)
+        self._extend(response.token_ids, response.logprobs, sampled=True)
+        self._versions.extend(response.policy_versions)
+        return list(message.get("tool_calls") or ())
+
+    async def add_results(self, calls: Sequence[Message]) -> None:
+        """Call tools, and add what they return."""
+        found = [await called(call, self._by_name) for call in calls]
+        self._calls += len(found)
+        self._failures += sum(not succeeded for _, succeeded in found)
+        results = [message for message, _ in found]
+        ids = self._chat.results_ids(results)
+        self._messages += results
+        self._extend(ids, [0.0] * len(ids), sampled=False)
+
+    def drop_results(self) -> None:
+        """Remove results at the end, which leave no room for a response."""
+        while self._messages[-1]["role"] == "tool":
+            self._messages.pop()
+        while not self._sampled[-1]:
+            for column in (self.token_ids, self._logprobs, self._sampled):
+                column.pop()
+
+    def episode(self) -> Episode:
+        """Return what was played."""
+        return Episode(
+            prompt=self._prompt,
+            prompt_ids=self._prompt_ids,
+            completion=self._messages,
+            token_ids=self.token_ids,
+            logprobs=self._logprobs,
+            sampled=self._sampled,
+            oldest_version=min(self._versions),
+            calls=self._calls,
+            failures=self._failures,
+        )
+
+    def _extend(self, token_ids: Sequence[int], logprobs: Sequence[float], *, sampled: bool) -> None:
+        self.token_ids.extend(token_ids)
+        self._logprobs.extend(logprobs)
+        self._sampled.extend([sampled] * len(token_ids))

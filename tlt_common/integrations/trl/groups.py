@@ -1,0 +1,102 @@
+"""Groups of episodes, scored, in the form in which TRL's AsyncGRPOTrainer learns from them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import Any, TypeAlias
+
+from tlt_common.integrations.trl.episode import Episode
+
+Reward: TypeAlias = Callable[..., Sequence[float | None] | Awaitable[Sequence[float | None]]]
+EPSILON = 1e-8
+"""Keeps advantages finite in groups whose rewards are equal; TRL's own."""
+NO_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
+"""Columns of the data set that reward functions get in another form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The episodes of one row of the data set."""
+
+    index: int
+    """Position among the groups of the run."""
+    row: Mapping[str, Any]
+    episodes: Sequence[Episode]
+    offset: int
+    """Versions of the policy as published, minus those that the trainer counts."""
+
+    @property
+    def model_version(self) -> int:
+        """The oldest version that sampled a token, as the trainer counts."""
+        return min(episode.oldest_version for episode in self.episodes) - self.offset
+
+
+async def samples_of(group: Group, reward_funcs: Sequence[Reward], environments: Sequence[type] = ()) -> list[Any]:
+    """
+    Score a group; return a RolloutSample for each episode, with its advantage within the group.
+
+    Episodes without any reward have the advantage 0.
+
+    Args:
+        group: The group.
+        reward_funcs: As for TRL's trainers.
+        environments: Classes of environments that have rewards.
+    """
+    import numpy as np
+    from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
+
+    rewards = await _rewards(group, reward_funcs, environments)
+    totals = np.array([sum(found) if (found := [r for r in row if r is not None]) else np.nan for row in rewards])
+    scored = totals[~np.isnan(totals)]
+    mean, std = (float(scored.mean()), float(scored.std())) if scored.size else (0.0, 0.0)
+    advantages = np.nan_to_num((totals - mean) / (std + EPSILON))
+    names = [getattr(one, "__name__", type(one).__name__) for one in (*reward_funcs, *environments)]
+    uses_tools = any(episode.calls for episode in group.episodes)
+    return [
+        RolloutSample(
+            prompt=one.prompt,
+            completion=one.completion,
+            input_ids=np.array([*one.prompt_ids, *one.token_ids], dtype=np.int64),
+            completion_mask=np.array([0] * len(one.prompt_ids) + list(one.sampled), dtype=np.int64),
+            old_log_probs=np.array([0.0] * len(one.prompt_ids) + list(one.logprobs), dtype=np.float32),
+            advantage=float(advantages[i]),
+            model_version=group.model_version,
+            group_id=group.index,
+            metrics={"reward": float(totals[i]), "reward_std": std}
+            | {f"rewards/{name}": np.nan if r is None else r for name, r in zip(names, rewards[i], strict=True)}
+            | (_of_tools(one) if uses_tools else {}),
+        )
+        for i, one in enumerate(group.episodes)
+    ]
+
+
+def _of_tools(episode: Episode) -> dict[str, float]:
+    """Return what TRL logs about tools, by its names."""
+    return {
+        "tools/call_frequency": float(episode.calls),
+        "tools/failure_frequency": episode.failures / max(1, episode.calls),
+    }
+
+
+async def _rewards(
+    group: Group, reward_funcs: Sequence[Reward], environments: Sequence[type]
+) -> list[list[float | None]]:
+    """Return the rewards by episode, then by function and by class of environment."""
+    count = len(group.episodes)
+    given = {name: [value] * count for name, value in group.row.items() if name not in NO_COLUMNS}
+    given |= {
+        "prompts": [episode.prompt for episode in group.episodes],
+        "completions": [episode.completion for episode in group.episodes],
+        "completion_ids": [episode.sampled_ids for episode in group.episodes],
+    }
+
+    async def of(function: Any) -> Sequence[float | None]:
+        found: Sequence[float | None] = await (
+            function(**given) if iscoroutinefunction(function) else asyncio.to_thread(function, **given)
+        )
+        return found
+
+    columns = await asyncio.gather(*(of(function) for function in reward_funcs))
+    owned = [[one.reward if one.environment is kind else None for one in group.episodes] for kind in environments]
+    return [list(row) for row in zip(*columns, *owned, strict=True)]
