@@ -48,8 +48,11 @@ class Learner:
 
 
 def trainer_of(http: Http, checkpoints: Path | str) -> CheckpointWeights:
-    trainer = CheckpointWeights()
-    trainer.checkpoints = str(checkpoints)  # type: ignore[misc] - of this trainer only
+    class Trainer(CheckpointWeights):
+        pass
+
+    Trainer.checkpoints = str(checkpoints)
+    trainer = Trainer()
     trainer.dispatch, trainer.inference_engine_client, trainer.tokenizer = Learner(), Client(http), "tokenizer"
     return trainer
 
