@@ -48,8 +48,9 @@ def test_a_stream_has_the_same_parts(sides: Sides, case: str) -> None:
 
 
 def _emptied(event: Any) -> Any:
-    """Return an event without what depends on the number of its tokens."""
+    """Return an event without what depends on the number of its tokens, and on which sample had some first."""
     empty: dict[str, Any] = {"text": "", "logprobs": None, "finish_reason": None, "token_ids": [], "matched_stop": None}
+    empty["index"] = 0
     return event | {"choices": [choice | empty for choice in event["choices"]]}
 
 
