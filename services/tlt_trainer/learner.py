@@ -69,7 +69,7 @@ class Learner:
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
         self._base = _copied(_tensors(self._drafter))
-        self._optimizer = DrafterOptimizer(self._drafter)
+        self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
         self._has_tokens = False

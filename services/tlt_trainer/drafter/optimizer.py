@@ -15,7 +15,6 @@ from torch import Tensor
 from tlt_common.drafter.tensors import HEAD
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.muon import Muon
-from tlt_trainer.drafter.precision import compute_dtype
 from tlt_trainer.drafter.vocabulary import rows_for
 
 MUON_RATE = 0.03
@@ -47,16 +46,21 @@ def average_weight(steps: int) -> float:
 
 
 class DrafterOptimizer:
-    """Both optimizers as one. Its state is a flat mapping of names to tensors, so that files need no pickle."""
+    """
+    Both optimizers as one. Its state is a flat mapping of names to tensors, so that files need no pickle.
 
-    def __init__(self, drafter: DraftModel) -> None:
+    Args:
+        drafter: What is trained.
+        dtype: Type in which to multiply matrices.
+    """
+
+    def __init__(self, drafter: DraftModel, dtype: torch.dtype) -> None:
         self._names = {id(parameter): name for name, parameter in drafter.named_parameters()}
         heads = [parameter for name, parameter in drafter.named_parameters() if name == HEAD]
         matrices = [
             parameter for name, parameter in drafter.named_parameters() if parameter.dim() == 2 and name != HEAD
         ]
         vectors = [parameter for parameter in drafter.parameters() if parameter.dim() < 2]
-        dtype = compute_dtype(next(drafter.parameters()).device)
         self._parts: tuple[tuple[torch.optim.Optimizer, float], ...] = (
             (Muon(matrices, lr=MUON_RATE, weight_decay=MUON_DECAY, dtype=dtype), MUON_RATE),
             (torch.optim.AdamW(vectors, lr=ADAM_RATE, weight_decay=0.0), ADAM_RATE),

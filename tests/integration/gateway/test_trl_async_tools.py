@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.integration.gateway import library
 from tests.integration.gateway.small_policy import TEMPLATE, VOCAB, chat_tokenizer, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
@@ -50,31 +51,19 @@ async def look_later(word: str) -> str:
 look_later.__name__ = "look"
 
 
-class Library:
-    """An environment with one tool, which remembers what was asked."""
+class Library(library.Library):
+    """One that is counted, and to which its row's column is a question."""
 
     made = 0
 
     def __init__(self) -> None:
+        super().__init__()
         type(self).made += 1
-        self.asked: list[str] = []
 
-    def reset(self, column: int, **_: Any) -> str:
-        self.asked = [str(column)]
-        return " w30"
-
-    def look(self, word: str) -> str:
-        """
-        Look a word up.
-
-        Args:
-            word: The word.
-        """
-        self.asked.append(word)
-        return f"w20 {word}"
-
-    def get_reward(self) -> float:
-        return float(len(self.asked))
+    def reset(self, **row: Any) -> str:
+        observation = super().reset()
+        self.asked.append(str(row["column"]))
+        return observation
 
 
 def lengths(completion_ids: list[list[int]], **_: Any) -> list[float | None]:

@@ -12,6 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
+from tests.integration.gateway.library import Library
 from tests.integration.gateway.small_policy import VOCAB, chat_tokenizer, small_model, word_tokenizer
 from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.errors import InvalidRequestError
@@ -52,30 +53,6 @@ def look(word: str) -> str:
         word: The word.
     """
     return f"w20 {word}"
-
-
-class Library:
-    """An environment with one tool, which remembers what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def reset(self, **_: Any) -> str:
-        self.asked.clear()
-        return " w30"
-
-    def look(self, word: str) -> str:
-        """
-        Look a word up.
-
-        Args:
-            word: The word.
-        """
-        self.asked.append(word)
-        return f"w20 {word}"
-
-    def get_reward(self) -> float:
-        return float(len(self.asked))
 
 
 def conversations() -> Dataset:

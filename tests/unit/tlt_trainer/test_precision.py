@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import tlt_trainer.drafter.optimizer
 import tlt_trainer.learner
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_trainer.data.pack import collate
@@ -13,8 +12,7 @@ from tlt_trainer.store.shared_weights import SharedWeights
 
 
 def _trained(policy: TinyPolicy, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], ScoreTally]:
-    for user in (tlt_trainer.learner, tlt_trainer.drafter.optimizer):
-        monkeypatch.setattr(user, "compute_dtype", lambda _: dtype)
+    monkeypatch.setattr(tlt_trainer.learner, "compute_dtype", lambda _: dtype)
     learner, pack = Learner(policy.form, CPU), collate(frames_of(policy, 4), CPU)
     learner.share(policy.shared)
     return [learner.micro_step(pack) for _ in range(6)], learner.tally(pack)

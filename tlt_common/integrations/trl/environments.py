@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from inspect import getmembers, iscoroutinefunction, isfunction
+from inspect import getmembers, isfunction
 from typing import Any, TypeAlias
 
 from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.trl.calls import result_of
 from tlt_common.integrations.trl.chat import Tool
 
 Factory: TypeAlias = Callable[[], Any]
@@ -75,7 +76,7 @@ async def reward_of(environment: Any) -> float | None:
     """Return an environment's reward for the conversation that ended; None: it has none."""
     if (get_reward := getattr(environment, "get_reward", None)) is None:
         return None
-    found = await get_reward() if iscoroutinefunction(get_reward) else await asyncio.to_thread(get_reward)
+    found = await result_of(get_reward)
     return None if found is None else float(found)
 
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
+from tlt_common.integrations.trl.calls import result_of
 from tlt_common.integrations.trl.episode import Episode
 
 Reward: TypeAlias = Callable[..., Sequence[float | None] | Awaitable[Sequence[float | None]]]
@@ -91,12 +91,6 @@ async def _rewards(
         "completion_ids": [episode.sampled_ids for episode in group.episodes],
     }
 
-    async def of(function: Any) -> Sequence[float | None]:
-        found: Sequence[float | None] = await (
-            function(**given) if iscoroutinefunction(function) else asyncio.to_thread(function, **given)
-        )
-        return found
-
-    columns = await asyncio.gather(*(of(function) for function in reward_funcs))
+    columns = await asyncio.gather(*(result_of(function, **given) for function in reward_funcs))
     owned = [[one.reward if one.environment is kind else None for one in group.episodes] for kind in environments]
     return [list(row) for row in zip(*columns, *owned, strict=True)]

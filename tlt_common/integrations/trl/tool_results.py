@@ -1,10 +1,9 @@
 """Calls of tools."""
 
-import asyncio
 from collections.abc import Mapping
-from inspect import iscoroutinefunction
 from typing import Any
 
+from tlt_common.integrations.trl.calls import result_of
 from tlt_common.integrations.trl.chat import Message, Tool
 
 
@@ -20,7 +19,7 @@ async def called(call: Message, tools: Mapping[str, Tool]) -> tuple[Message, boo
     try:
         if (tool := tools.get(name)) is None:
             raise LookupError(f"no tool {name!r}; there are: {', '.join(sorted(tools))}")  # noqa: TRY301 - a result
-        result = await (tool(**arguments) if iscoroutinefunction(tool) else asyncio.to_thread(tool, **arguments))
+        result = await result_of(tool, **arguments)
     except Exception as error:  # noqa: BLE001 - a tool may raise anything
         return _message(name, {"error": str(error)}), False
     return _message(name, result), True
