@@ -29,8 +29,9 @@ sizes. Not yet measured."""
 class EngineConfig(Frozen):
     """One SGLang engine: precision, memory and batch limits, and speculative decoding."""
 
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Data type of weights, activations and KV cache."""
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    """Data type of weights, activations and KV cache. Null: bfloat16, unless the device would emulate it: float32 on a
+    CPU with neither AVX512-BF16 nor AMX, float16 on a GPU older than an A100."""
     max_running: int = Field(16, ge=1)
     """Maximum number of requests decoded concurrently; further requests queue in the engine."""
     context_length: int | None = Field(None, ge=2)

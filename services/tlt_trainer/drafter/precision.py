@@ -2,6 +2,8 @@
 
 import torch
 
+from tlt_common.machine import multiplies_bfloat16
+
 
 def compute_dtype(device: torch.device) -> torch.dtype:
     """
@@ -9,8 +11,6 @@ def compute_dtype(device: torch.device) -> torch.dtype:
 
     Others emulate bfloat16: on a CPU with AVX2 alone, a micro-step then takes 8 to 20 times as long.
     """
-    if device.type == "cuda":
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        native = torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001 - what lacks it lacks AMX, too
+    gpu = device.type == "cuda"
+    native = torch.cuda.is_bf16_supported(including_emulation=False) if gpu else multiplies_bfloat16()
     return torch.bfloat16 if native else torch.float32

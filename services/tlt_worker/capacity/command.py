@@ -94,7 +94,7 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
     else:
         model = read_config(worker.model)
-        shape = ModelShape.from_config(model, dtype=engine.dtype, drafter=eagle3_format(engine, model))
+        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=eagle3_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)

@@ -34,7 +34,7 @@ class EnginePlan:
         """Return the configuration with what was planned in place of its nulls: every process reads the same."""
         share = None if self.division is None else self.division.gpu_memory
         arms = tuple(arm.name for arm in self.profile.arms) or (OFF.name,)
-        return engine.model_copy(update={"arms": arms, "gpu_memory": share})
+        return engine.model_copy(update={"dtype": self.profile.dtype, "arms": arms, "gpu_memory": share})
 
     def captures(self, arm: Arm) -> dict[str, tuple[int, ...]]:
         """Return the batch sizes captured for an arm, by stage."""

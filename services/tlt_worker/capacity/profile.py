@@ -1,12 +1,12 @@
 """
-The device profile: attention backend, page size and arms of an engine. Nothing else decides these. Pure.
+The device profile: attention backend, page size, data type and arms of an engine. Nothing else decides these. Pure.
 
 The backends are those of SGLang 0.5.23 for models with multi-head attention (`get_default_attn_backend`), except that
 trees do not change the backend where the device's own can verify them: on Hopper SGLang would leave FlashAttention 3
 for every round, plain ones included, although that backend has tree masks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tlt_common.domain.arm import Arm
@@ -40,6 +40,8 @@ class Accelerator:
     """`cuda` or `cpu`."""
     generation: int = 0
     """Major compute capability of the oldest of its GPUs; 0 on a CPU."""
+    dtype: str = "bfloat16"
+    """Type in which it serves a policy fastest."""
 
     @property
     def stock(self) -> Attention:
@@ -58,6 +60,8 @@ class DeviceProfile:
     accelerator: Accelerator
     attention: Attention
     """The backend of every round: target and drafter, drafting or not."""
+    dtype: str
+    """Data type of weights, activations and KV cache."""
     arms: tuple[Arm, ...]
     warnings: tuple[str, ...] = ()
     """What a user should know, with the key to change."""
@@ -97,14 +101,16 @@ def profile_of(engine: EngineConfig, accelerator: Accelerator) -> DeviceProfile:
     change the backend instead, of all rounds, with a warning.
     """
     arms, attention = engine.arms_on(accelerator.kind), accelerator.stock
+    profile = DeviceProfile(
+        accelerator=accelerator, attention=attention, dtype=engine.dtype or accelerator.dtype, arms=arms
+    )
     trees = [arm.name for arm in arms if arm.topk > 1]
     if not trees or attention.verifies_trees:
-        return DeviceProfile(accelerator=accelerator, attention=attention, arms=arms)
+        return profile
     if engine.arms is None:
-        chains = tuple(arm for arm in arms if arm.topk == 1)
-        return DeviceProfile(accelerator=accelerator, attention=attention, arms=chains)
+        return replace(profile, arms=tuple(arm for arm in arms if arm.topk == 1))
     warning = (
         f"engine.arms names trees ({', '.join(trees)}), which {attention} cannot verify: every round runs on "
         f"{Attention.FLASHINFER}, slower on this device; accepted without that: arms without trees"
     )
-    return DeviceProfile(accelerator=accelerator, attention=Attention.FLASHINFER, arms=arms, warnings=(warning,))
+    return replace(profile, attention=Attention.FLASHINFER, warnings=(warning,))

@@ -9,9 +9,12 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tlt_common.machine import multiplies_bfloat16
 from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.engine.cuda import gpus
 
+AMPERE = 8
+"""Major compute capability of the first GPUs with bfloat16, such as the A100."""
 STANDIN_PATH = Path(__file__).parents[1] / "standin"
 """Contains the package `sgl_kernel`, which replaces the compiled one when it comes first on the path."""
 
@@ -29,7 +32,10 @@ class Device:
     @property
     def accelerator(self) -> Accelerator:
         """What the device profile depends on."""
-        return Accelerator(kind=self.kind, generation=self.generation)
+        if self.kind == "cpu":
+            return Accelerator(kind=self.kind, dtype="bfloat16" if multiplies_bfloat16() else "float32")
+        dtype = "float16" if self.generation < AMPERE else "bfloat16"
+        return Accelerator(kind=self.kind, generation=self.generation, dtype=dtype)
 
     def describe(self) -> str:
         """Return device and kernels as text, for the log and `EngineInfo`."""

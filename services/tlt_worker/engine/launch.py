@@ -27,7 +27,7 @@ def plain_arguments(
         "model_path": str(model),
         # Token ids in and out, without a detokenizer: tokens and control responses share one socket.
         "skip_tokenizer_init": True,
-        "dtype": config.dtype,
+        "dtype": profile.dtype,
         "device": profile.accelerator.kind,
         "context_length": context_length,
         "max_running_requests": config.max_running,

@@ -58,7 +58,7 @@ def plan_of(
         ConfigError: An arm cannot run; field `engine.arms`.
     """
     profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
-    shape = ModelShape.from_config(model, dtype=engine.dtype, drafter=drafter)
+    shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)
     if device.kind == "cuda":
         gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)
         return plan_on_gpus(engine, profile=profile, gpus=gpus)

@@ -106,7 +106,7 @@ class SglangEngine:
         log_plan(plan)
         if plan.division is not None:
             require_room(
-                weights.loaded_bytes(self._headers, config.dtype),
+                weights.loaded_bytes(self._headers, plan.profile.dtype),
                 gpu_bytes=gpu_memory(),
                 tensor_parallel=config.tensor_parallel,
                 gpu_memory=plan.division.room,
@@ -244,7 +244,7 @@ class SglangEngine:
         )
         self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
         blank, form = self._directory / "drafter", self._need_form()
-        drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[config.dtype])
+        drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[plan.profile.dtype])
         device.enter()
         variables = {
             **device.variables(),

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -10,7 +10,7 @@ from tlt_common.domain.arm import OFF, chain, tree
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.memory import GIB
-from tlt_worker.engine import planning
+from tlt_worker.engine import device, planning
 from tlt_worker.engine.device import CPU, CUDA
 from tlt_worker.engine.planning import log_held, plan_of, trainer_share
 from tlt_worker.engine_config import EngineConfig
@@ -53,6 +53,27 @@ def test_attention_backends_with_workspaces_leave_less_for_the_cache(monkeypatch
         assert plan.division is not None
         shares.append(plan.division.gpu_memory)
     assert shares[0] > shares[1]
+
+
+@pytest.mark.parametrize(
+    ("generation", "dtype", "chosen"),
+    [(7, None, "float16"), (8, None, "bfloat16"), (9, "float32", "float32")],
+)
+def test_a_gpu_serves_in_a_type_it_has(
+    generation: int, dtype: Literal["float32"] | None, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "gpu_memory", lambda: [80 * GIB])
+    config = EngineConfig(dtype=dtype)
+    plan = plan_of(config, replace(CUDA, generation=generation), CONFIG)
+    assert (plan.profile.dtype, plan.resolved(config).dtype) == (chosen, chosen)
+
+
+@pytest.mark.parametrize(("multiplies", "chosen"), [(True, "bfloat16"), (False, "float32")])
+def test_a_cpu_that_would_emulate_bfloat16_serves_in_float32(
+    multiplies: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "multiplies_bfloat16", lambda: multiplies)
+    assert plan_of(EngineConfig(), CPU, CONFIG).profile.dtype == chosen
 
 
 def test_what_a_gpu_holds_is_compared_with_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
