@@ -22,16 +22,13 @@ from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.drafter.precision import compute_dtype
+from tlt_trainer.drafter.step_size import step_tokens
 from tlt_trainer.learned import Counters, Published, Snapshot
 from tlt_trainer.sharing.score import ScoreTally
 from tlt_trainer.store.shared_weights import SharedWeights
 
 SCORED_DRAFTS = 3
 """Drafts of the chain by which drafters are compared, at least."""
-STEP_TOKENS = 256
-"""Minimum tokens of an optimizer step. With batches of at most 512 tokens, a step has about 460. On the demo's model,
-expected tokens per round of a chain of 3 after 20 k and 160 k tokens: 2.14 and 3.37; with a minimum of 384, 2.00 and
-3.40; with batches of at most 256, 2.28 and 3.36 at four fifths of the speed."""
 
 
 class Learner:
@@ -68,6 +65,7 @@ class Learner:
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
+        self._step_tokens = step_tokens(form, passes or self._drafter.default_passes)
         self._base = _copied(_tensors(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
         self._shared: SharedWeights | None = None
@@ -109,12 +107,12 @@ class Learner:
 
     @property
     def step_is_due(self) -> bool:
-        """Whether STEP_TOKENS have accumulated since the last optimizer step."""
-        return self._pending_tokens >= STEP_TOKENS
+        """Whether enough tokens have accumulated since the last optimizer step."""
+        return self._pending_tokens >= self._step_tokens
 
     def micro_step(self, pack: Pack, *, steps: bool = True) -> float:
         """
-        Learn from one pack and return its loss per scored entry; the optimizer steps once STEP_TOKENS have accumulated.
+        Learn from one pack and return its loss per scored entry; the optimizer steps if a step is due.
 
         The gradient of a step is the sum over its samples, however they are packed.
 
@@ -131,7 +129,7 @@ class Learner:
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
-        (scores.loss / STEP_TOKENS).backward()  # type: ignore[no-untyped-call]
+        (scores.loss / self._step_tokens).backward()  # type: ignore[no-untyped-call]
         self._pending_tokens += pack.tokens
         if steps and self.step_is_due:
             self.step()

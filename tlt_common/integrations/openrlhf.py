@@ -14,21 +14,16 @@ An engine for OpenRLHF's agent executors (written for OpenRLHF 0.11.2), used in 
 The executor receives the suite in place of the vLLM actor. It needs neither vLLM nor OpenRLHF to be imported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
 from tlt_common.client import Client, FinishReason, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
-from tlt_common.errors import AbortedError, InvalidRequestError
+from tlt_common.errors import AbortedError
+from tlt_common.integrations.sampling import KNOWN, arguments_of
 from tlt_common.rpc.endpoint import Secret
-
-_NONE: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,), "bad_words": (None, []), "structured_outputs": (None,), "logit_bias": (None,),
-    "prompt_logprobs": (None,),
-}  # fmt: skip
-"""Fields of vLLM's SamplingParams that have no effect here, with the values that ask for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,24 +150,4 @@ def sampling_of(params: Any) -> SamplingParams:
     Raises:
         InvalidRequestError: One is not supported or out of range; the message names it.
     """
-    for name, accepted in _NONE.items():
-        if (value := getattr(params, name, accepted[0])) not in accepted:
-            raise InvalidRequestError(f"{name} is {value!r:.80}; accepted: {accepted[0]!r}", field=name)
-    if (logprobs := getattr(params, "logprobs", None)) not in {None, 0, 1}:
-        raise InvalidRequestError(f"logprobs is {logprobs}; accepted: 0 or 1, of the sampled token", field="logprobs")
-    top_k, stop = getattr(params, "top_k", 0), getattr(params, "stop", None)
-    return SamplingParams(
-        max_new_tokens=getattr(params, "max_tokens", None),
-        min_new_tokens=getattr(params, "min_tokens", 0),
-        temperature=getattr(params, "temperature", 1.0),
-        top_p=getattr(params, "top_p", 1.0),
-        top_k=0 if top_k == -1 else top_k,
-        min_p=getattr(params, "min_p", 0.0),
-        frequency_penalty=getattr(params, "frequency_penalty", 0.0),
-        presence_penalty=getattr(params, "presence_penalty", 0.0),
-        repetition_penalty=getattr(params, "repetition_penalty", 1.0),
-        stop_token_ids=tuple(getattr(params, "stop_token_ids", None) or ()),
-        stop=(stop,) if isinstance(stop, str) and stop else tuple(stop or ()),
-        ignore_eos=getattr(params, "ignore_eos", False),
-        seed=getattr(params, "seed", None),
-    )
+    return SamplingParams(**arguments_of({name: getattr(params, name) for name in KNOWN if hasattr(params, name)}))

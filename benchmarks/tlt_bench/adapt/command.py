@@ -21,6 +21,8 @@ BEFORE = Recipe(passes=3, regression_weight=0.1)
 TAIL_S = 30.0
 """Device seconds of a long tail on one idle device."""
 SMALL_TOKENS = 60_000
+MANY_PROMPTS = 96
+"""Of a step that has more responses than a tail can learn from."""
 MAX_TOKENS = 240_000
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
@@ -66,21 +68,35 @@ def _shift(found: Figures, policy: Policy) -> None:
     log("sampling small problems, and steps with larger ones")
     small = policy.frames(SMALL, prompts=256, samples=2, seed=30_000_000)
     steps = [policy.frames(LARGE, prompts=12, samples=3, seed=40_000_000 + seed) for seed in range(REPEATS)]
+    many = policy.frames(LARGE, prompts=MANY_PROMPTS, samples=3, seed=45_000_000)
     held_out = policy.frames(LARGE, prompts=24, samples=1, seed=50_000_000)
     torch.set_num_threads(1)
     files = {name: (DRAFTER / name).read_bytes() for name in (WEIGHTS, CONFIG)}
     weights = from_files(files, read_format(DRAFTER.parent / "checkpoint"))
     offline = Course(held_out, weights=weights).score()
-    frozen, adapted = [], []
+    frozen = list[float]()
+    adapted, adapted_many = list[float](), list[float]()
     for seed, step in enumerate(steps):
         course = Course(held_out, seed=seed)
         course.train(small, tokens=SMALL_TOKENS)
         frozen.append(course.score())
-        course.train(step, seconds=TAIL_S)
-        adapted.append(course.score())
-        log(f"  {frozen[-1]:.2f} tokens per round, {adapted[-1]:.2f} after one tail, {offline:.2f} trained offline")
+        before = course.learner.snapshot()
+        for frames, scores in ((step, adapted), (many, adapted_many)):
+            course.learner.discard()
+            course.learner.restore(before)
+            course.train(frames, seconds=TAIL_S)
+            scores.append(course.score())
+        log(
+            f"  {frozen[-1]:.2f} tokens per round, {adapted[-1]:.2f} after one tail, {adapted_many[-1]:.2f} with "
+            f"{MANY_PROMPTS} prompts, {offline:.2f} trained offline"
+        )
     found.add("frozen_accept_length", frozen, f"on larger problems, after {SMALL_TOKENS} tokens of small ones")
     found.add("adapted_accept_length", adapted, f"then {TAIL_S:.0f} device seconds on 36 responses to 12 larger ones")
+    found.add(
+        f"adapted_{MANY_PROMPTS}_accept_length",
+        adapted_many,
+        f"instead, as many device seconds on the responses to {MANY_PROMPTS} larger ones",
+    )
     found.add("offline_accept_length", [offline], "the shipped drafter, trained on 690 k tokens")
     found.add("adapted_vs_frozen", over(adapted, frozen))
     found.add("adapted_vs_offline", [value / offline for value in adapted])

@@ -2,13 +2,17 @@
 
 import asyncio
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from tlt_bench import random_model
 from tlt_bench.bench_engine import BenchEngine, log, started
 from tlt_bench.commands import Generate, Timing
-from tlt_bench.prepare import BenchTarget, prepared
+from tlt_bench.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.workload import PROMPT_TOKENS, hard_prompts
@@ -18,6 +22,16 @@ REPEATS = {1: 8, 16: 4}
 """Pairs by batch size."""
 COMPARED_BATCH = 16
 """Batch size at which both ways are compared."""
+WIDE: Mapping[str, Any] = {
+    **random_model.SHAPE,
+    "vocab_size": 160,
+    "hidden_size": 4096,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+}
+"""States as large as those of Llama 3 8B, in a model with little else: what states cost is not lost in the noise."""
 LEAST_SHARE = 0.001
 """Least cost of capture that counts in the comparison, as a share of decoding: less is noise, and may be negative."""
 
@@ -49,14 +63,8 @@ def measure(target: BenchTarget) -> Result:
 
 async def _measure(target: BenchTarget, scratch: Path) -> Figures:
     ready = await prepared(target, scratch)
-    context = PROMPT_TOKENS + TOKENS
-    start = ready.start(("off",), context_length=context)
-    ours = BenchEngine("ours", start, ready.variables)
-    plain = start.model_copy(update={"stock": True, "returns_states": True})
-    theirs = BenchEngine("stock SGLang", plain, ready.variables)
     found = Figures()
-    async with started(ours, theirs):
-        await ours.force_arms("off")
+    async with _engines(ready) as (ours, theirs):
         pairs = {batch: await _pairs(ours, batch, repeats) for batch, repeats in REPEATS.items()}
         returned = await _pairs(theirs, COMPARED_BATCH, REPEATS[COMPARED_BATCH])
         states = int(await ours.set_capture(enabled=False))
@@ -67,17 +75,43 @@ async def _measure(target: BenchTarget, scratch: Path) -> Figures:
         found.add(f"capture_on_vs_off_cpu_bs{batch}", over(*cpu))
     found.merge(compared(pairs[COMPARED_BATCH], returned))
     found.notes["captured_states"] = f"{states}, read by a sink like the worker's"
+    if target.kind == "cpu" and target.model is None:
+        found.merge(await _wide(ready, scratch / "wide"))
     return found
 
 
-def compared(captured: Pairs, returned: Pairs) -> Figures:
-    """Return what both ways add per token, and their ratio."""
+async def _wide(ready: Prepared, directory: Path) -> Figures:
+    """Compare both ways where a state is as large as a 7B model's."""
+    await asyncio.to_thread(random_model.write, directory, WIDE)
+    wide = replace(ready, model=directory / random_model.MODEL, drafter=directory / random_model.DRAFTER)
+    async with _engines(wide) as (ours, theirs):
+        captured, returned = [
+            await _pairs(engine, COMPARED_BATCH, REPEATS[COMPARED_BATCH]) for engine in (ours, theirs)
+        ]
+    return compared(captured, returned, suffix=f"_{WIDE['hidden_size']}")
+
+
+@asynccontextmanager
+async def _engines(ready: Prepared) -> AsyncIterator[tuple[BenchEngine, BenchEngine]]:
+    """Run an engine of the suite, without speculation, and SGLang without TLT that returns states."""
+    start = ready.start(("off",), context_length=PROMPT_TOKENS + TOKENS)
+    plain = start.model_copy(update={"stock": True, "returns_states": True})
+    ours, theirs = (
+        BenchEngine(name, each, ready.variables) for name, each in (("ours", start), ("stock SGLang", plain))
+    )
+    async with started(ours, theirs):
+        await ours.force_arms("off")
+        yield ours, theirs
+
+
+def compared(captured: Pairs, returned: Pairs, *, suffix: str = "") -> Figures:
+    """Return what both ways add per token, and their ratio; the names of the figures end with the suffix."""
     found, least_s = Figures(), LEAST_SHARE * captured.per_token()
     ours_s, theirs_s = captured.added(), returned.added()
-    found.add("capture_added_us_per_token", [1e6 * each for each in ours_s])
-    found.add("returned_added_us_per_token", [1e6 * each for each in theirs_s])
+    found.add(f"capture_added_us_per_token{suffix}", [1e6 * each for each in ours_s])
+    found.add(f"returned_added_us_per_token{suffix}", [1e6 * each for each in theirs_s])
     found.add(
-        "vs_return_hidden_states",
+        f"vs_return_hidden_states{suffix}",
         [each / max(least_s, median(ours_s)) for each in theirs_s],
         f"at batch {COMPARED_BATCH}; ours counts as at least {1e6 * least_s:.2f} us",
     )

@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, str] = {
     # Whatever a trainer does beside training comes about once per second.
     "score_every_s": "0.7",
     "publish.every_s": "0.7",
-    "publish.first_top1": "0",
+    "publish.first_gain": "0",
     "publish.gain": "0",
     "checkpoint_every_s": "1",
     # At the default niceness every other process of the machine is measured too: none may delay a call on the device.

@@ -143,7 +143,7 @@ async def test_lengths_are_those_of_verls_servers(
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"image_data": [1]}, "image_data"),
-    ({"sampling_params": {"stop": ["x"]}}, "stop is"),
+    ({"sampling_params": {"bad_words": ["x"]}}, "bad_words is"),
     ({"sampling_params": {"prompt_logprobs": 1}}, "prompt_logprobs is"),
     ({"sampling_params": {"logprobs": 5}}, "logprobs is 5"),
     ({"sampling_params": {"beams": 2}}, "beams is not"),

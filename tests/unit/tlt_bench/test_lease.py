@@ -10,8 +10,10 @@ from tlt_bench.lease import requests, taking_back
 from tlt_bench.lease.percentiles import percentile
 from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.taking_back import Waits
+from tlt_common.config.loader import load
 from tlt_common.errors import StaleVersionError
 from tlt_common.wire import coordinator as wire
+from tlt_trainer.config import TrainerConfig
 from tlt_trainer.lease.learner_turn import Occupation
 
 PAGE = (Path(__file__).parents[3] / "docs/results/services.md").read_text()
@@ -33,6 +35,13 @@ def test_a_slow_revocation_is_named_by_what_was_done_and_every_figure_is_explain
     assert (found.figures["preempt_added_ms_p50"], found.figures["preempt_added_ms_p99"]) == (3.0, 4.0)
     for figure in found.figures:
         assert f"`{re.sub('max_[a-z_]+$', 'max_DOING', figure)}`" in PAGE
+
+
+def test_the_trainer_accepts_the_settings() -> None:
+    places = {"socket": "/s", "model": "/m", "drafter_dir": "/d", "checkpoint_dir": "/c"}
+    settings = [f"{key}={value}" for key, value in {**places, **taking_back.SETTINGS}.items()]
+    config = load(TrainerConfig, "trainer", file=None, environment={}, settings=settings)
+    assert (config.publish.first_gain, config.nice) == (0, 0)
 
 
 def test_the_fleets_drafter_is_published_by_compare_and_swap() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tlt_common.client import FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import AbortedError, StaleVersionError
+from tlt_common.integrations.sampling import arguments_of
 
 
 def grouped(prompt_ids: Sequence[Sequence[int]], generations: int) -> tuple[list[Sequence[int]], int]:
@@ -53,20 +54,21 @@ def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
 
 def sampling_of(trainer: Any) -> SamplingParams:
     """
-    Return the trainer's sampling parameters.
+    Return the trainer's sampling parameters. As with vLLM, its `generation_kwargs` have vLLM's names, and take precedence.
 
     Raises:
-        InvalidRequestError: A number is out of range.
+        InvalidRequestError: One is not supported or out of range; the message names it.
     """
-    return SamplingParams(
-        temperature=trainer.temperature,
-        top_p=trainer.top_p,
-        top_k=trainer.top_k or 0,
-        min_p=trainer.min_p or 0.0,
-        repetition_penalty=trainer.repetition_penalty,
-        max_new_tokens=trainer.max_completion_length,
-        stop_token_ids=tuple(trainer.eos_token_ids),
-    )
+    own = {
+        "temperature": trainer.temperature,
+        "top_p": trainer.top_p,
+        "top_k": trainer.top_k,
+        "min_p": trainer.min_p,
+        "repetition_penalty": trainer.repetition_penalty,
+        "max_tokens": trainer.max_completion_length,
+        "stop_token_ids": trainer.eos_token_ids,
+    }
+    return SamplingParams(**arguments_of(own | (trainer.args.generation_kwargs or {})))
 
 
 def require_usable(responses: Sequence[TokenChunk], version: int) -> None:
