@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from tlt_common.client import Client, FinishReason, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
-from tlt_common.errors import AbortedError
+from tlt_common.errors import AbortedError, InvalidRequestError
 from tlt_common.integrations.sampling import KNOWN, arguments_of
 from tlt_common.rpc.endpoint import Secret
 

@@ -54,7 +54,7 @@ def tokenized(prompts: Sequence[Any], trainer: Any) -> list[list[int]]:
 
 def sampling_of(trainer: Any) -> SamplingParams:
     """
-    Return the trainer's sampling parameters. As with vLLM, its `generation_kwargs` have vLLM's names, and take precedence.
+    Return the trainer's sampling parameters. Its `generation_kwargs` take precedence, by vLLM's names.
 
     Raises:
         InvalidRequestError: One is not supported or out of range; the message names it.
