@@ -4,7 +4,7 @@ Learner: the drafter, its optimizer, and the tensors it shares with the policy. 
 The trained weights fluctuate; `average` is their running average, which is scored, published and merged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.tensors import HEAD, MAP
+from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.eagle3 import Eagle3Drafter
@@ -23,6 +23,7 @@ from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
 from tlt_trainer.drafter.precision import compute_dtype
 from tlt_trainer.drafter.step_size import step_tokens
+from tlt_trainer.drafter.values import copies, load, move, tensors_of
 from tlt_trainer.learned import Counters, Published, Snapshot
 from tlt_trainer.sharing.score import ScoreTally
 from tlt_trainer.store.shared_weights import SharedWeights
@@ -66,10 +67,11 @@ class Learner:
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
         self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
         self._step_tokens = step_tokens(form, passes or self._drafter.default_passes)
-        self._base = _copied(_tensors(self._drafter))
+        self._base = copies(tensors_of(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
+        self._left = list[Callable[[], None]]()  # of an optimizer step that has begun
         self._has_tokens = False
 
     def share(self, shared: SharedWeights | None) -> None:
@@ -107,8 +109,8 @@ class Learner:
 
     @property
     def step_is_due(self) -> bool:
-        """Whether enough tokens have accumulated since the last optimizer step."""
-        return self._pending_tokens >= self._step_tokens
+        """Whether enough tokens have accumulated since the last optimizer step, or one has begun."""
+        return bool(self._left) or self._pending_tokens >= self._step_tokens
 
     def micro_step(self, pack: Pack, *, steps: bool = True) -> float:
         """
@@ -118,7 +120,7 @@ class Learner:
 
         Args:
             pack: Samples.
-            steps: False leaves a step that is due to the caller, who calls `step` for it.
+            steps: False leaves a step that is due to the caller, who calls `step` or `step_piece` for it.
 
         Raises:
             WeightsError: The loss is not finite: states or weights are broken. Nothing was changed.
@@ -138,6 +140,7 @@ class Learner:
     def discard(self) -> None:
         """Forget the gradients of an optimizer step that was not completed."""
         self._optimizer.discard()
+        self._left.clear()
         self._pending_tokens = 0
 
     def tally(self, pack: Pack, candidate: DraftModel | None = None) -> ScoreTally:
@@ -157,11 +160,11 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return copies of the averaged weights, on the CPU."""
-        return _copied(self.averaged())
+        return copies(self.averaged())
 
     def averaged(self) -> dict[str, Tensor]:
         """Return the averaged weights themselves, which the next step changes."""
-        return _tensors(self._average)
+        return tensors_of(self._average)
 
     def base(self) -> Mapping[str, Tensor] | None:
         """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
@@ -197,8 +200,8 @@ class Learner:
         )
         before_D = self.tokens
         # The trained weights are ahead of their average; what they are ahead by is own progress too.
-        _moved(self._drafter, _tensors(self._average), adopt) if has_own else _loaded(self._drafter, adopt)
-        _loaded(self._average, adopt)
+        move(self._drafter, tensors_of(self._average), adopt) if has_own else load(self._drafter, adopt)
+        load(self._average, adopt)
         self._has_tokens = False
         if before_D is not None and (after_D := self.tokens) is not None and not torch.equal(before_D, after_D):
             self._optimizer.rearrange(HEAD, before_D, after_D)
@@ -220,16 +223,16 @@ class Learner:
         state = self.state()
         return replace(
             state,
-            weights=_copied(state.weights),
-            average=_copied(state.average),
-            optimizer=_copied(state.optimizer),
+            weights=copies(state.weights),
+            average=copies(state.average),
+            optimizer=copies(state.optimizer),
         )
 
     def state(self, *, optimizer: bool = True) -> Snapshot:
         """Return everything that `snapshot` copies, uncopied, or all but the optimizer's: the next step changes it."""
         return Snapshot(
             counters=self.counters,
-            weights=_tensors(self._drafter),
+            weights=tensors_of(self._drafter),
             average=self.averaged(),
             base=self._base,  # replaced as a whole, never modified
             optimizer=self._optimizer.state() if optimizer else {},
@@ -237,17 +240,29 @@ class Learner:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Continue from a snapshot of a learner of the same shape."""
-        _loaded(self._drafter, snapshot.weights)
-        _loaded(self._average, snapshot.average)
+        load(self._drafter, snapshot.weights)
+        load(self._average, snapshot.average)
         self._base = dict(snapshot.base)
         self._optimizer.load(snapshot.optimizer)
         self.counters = snapshot.counters
         self._has_tokens = False
 
     def step(self) -> None:
-        """Let the optimizer step."""
+        """Let the optimizer step, or complete the step that has begun."""
+        while not self.step_piece():
+            pass
+
+    def step_piece(self) -> bool:
+        """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
+        if not self._left:
+            factor = rate(self.counters.steps, self.counters.tokens)
+            self._left = [*self._optimizer.pieces(factor), self._end_step]
+        self._left[0]()
+        del self._left[0]
+        return not self._left
+
+    def _end_step(self) -> None:
         done = self.counters
-        self._optimizer.step(rate(done.steps, done.tokens))
         self.counters = replace(done, steps=done.steps + 1, tokens=done.tokens + self._pending_tokens)
         self._pending_tokens = 0
         share = average_weight(done.steps)
@@ -269,30 +284,3 @@ class Learner:
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype is torch.bfloat16)
-
-
-def copied(tensor: Tensor) -> Tensor:
-    """Return a copy on the CPU; from a GPU into pinned memory, which torch reuses: several times as fast."""
-    return torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda).copy_(tensor.detach())
-
-
-def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: copied(tensor) for name, tensor in tensors.items()}
-
-
-def _tensors(drafter: DraftModel) -> dict[str, Tensor]:
-    return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
-
-
-def _moved(drafter: DraftModel, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    """Change the weights by the difference of two drafters; with other draft tokens, replace them."""
-    if MAP in after and not torch.equal(before[MAP], after[MAP].to(before[MAP].device)):
-        _loaded(drafter, after)
-        return
-    for name, tensor in _tensors(drafter).items():
-        if tensor.is_floating_point():
-            tensor.add_(after[name].to(tensor.device) - before[name])
-
-
-def _loaded(drafter: DraftModel, weights: Mapping[str, Tensor]) -> None:
-    drafter.load_state_dict(cast("dict[str, Tensor]", weights))

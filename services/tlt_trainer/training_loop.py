@@ -27,7 +27,7 @@ from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import Device
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.lease_times import LeaseTimes
-from tlt_trainer.lease.pieces import snapshot_of
+from tlt_trainer.lease.pieces import snapshot_of, stepped
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
@@ -174,18 +174,19 @@ class TrainingLoop:
     async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
         """Run one micro-step."""
         self._training = True
-        clock, took_s, steps = asyncio.get_running_loop(), 0.0, 0
+        clock, took_s = asyncio.get_running_loop(), 0.0
         try:
             await self._tokens.prepare()
             async with self._turn.of(Occupation.TRAINING):
                 if not self._lease.holds():  # lost while another task had its turn
                     return
+                await stepped(self._device, self._learner, allowed=self._lease.holds)
+                if not self._lease.holds():
+                    return
                 began_s = clock.time()
                 self._loss = await self._device.run(self._micro_step, group)
                 took_s = clock.time() - began_s
-                if self._learner.step_is_due and self._lease.holds():  # otherwise the next lease makes up for it
-                    await self._device.run(self._step)
-                    steps = 1
+                await stepped(self._device, self._learner, allowed=self._lease.holds)
         except WeightsError as error:
             self._broken += 1
             log.warning("batch_broken", error=error.message)
@@ -205,7 +206,6 @@ class TrainingLoop:
         self._feed.pace(tokens, took_s)
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(tokens)
-        metrics.TRAINING_STEPS.inc(steps)
         metrics.TRAINING_LOSS.set(self._loss)
 
     async def _sit_out(self) -> None:
@@ -293,7 +293,3 @@ class TrainingLoop:
         pack = collate(group, self._learner.device)
         with self._device.training():
             return self._learner.micro_step(pack, steps=False)
-
-    def _step(self) -> None:
-        with self._device.training():
-            self._learner.step()

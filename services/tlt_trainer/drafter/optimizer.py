@@ -7,7 +7,8 @@ scored. Measured on the demo's model (held-out agreement of the three passes, %)
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -47,7 +48,8 @@ def average_weight(steps: int) -> float:
 
 class DrafterOptimizer:
     """
-    Both optimizers as one. Its state is a flat mapping of names to tensors, so that files need no pickle.
+    Several optimizers as one, each of one matrix or of all vectors, so that a step can be taken piece by piece. Their
+    state is a flat mapping of names to tensors, so that files need no pickle.
 
     Args:
         drafter: What is trained.
@@ -62,19 +64,15 @@ class DrafterOptimizer:
         ]
         vectors = [parameter for parameter in drafter.parameters() if parameter.dim() < 2]
         self._parts: tuple[tuple[torch.optim.Optimizer, float], ...] = (
-            (Muon(matrices, lr=MUON_RATE, weight_decay=MUON_DECAY, dtype=dtype), MUON_RATE),
+            *((Muon([each], lr=MUON_RATE, weight_decay=MUON_DECAY, dtype=dtype), MUON_RATE) for each in matrices),
             (torch.optim.AdamW(vectors, lr=ADAM_RATE, weight_decay=0.0), ADAM_RATE),
         )
         if heads:
             self._parts += ((torch.optim.AdamW(heads, lr=HEAD_RATE, weight_decay=0.0), HEAD_RATE),)
 
-    def step(self, factor: float) -> None:
-        """Apply and clear the gradients, at `factor` of the peak rates."""
-        for optimizer, peak in self._parts:
-            for group in optimizer.param_groups:
-                group["lr"] = peak * factor
-            optimizer.step()
-            optimizer.zero_grad()
+    def pieces(self, factor: float) -> list[Callable[[], None]]:
+        """Return the parts of a step, which apply and clear the gradients at `factor` of the peak rates."""
+        return [partial(_step, optimizer, peak * factor) for optimizer, peak in self._parts]
 
     def discard(self) -> None:
         """Clear the gradients."""
@@ -109,6 +107,13 @@ class DrafterOptimizer:
                     found = {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
                     if found:
                         optimizer.state[parameter] = {name: _placed(name, t, parameter) for name, t in found.items()}
+
+
+def _step(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def _placed(name: str, value: Tensor, parameter: Tensor) -> Tensor:

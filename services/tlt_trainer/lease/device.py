@@ -29,6 +29,12 @@ def limit_memory(device: torch.device, share: float | None) -> None:
         torch.cuda.set_per_process_memory_fraction(share, device)
 
 
+def wait_for(device: torch.device) -> None:
+    """Wait until a GPU has computed what this process gave it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def release_memory(device: torch.device) -> None:
     """Return memory that the process holds without using it."""
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Work on many tensors as device calls of one tensor each, so that the device can be taken back between two of them."""
+"""Work on many tensors as device calls of one tensor each: the device can be taken back between two of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -6,9 +6,11 @@ from typing import TypeVar
 
 from torch import Tensor
 
+from tlt_common.telemetry import metrics
+from tlt_trainer.drafter.values import copied
 from tlt_trainer.learned import Snapshot
-from tlt_trainer.learner import copied
-from tlt_trainer.lease.device import Device
+from tlt_trainer.learner import Learner
+from tlt_trainer.lease.device import Device, wait_for
 
 T = TypeVar("T")
 
@@ -49,3 +51,21 @@ async def snapshot_of(device: Device, state: Snapshot, *, allowed: Callable[[], 
     if weights is None or average is None or optimizer is None:
         return None
     return replace(state, weights=weights, average=average, optimizer=optimizer)
+
+
+async def stepped(device: Device, learner: Learner, *, allowed: Callable[[], bool]) -> None:
+    """
+    Take the optimizer step that is due, if one is, or complete one that has begun.
+
+    A step that is interrupted stays due, and its rest is the first thing of the next lease.
+    """
+
+    def take() -> bool:
+        with device.training():
+            is_done = learner.step_piece()
+            wait_for(device.torch)  # a Preempt would otherwise wait for all pieces, launched by then
+            return is_done
+
+    while learner.step_is_due and allowed():
+        if await device.run(take):
+            metrics.TRAINING_STEPS.inc()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frame, frames_of
 from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import RequestId
-from tlt_trainer.data.feed import MIN_TOKENS, Feed, paced
+from tlt_trainer.data.feed import MARGIN, MIN_TOKENS, Feed, paced
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.frame_pool import Defect, FramePool, defect_of
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
@@ -138,10 +138,11 @@ def test_every_generated_token_is_counted_once(prompt: int, window: int, tokens:
 @given(st.integers(MIN_TOKENS, 4096), st.floats(0.001, 2.0), st.floats(1e-5, 1e-2))
 def test_batches_reach_the_largest_size_that_keeps_to_the_duration(tokens: int, fixed_s: float, each_s: float) -> None:
     step_s, limit = fixed_s + 1000 * each_s, 4096
-    for _ in range(40):
+    for _ in range(1000):
         tokens = paced(tokens, fixed_s + tokens * each_s, step_s, limit)
     assert tokens <= 1000
-    assert fixed_s + tokens * each_s >= 0.89 * step_s or tokens == limit
+    # A size that is right may be short of the margin by less than one of the fewest tokens.
+    assert fixed_s + tokens * each_s >= MARGIN / (1 + 1 / MIN_TOKENS) * step_s or tokens == limit
 
 
 def test_batches_have_a_least_and_a_largest_size() -> None:

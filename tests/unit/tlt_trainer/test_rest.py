@@ -81,5 +81,5 @@ async def test_a_learner_that_still_learns_does_not_rest(bench: Bench) -> None:
     bench.give_data()
     async with running(bench):
         await bench.start(1)
-        await until(lambda: bench.learner.counters.steps > 150)
+        await until(lambda: bench.learner.counters.steps > 40)
         assert not bench.loop.progress.resting

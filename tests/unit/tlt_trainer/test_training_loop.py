@@ -96,7 +96,7 @@ async def test_training_time_is_that_of_micro_steps_only(bench: Bench) -> None:
         await until(lambda: bench.loop.progress.held_out_top1 > 0)  # scored, which takes device calls of its own
         progress = await bench.loop.preempt(Epoch(1))
         assert bench.device.begun["tally"] > 0
-        assert progress.training_s == pytest.approx(CALL_S * (bench.device.micro_steps + bench.device.begun["step"]))
+        assert progress.training_s == pytest.approx(CALL_S * (bench.device.micro_steps + bench.device.begun["take"]))
 
 
 async def test_waiting_for_data_adds_no_training_time(bench: Bench) -> None:

@@ -1,0 +1,40 @@
+"""The tensors of a drafter: read, copied, replaced and moved."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from tlt_common.drafter.tensors import MAP
+from tlt_trainer.drafter.draft_model import DraftModel
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """Return a copy on the CPU; from a GPU into pinned memory, which torch reuses: several times as fast."""
+    return torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda).copy_(tensor.detach())
+
+
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies on the CPU."""
+    return {name: copied(tensor) for name, tensor in tensors.items()}
+
+
+def tensors_of(drafter: DraftModel) -> dict[str, Tensor]:
+    """Return the tensors themselves."""
+    return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
+
+
+def load(drafter: DraftModel, weights: Mapping[str, Tensor]) -> None:
+    """Replace the weights."""
+    drafter.load_state_dict(cast("dict[str, Tensor]", weights))
+
+
+def move(drafter: DraftModel, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+    """Change the weights by the difference of two drafters; with other draft tokens, replace them."""
+    if MAP in after and not torch.equal(before[MAP], after[MAP].to(before[MAP].device)):
+        load(drafter, after)
+        return
+    for name, tensor in tensors_of(drafter).items():
+        if tensor.is_floating_point():
+            tensor.add_(after[name].to(tensor.device) - before[name])
