@@ -180,13 +180,13 @@ class TrainingLoop:
             async with self._turn.of(Occupation.TRAINING):
                 if not self._lease.holds():  # lost while another task had its turn
                     return
-                await stepped(self._device, self._learner, allowed=self._lease.holds)
+                await self._step()
                 if not self._lease.holds():
                     return
                 began_s = clock.time()
                 self._loss = await self._device.run(self._micro_step, group)
                 took_s = clock.time() - began_s
-                await stepped(self._device, self._learner, allowed=self._lease.holds)
+                await self._step()
         except WeightsError as error:
             self._broken += 1
             log.warning("batch_broken", error=error.message)
@@ -207,6 +207,9 @@ class TrainingLoop:
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(tokens)
         metrics.TRAINING_LOSS.set(self._loss)
+
+    async def _step(self) -> None:
+        await stepped(self._device, self._learner, begins=self._times.begin, allowed=self._lease.holds)
 
     async def _sit_out(self) -> None:
         """Wait while a lease is held under which there is nothing to do."""

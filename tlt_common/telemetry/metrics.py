@@ -112,7 +112,7 @@ TRAINING_STEPS = Counter("tlt_trainer_steps", "Optimizer steps.")
 TRAINING_TOKENS = Counter("tlt_trainer_tokens", "Tokens trained on.")
 TRAINING_SECONDS = Counter("tlt_trainer_step_seconds", "Time the device computed for training.")
 TRAINER_BEGIN_SECONDS = Histogram(
-    "tlt_trainer_begin_seconds", "Time from a lease to its first micro-step.", buckets=SHORT_SECONDS
+    "tlt_trainer_begin_seconds", "Time from a lease until training begins.", buckets=SHORT_SECONDS
 )
 TRAINER_FREE_SECONDS = Histogram(
     "tlt_trainer_free_seconds",

@@ -27,7 +27,7 @@ class LeaseLog:
     """What the trainer logged, by epoch."""
 
     began_at_s: dict[int, float] = field(default_factory=dict)
-    """Monotonic time at which the first micro-step began."""
+    """Monotonic time at which training began."""
     doing: dict[int, str] = field(default_factory=dict)
     """What the trainer was doing when the lease was revoked."""
     drafters: int = 0

@@ -32,6 +32,7 @@ from countdown.settings import DemoSettings
 from countdown.task import Problem
 from tlt_common.client import BlockingClient, Sample, SamplingParams, TokenChunk
 from tlt_common.integrations.trl import TltRollouts
+from tlt_common.machine import multiplies_bfloat16
 
 LEARN_ROWS = 2
 """Responses per forward pass. Few, so that short responses are rarely padded to the length of a long one."""
@@ -189,7 +190,7 @@ def arguments(settings: DemoSettings, directory: str) -> GRPOConfig:
         scale_rewards="batch",
         use_cpu=not torch.cuda.is_available(),
         # Twice as fast on CPUs with native bfloat16 multiplication; others would emulate it.
-        bf16=torch.cuda.is_available() or torch.cpu._is_avx512_bf16_supported(),  # noqa: SLF001
+        bf16=torch.cuda.is_available() or multiplies_bfloat16(),
         save_strategy="no",
         report_to=[],
         logging_steps=1,

@@ -22,14 +22,10 @@ def step_tokens(form: DrafterFormat, passes: int) -> int:
     """Return the minimum tokens of an optimizer step of a drafter that is trained with so many passes."""
     shapes = {name: shape for name, shape in form.tensor_shapes().items() if len(shape) == 2}
     head = math.prod(shapes.pop(HEAD, (form.vocab_size, form.hidden_size)))
-    weights = sum(starmap(_product, shapes.values()))
+    weights = sum(map(math.prod, shapes.values()))
     # Two per weight forwards, two for the gradients of the inputs, two for those of weights that are trained.
     per_token = passes * (6 * weights + (6 if form.is_eagle3 else 4) * head)
     return max(MIN_TOKENS, math.ceil(sum(starmap(_orthogonalising, shapes.values())) / (WORK * per_token)))
-
-
-def _product(rows: int, columns: int) -> int:
-    return rows * columns
 
 
 def _orthogonalising(rows: int, columns: int) -> int:

@@ -102,8 +102,7 @@ class DeviceThread:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _synchronize(self) -> None:
-        if self._torch.type == "cuda":
-            torch.cuda.synchronize(self._torch)
+        wait_for(self._torch)
         self._clock.settle()
 
 

@@ -1,4 +1,4 @@
-"""What a worker waits for: from a lease to its first micro-step, and from a revocation to a free device."""
+"""What a worker waits for: from a lease to the first work under it, and from a revocation to a free device."""
 
 import time
 
@@ -23,7 +23,11 @@ class LeaseTimes:
             self._granted, self._began_s = (epoch, time.monotonic()), None
 
     def begin(self) -> None:
-        """Note, in the device's thread, that a micro-step begins; only the first one under a lease counts."""
+        """
+        Note, in the device's thread, that it begins to train; only the first time under a lease counts.
+
+        That is a micro-step, or the rest of an optimizer step that the last lease left.
+        """
         if self._began_s is None:
             self._began_s = time.monotonic()
             if self._granted is not None:

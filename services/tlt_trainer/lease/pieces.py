@@ -53,14 +53,21 @@ async def snapshot_of(device: Device, state: Snapshot, *, allowed: Callable[[], 
     return replace(state, weights=weights, average=average, optimizer=optimizer)
 
 
-async def stepped(device: Device, learner: Learner, *, allowed: Callable[[], bool]) -> None:
+async def stepped(device: Device, learner: Learner, *, begins: Callable[[], None], allowed: Callable[[], bool]) -> None:
     """
     Take the optimizer step that is due, if one is, or complete one that has begun.
 
     A step that is interrupted stays due, and its rest is the first thing of the next lease.
+
+    Args:
+        device: Device of the learner.
+        learner: Learner.
+        begins: Is called in the device's thread before every piece.
+        allowed: Whether the device may be used; asked before every piece.
     """
 
     def take() -> bool:
+        begins()
         with device.training():
             is_done = learner.step_piece()
             wait_for(device.torch)  # a Preempt would otherwise wait for all pieces, launched by then

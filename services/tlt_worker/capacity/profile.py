@@ -13,8 +13,8 @@ from tlt_common.domain.arm import Arm
 from tlt_worker.capacity.width import launch_width
 from tlt_worker.engine_config import EngineConfig
 
-HOPPER, DATACENTER_BLACKWELL = 9, 10
-"""Major compute capabilities: of H100 and H200, and of B200. Consumer Blackwell is 12."""
+AMPERE, HOPPER, DATACENTER_BLACKWELL = 8, 9, 10
+"""Major compute capabilities: A100, the first with bfloat16; H100 and H200; B200. Consumer Blackwell is 12."""
 
 
 class Attention(StrEnum):

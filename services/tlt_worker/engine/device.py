@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tlt_common.machine import multiplies_bfloat16
-from tlt_worker.capacity.profile import Accelerator
+from tlt_worker.capacity.profile import AMPERE, Accelerator
 from tlt_worker.engine.cuda import gpus
 
-AMPERE = 8
-"""Major compute capability of the first GPUs with bfloat16, such as the A100."""
 STANDIN_PATH = Path(__file__).parents[1] / "standin"
 """Contains the package `sgl_kernel`, which replaces the compiled one when it comes first on the path."""
 

@@ -141,8 +141,8 @@ def test_batches_reach_the_largest_size_that_keeps_to_the_duration(tokens: int, 
     for _ in range(1000):
         tokens = paced(tokens, fixed_s + tokens * each_s, step_s, limit)
     assert tokens <= 1000
-    # A size that is right may be short of the margin by less than one of the fewest tokens.
-    assert fixed_s + tokens * each_s >= MARGIN / (1 + 1 / MIN_TOKENS) * step_s or tokens == limit
+    # A size stays when the next larger one would be above the margin.
+    assert fixed_s + tokens * each_s >= MARGIN / (1 + 1 / tokens) * step_s or tokens == limit
 
 
 def test_batches_have_a_least_and_a_largest_size() -> None:

@@ -1,5 +1,8 @@
 """Optimizer steps in pieces, between which the device can be taken back."""
 
+from collections import Counter
+from functools import partial
+
 import pytest
 import torch
 
@@ -23,11 +26,14 @@ async def test_a_lease_that_ends_amid_a_step_leaves_the_rest_to_the_next(policy:
     whole, divided, device = _with_gradients(policy), _with_gradients(policy), InlineDevice()
     whole.step()
     left = [True] * pieces
-    await stepped(device, divided, allowed=lambda: bool(left) and left.pop())
+    began = Counter[str]()
+    begins = partial(began.update, ["piece"])
+    await stepped(device, divided, begins=begins, allowed=lambda: bool(left) and left.pop())
+    assert began["piece"] == pieces
     assert divided.step_is_due
     assert divided.counters.steps == 0
     assert device.begun == {"take": pieces}
-    await stepped(device, divided, allowed=lambda: True)
+    await stepped(device, divided, begins=begins, allowed=lambda: True)
     assert not divided.step_is_due
     assert divided.counters == whole.counters
     for name, tensor in whole.state().weights.items():
@@ -38,7 +44,7 @@ async def test_a_lease_that_ends_amid_a_step_leaves_the_rest_to_the_next(policy:
 
 async def test_a_step_that_is_not_due_is_not_taken(policy: TinyPolicy) -> None:
     learner, device = Learner(policy.form, CPU), InlineDevice()
-    await stepped(device, learner, allowed=lambda: True)
+    await stepped(device, learner, begins=lambda: None, allowed=lambda: True)
     assert device.begun == {}
 
 
