@@ -7,10 +7,12 @@ from countdown.settings import DRAFTER
 from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
-from tlt_bench.adapt.data import Policy
+from tlt_bench.adapt.data import Frames, Policy
 from tlt_bench.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
+from tlt_trainer.config import DataSettings
+from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.store.shared_weights import read_format
 
@@ -63,7 +65,7 @@ def _learning(found: Figures, policy: Policy) -> None:
 
 
 def _shift(found: Figures, policy: Policy) -> None:
-    """Train on small problems, then for one tail on the responses of a step with larger ones."""
+    """Train on small problems, then for one tail, when the responses of a step with larger ones have joined them."""
     torch.set_num_threads(2)
     log("sampling small problems, and steps with larger ones")
     small = policy.frames(SMALL, prompts=256, samples=2, seed=30_000_000)
@@ -78,25 +80,33 @@ def _shift(found: Figures, policy: Policy) -> None:
     adapted, adapted_many = list[float](), list[float]()
     for seed, step in enumerate(steps):
         course = Course(held_out, seed=seed)
-        course.train(small, tokens=SMALL_TOKENS)
+        course.train(_pool(small), tokens=SMALL_TOKENS)
         frozen.append(course.score())
         before = course.learner.snapshot()
         for frames, scores in ((step, adapted), (many, adapted_many)):
             course.learner.discard()
             course.learner.restore(before)
-            course.train(frames, seconds=TAIL_S)
+            course.train(_pool(small, frames), seconds=TAIL_S)
             scores.append(course.score())
         log(
             f"  {frozen[-1]:.2f} tokens per round, {adapted[-1]:.2f} after one tail, {adapted_many[-1]:.2f} with "
             f"{MANY_PROMPTS} prompts, {offline:.2f} trained offline"
         )
     found.add("frozen_accept_length", frozen, f"on larger problems, after {SMALL_TOKENS} tokens of small ones")
-    found.add("adapted_accept_length", adapted, f"then {TAIL_S:.0f} device seconds on 36 responses to 12 larger ones")
+    found.add("adapted_accept_length", adapted, f"then {TAIL_S:.0f} device seconds with 36 responses to 12 larger ones")
     found.add(
         f"adapted_{MANY_PROMPTS}_accept_length",
         adapted_many,
-        f"instead, as many device seconds on the responses to {MANY_PROMPTS} larger ones",
+        f"instead, as many device seconds with the responses to {MANY_PROMPTS} larger ones",
     )
     found.add("offline_accept_length", [offline], "the shipped drafter, trained on 690 k tokens")
     found.add("adapted_vs_frozen", over(adapted, frozen))
     found.add("adapted_vs_offline", [value / offline for value in adapted])
+
+
+def _pool(*steps: Frames) -> FramePool:
+    """Return a trainer's pool after these steps."""
+    pool = FramePool(budget_bytes=DataSettings().pool_bytes)
+    for step in steps:
+        pool.add(step)
+    return pool

@@ -13,6 +13,8 @@ from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.data.feed import DRAWN_BATCHES
+from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.learned import Published
 from tlt_trainer.sharing.score import score_of
 
@@ -76,12 +78,13 @@ class Course:
         score = score_of(self.learner.tally(pack) for pack in self._held_out)
         return score.accept_length if score else 1.0
 
-    def train(self, frames: Frames, *, tokens: int | None = None, seconds: float | None = None) -> None:
-        """Train on frames, as often as it takes, for so many states or device seconds."""
+    def train(self, frames: Frames | FramePool, *, tokens: int | None = None, seconds: float | None = None) -> None:
+        """Train on frames, as often as it takes, or on what is drawn, for so many states or device seconds."""
         until_tokens = None if tokens is None else self.learner.counters.tokens + tokens
         until_s = None if seconds is None else self.seconds + seconds
         while True:
-            for pack in packs(frames, BATCH_TOKENS, self._rng):
+            drawn = frames.draw(DRAWN_BATCHES * BATCH_TOKENS) if isinstance(frames, FramePool) else frames
+            for pack in packs(drawn, BATCH_TOKENS, self._rng):
                 if until_s is not None and self.seconds >= until_s:
                     return
                 if until_tokens is not None and self.learner.counters.tokens >= until_tokens:

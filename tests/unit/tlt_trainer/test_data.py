@@ -72,6 +72,17 @@ def test_what_is_held_out_is_never_drawn(found: list[tuple[int, int]], tokens: i
     assert pool.add(frames.values()) == 0
 
 
+def test_half_of_a_draw_is_of_the_newest_frames_and_the_rest_of_all_others() -> None:
+    pool = FramePool(budget_bytes=64 * MIB)
+    pool.add(frame(number, 100, policy=int(number >= 1800)) for number in range(2000))
+    for _ in range(20):
+        drawn = pool.draw(4000)
+        assert 20 <= sum(f.header.policy_version for f in drawn) < 35  # of 40
+    drawn = pool.draw(10**9)
+    assert sum(f.header.token_count for f in drawn) == pool.training_tokens  # all, each once
+    assert len({f.header.request_id for f in drawn}) == len(drawn)
+
+
 def test_one_prompt_in_eight_is_held_out() -> None:
     pool = FramePool(budget_bytes=64 * MIB)
     pool.add(frame(number, 2) for number in range(4000))
