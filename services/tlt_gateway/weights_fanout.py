@@ -50,12 +50,15 @@ class WeightsFanout:
         self._installing: dict[ReleaseId, asyncio.Future[int]] = {}
         self._changes = Changes()
         self._to_keep: asyncio.Queue[Release] = asyncio.Queue()
+        self._recovered = asyncio.Event()
+        """Set once it is known what an earlier process served; until then no worker is admitted and none updated."""
 
     async def run(self) -> Never:
         """Recover what an earlier process served, then run until cancelled."""
         if recovered := await asyncio.to_thread(self._store.recover):
             log.info("release_recovered", policy_version=recovered.id.version, uri=recovered.uri)
             self._serve(recovered)
+        self._recovered.set()
         try:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._keep(), name="keep releases")
@@ -92,6 +95,7 @@ class WeightsFanout:
 
     async def admit(self, worker: PooledWorker) -> None:
         """Bring a reachable worker to the served release, then let it accept requests."""
+        await self._recovered.wait()
         if worker.info is None or worker.info.served.id in self._installing:
             return  # it has committed; the update goes on
         self._adopt(worker.info)
@@ -101,6 +105,7 @@ class WeightsFanout:
     async def _update(self, release: ReleaseId, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
         if (running := self._installing.get(release)) is not None:
             return await asyncio.shield(running)
+        await self._recovered.wait()
         await self._pool.refresh(REFRESH_S)
         for worker in self._pool.workers:
             if worker.answers and worker.info is not None:

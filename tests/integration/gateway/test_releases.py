@@ -1,6 +1,7 @@
 """Updates through several gateways, with workers in trouble, and after restarts."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, WeightsUnreadableError
+from tlt_gateway.release import Release
+from tlt_gateway.release_store import ReleaseStore
 
 EIGHT = SamplingParams(max_new_tokens=8)
 Pair = tuple[FakeWorker, FakeWorker]
@@ -18,8 +21,9 @@ OTHER = {"b": torch.zeros(4)}
 BYTES = {"b": STATE["b"].numpy().tobytes()}
 
 
+@pytest.mark.parametrize("disk_s", [0.0, 0.3])
 async def test_a_gateway_that_restarts_with_its_spool_brings_a_restarted_fleet_forward(
-    start: Start, worker: FakeWorker, tmp_path: Path
+    start: Start, worker: FakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk_s: float
 ) -> None:
     async with start(worker, spool_dir=tmp_path) as client:
         await client.publish_weights(3, STATE)
@@ -27,7 +31,14 @@ async def test_a_gateway_that_restarts_with_its_spool_brings_a_restarted_fleet_f
             while not list(tmp_path.glob("weights-*/release.json")):  # noqa: ASYNC110, ASYNC240 - written by a thread
                 await asyncio.sleep(0.01)
     worker.policy_version, worker.weights = type(worker.policy_version)(0), {}
-    async with start(worker, spool_dir=tmp_path) as client:
+    recover = ReleaseStore.recover
+
+    def recover_late(store: ReleaseStore) -> Release | None:
+        time.sleep(disk_s)
+        return recover(store)
+
+    monkeypatch.setattr(ReleaseStore, "recover", recover_late)
+    async with start(worker, spool_dir=tmp_path) as client:  # ready only once the worker serves version 3
         assert (await client.info()).policy_version == 3
         assert worker.weights == BYTES
 
