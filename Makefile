@@ -23,7 +23,7 @@ demo: install  ## run the demo and write its report (12 to 13 minutes)
 demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
 	$(BIN)/tlt demo --quick
 
-test: check unit package integration engine lossless  ## run all tests except those that start the whole suite
+test: check unit package integration engine lossless  ## run all tests except slow ones and those that start the whole suite
 
 unit: install
 	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image" -n 2
@@ -32,16 +32,18 @@ integration: install
 	$(BIN)/pytest tests/integration -m "not stack" -n 2
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := tests/engine/test_failed_ranks.py
+SLOW := $(patsubst %,tests/engine/test_%.py,export failed_ranks families ranks)
 engine: install  ## run the tests with the real SGLang engine, two engines at a time
-	$(BIN)/pytest tests/engine --ignore $(SLOW) --loop plain $(ENGINES)
+	$(BIN)/pytest tests/engine $(SLOW:%=--ignore=%) --loop plain $(ENGINES)
 	$(BIN)/pytest $(LOOPED) --loop overlapped $(ENGINES)
 
-.PHONY: loops
-loops: install  ## run the engine tests in the other scheduler loop than `make test` does, and the slow ones
-	$(BIN)/pytest tests/engine $(LOOPED:%=--ignore=%) --ignore $(SLOW) --loop overlapped $(ENGINES)
+.PHONY: engine-slow loops
+engine-slow: install  ## run the slow ones: several ranks, other models, drafters in SGLang alone (5 minutes)
+	$(BIN)/pytest $(SLOW) --loop plain $(ENGINES)
+
+loops: install  ## run both in the other scheduler loop than these do, and the lossless tests, too
+	$(BIN)/pytest tests/engine $(LOOPED:%=--ignore=%) --ignore tests/engine/test_failed_ranks.py --loop overlapped $(ENGINES)
 	$(BIN)/pytest tests/lossless --loop plain
-	$(BIN)/pytest $(SLOW) --loop plain
 
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)

@@ -2,8 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FIRST_DELAY_S = 0.1
 MAX_DELAY_S = 2.0
@@ -60,6 +63,29 @@ class Blocks:
         """Cancel the blocks that are running."""
         for scope in self._running:
             scope.reschedule(asyncio.get_running_loop().time())
+
+
+async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """
+    Yield the items of an iterator; each is awaited while the one before it is in use.
+
+    Errors of the iterator are raised in its place. Close it (`contextlib.aclosing`) to end what is awaited.
+    """
+
+    async def take() -> tuple[T, ...]:
+        try:
+            return (await anext(source),)
+        except StopAsyncIteration:
+            return ()
+
+    taking = asyncio.create_task(take())
+    try:
+        while taken := await taking:
+            taking = asyncio.create_task(take())
+            yield taken[0]
+    finally:
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
 
 
 def backoff() -> Iterator[float]:

@@ -11,6 +11,7 @@ import asyncio
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from tlt_cache.frame_store import NO_CURSORS, Cursors
 from tlt_cache.redis_client import connected, is_cluster
 from tlt_cache.redis_shard import MAX_ENTRIES, RedisShard
 from tlt_cache.selection import choose
+from tlt_common.aio import one_ahead
 from tlt_common.domain.hidden import CacheUsage, EncodedFrame
 from tlt_common.errors import CacheUnavailableError
 from tlt_common.telemetry import metrics
@@ -29,8 +31,9 @@ from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
 
-READ_BYTES = 16 * 2**20
-"""Frames read at a time, in bytes, unless a single one is larger: what a take holds in memory."""
+READ_BYTES = 8 * 2**20
+"""Frames read at a time, in bytes, unless a single one is larger. A take holds two such batches in memory: one is read
+while the other is sent."""
 SLOTS = 16384
 """Slots of a Redis Cluster."""
 
@@ -89,11 +92,8 @@ class RedisFrameStore:
         found = await self._ask({number: listing(number) for number in range(len(self._shards))})
         entries = [entry for part in found for entry in part]
         chosen = choose(entries, max_tokens=max_tokens, seed=seed, min_policy_version=min_policy_version)
-        for batch in _batches(chosen):
-            by_shard = defaultdict[int, list[Entry]](list)
-            for entry in batch:
-                by_shard[entry.shard].append(entry)
-            for part in await self._ask({number: _reading(part) for number, part in by_shard.items()}):
+        async with aclosing(one_ahead(self._read(chosen))) as parts:
+            async for part in parts:
                 for frame in part:
                     yield frame
 
@@ -114,6 +114,14 @@ class RedisFrameStore:
     async def aclose(self) -> None:
         for client in self._clients:
             await client.aclose()
+
+    async def _read(self, chosen: Iterable[Entry]) -> AsyncIterator[list[StoredFrame]]:
+        for batch in _batches(chosen):
+            by_shard = defaultdict[int, list[Entry]](list)
+            for entry in batch:
+                by_shard[entry.shard].append(entry)
+            for part in await self._ask({number: _reading(part) for number, part in by_shard.items()}):
+                yield part
 
     async def _ask(
         self, calls: Mapping[int, Callable[[RedisShard], Awaitable[_Answer]]], *, also_lost: bool = False

@@ -1,12 +1,14 @@
 """gRPC servicer of tlt.hidden.v1, for engines and trainers."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import grpc
 
 from tlt_cache.frame_store import FrameStore
 from tlt_cache.gate import CaptureGate
+from tlt_common.aio import one_ahead
 from tlt_common.domain.hidden import EncodedFrame
 from tlt_common.errors import CacheUnavailableError, InvalidRequestError
 from tlt_common.telemetry import metrics
@@ -18,7 +20,8 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 log = get_logger(__name__)
 
 BATCH_BYTES = 4 * 2**20
-"""Frames are written in batches of this size: what a call holds in memory, and one round trip to the store."""
+"""Frames are written in batches of this size, one round trip to the store each. A call holds two in memory: one is
+received while the other is written."""
 
 
 class HiddenStateServicer(wire.Servicer):
@@ -34,19 +37,10 @@ class HiddenStateServicer(wire.Servicer):
         context: Context,
     ) -> wire.pb.PutResponse:
         kept = received = 0
-        batch, size, refused = list[EncodedFrame](), 0, list[InvalidRequestError]()
-        async for request in request_iterator:
-            try:
-                batch.append(wire.frame_from_pb(request))
-            except InvalidRequestError as error:  # concerns this frame alone
-                refused.append(error)
-                continue
-            size += batch[-1].size_bytes
-            if size >= BATCH_BYTES:
+        refused = list[InvalidRequestError]()
+        async with aclosing(one_ahead(_batches(request_iterator, refused))) as batches:
+            async for batch in batches:
                 kept, received = kept + await self._store_all(batch), received + len(batch)
-                batch, size = [], 0
-        if batch:
-            kept, received = kept + await self._store_all(batch), received + len(batch)
         if refused:
             metrics.CACHE_REFUSED_FRAMES.inc(len(refused))
             log.warning("frames_refused", count=len(refused), field=refused[0].field, error=refused[0].message)
@@ -98,3 +92,23 @@ class HiddenStateServicer(wire.Servicer):
         context: Context,
     ) -> wire.pb.GetUsageResponse:
         return wire.usage_to_pb(await self._store.usage())
+
+
+async def _batches(
+    requests: AsyncIterator[wire.pb.PutRequest], refused: list[InvalidRequestError]
+) -> AsyncIterator[list[EncodedFrame]]:
+    """Yield valid frames in batches; collect why others were refused, which concerns each alone."""
+    batch, size = list[EncodedFrame](), 0
+    async for request in requests:
+        try:
+            frame = wire.frame_from_pb(request)
+        except InvalidRequestError as error:
+            refused.append(error)
+            continue
+        batch.append(frame)
+        size += frame.size_bytes
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

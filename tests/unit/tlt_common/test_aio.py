@@ -1,0 +1,52 @@
+"""Small asyncio helpers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from tlt_common.aio import one_ahead
+
+
+async def numbers(count: int, begun: list[int]) -> AsyncIterator[int]:
+    for number in range(count):
+        begun.append(number)
+        await asyncio.sleep(0)
+        yield number
+
+
+async def test_one_ahead_awaits_the_next_item_while_one_is_used() -> None:
+    begun, used = list[int](), list[int]()
+    async for number in one_ahead(numbers(4, begun)):
+        await asyncio.sleep(0.01)
+        assert begun == list(range(min(4, number + 2)))  # the next, and no more
+        used.append(number)
+    assert used == [0, 1, 2, 3]
+
+
+async def test_one_ahead_raises_what_the_iterator_raises_after_the_items_before_it() -> None:
+    async def failing() -> AsyncIterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    items = one_ahead(failing())
+    assert await anext(items) == 1
+    with pytest.raises(ValueError, match="broken"):
+        await anext(items)
+
+
+async def test_closing_one_ahead_ends_what_is_awaited() -> None:
+    ended = asyncio.Event()
+
+    async def waiting() -> AsyncIterator[int]:
+        yield 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with aclosing(one_ahead(waiting())) as items:
+        assert await anext(items) == 1
+        await asyncio.sleep(0)
+    assert ended.is_set()
