@@ -7,7 +7,7 @@ from typing import Never
 
 from tlt_common.domain.fleet import Lease, TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
-from tlt_common.errors import StaleEpochError, UnavailableError
+from tlt_common.errors import StaleEpochError, TltError, UnavailableError
 
 
 class FakeTrainer:
@@ -17,6 +17,7 @@ class FakeTrainer:
     Attributes:
         calls: Calls received, oldest first: ("start", epoch) or ("preempt", epoch).
         gone: Whether calls get no response.
+        refuses: Error of every start; None: it starts.
         resting: Whether it reports that nothing is left to learn.
         has_data: Whether a lease makes it train.
         computes: Share of the time under a lease for which the device computes.
@@ -29,6 +30,7 @@ class FakeTrainer:
         self.policies: list[tuple[Path, PolicyVersion]] = []
         self.accept_lengths: list[float] = []
         self.gone = False
+        self.refuses: TltError | None = None
         self.has_data = True
         self.computes = 1.0
         self.resting = False
@@ -59,6 +61,8 @@ class FakeTrainer:
         self.policies.append((policy, version))
         self.accept_lengths.append(accept_length)
         await self._answer(self.start_s)
+        if self.refuses is not None:
+            raise self.refuses
         if lease.epoch < self._newest:
             raise StaleEpochError(f"lease {lease.epoch} was replaced by {self._newest}", field="epoch")
         self._count()

@@ -178,16 +178,18 @@ class Spot:
         self._tenant = lease.epoch  # before the call: training may have begun even if the response is lost
         policy, version = self._policy()
         try:
-            async with asyncio.timeout(None) as self._starting:
-                await self._link.start(lease, policy=policy, version=version, accept_length=self._accept_length())
+            async with asyncio.timeout(None) as starting:
+                self._starting = starting
+                try:
+                    await self._link.start(lease, policy=policy, version=version, accept_length=self._accept_length())
+                finally:
+                    self._starting = None  # before the scope ends, after which it cannot be expired
         except TimeoutError:
             return  # taken back meanwhile: `_end` expired this timeout, and `_leave` follows
         except TltError as error:
             log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message)
             self._end("trainer_failed")
             return
-        finally:
-            self._starting = None
         if self._activity.tenancy is Tenancy.ENTERING:
             log.info("training_started", epoch=lease.epoch, policy_version=version)
             self._activity.set_tenancy(Tenancy.TRAINING)

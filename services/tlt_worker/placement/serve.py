@@ -18,6 +18,7 @@ from ray import serve
 
 from tlt_common.errors import EngineError
 from tlt_common.rpc.app import exposed
+from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
 from tlt_worker.main import draining, engine_of, live
 from tlt_worker.placement.cores import pin
@@ -25,6 +26,8 @@ from tlt_worker.placement.gpus import claim
 from tlt_worker.placement.local import FleetSpec
 from tlt_worker.placement.local_ray import start_ray
 from tlt_worker.placement.pods import SLOT, PodsSpec
+
+log = get_logger(__name__)
 
 NAME = "workers"
 HEALTH_EVERY_S = 1.0
@@ -50,6 +53,7 @@ class WorkerReplica:
         self._drain, self._drain_s = draining(), config.drain_s
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(config, serving), name=config.worker_id)
+        self._life.add_done_callback(_report)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
             await self._life
@@ -75,6 +79,12 @@ class WorkerReplica:
     async def _live(self, config: WorkerConfig, serving: asyncio.Future[None]) -> None:
         with exposed(config):
             await live(config, engine_of(config), drain=self._drain, on_serving=lambda _: serving.set_result(None))
+
+
+def _report(life: asyncio.Task[None]) -> None:
+    """Log why a worker has ended: Serve's logs name the group of errors, but none of them."""
+    if not life.cancelled() and (error := life.exception()) is not None:
+        log.error("worker_ended", exc_info=error)
 
 
 def application(spec: FleetSpec) -> serve.Application:

@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.trainer import FakeTrainer
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
+from tlt_common.errors import WeightsError
 from tlt_worker.lending.activity import Activity
 from tlt_worker.lending.spot import Spot
 
@@ -83,6 +84,21 @@ async def test_a_lease_starts_training_with_the_served_policy() -> None:
         assert device.trainer.accept_lengths == [1.5]
         assert [state for _, state in device.states] == [WorkerState.SWITCHING, WorkerState.TRAINING]
         assert device.spot.epoch == 1
+
+
+@pytest.mark.parametrize("start_s", [0.0, 0.5])
+async def test_a_lease_that_the_trainer_refuses_ends_and_the_next_one_is_taken(start_s: float) -> None:
+    trainer = FakeTrainer(start_s=start_s)
+    trainer.refuses = WeightsError("/policy has no tensor lm_head.weight")
+    async with running(trainer) as device:
+        device.spot.grant(lease(1))
+        await asyncio.sleep(1)
+        assert device.spot.epoch == 0
+        assert device.state is WorkerState.IDLE
+        trainer.refuses = None
+        device.spot.grant(lease(2))
+        await asyncio.sleep(1)
+        assert device.is_in(WorkerState.TRAINING)
 
 
 async def test_a_request_takes_the_device_back_at_once_and_the_state_is_switching_until_the_trainer_answers() -> None:
