@@ -32,18 +32,20 @@ integration: install
 	$(BIN)/pytest tests/integration -m "not stack" -n 2
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := $(patsubst %,tests/engine/test_%.py,export failed_ranks families ranks)
+SLOW := $(patsubst %,tests/engine/test_%.py,export families ranks)
+SLOWEST := tests/engine/test_failed_ranks.py
 engine: install  ## run the tests with the real SGLang engine, two engines at a time
-	$(BIN)/pytest tests/engine $(SLOW:%=--ignore=%) --loop plain $(ENGINES)
+	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(SLOW) $(SLOWEST)) --loop plain $(ENGINES)
 	$(BIN)/pytest $(LOOPED) --loop overlapped $(ENGINES)
 
 .PHONY: engine-slow loops
 engine-slow: install  ## run the slow ones: several ranks, other models, drafters in SGLang alone (5 minutes)
 	$(BIN)/pytest $(SLOW) --loop plain $(ENGINES)
 
-loops: install  ## run both in the other scheduler loop than these do, and the lossless tests, too
-	$(BIN)/pytest tests/engine $(LOOPED:%=--ignore=%) --ignore tests/engine/test_failed_ranks.py --loop overlapped $(ENGINES)
+loops: install  ## run both in the other scheduler loop than these do, the lossless tests, too, and the slowest ones
+	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(LOOPED) $(SLOWEST)) --loop overlapped $(ENGINES)
 	$(BIN)/pytest tests/lossless --loop plain
+	$(BIN)/pytest $(SLOWEST) --loop plain
 
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
