@@ -124,16 +124,17 @@ async def test_rollouts_go_on_without_a_trainer_and_it_comes_back(stack: Stack) 
 
 async def test_a_worker_whose_engine_dies_is_replaced_under_its_name_and_catches_up(stack: Stack) -> None:
     async with Client(stack.endpoint) as client:
-        await client.publish_weights(version=1, weights=MODEL)
+        version = (await client.info()).policy_version + 1
+        await client.publish_weights(version=version, weights=MODEL)
     before = {worker.hello.worker_id: worker.hello.address for worker in (await fleet(stack)).workers}
     os.kill(pids(stack, "sglang::scheduler")[0], signal.SIGKILL)
     assert len(await answers(stack)) == 8
     await until(stack, serving(1))
     await until(stack, serving(2))
-    after = await until(stack, lambda seen: all(worker.status.policy_version == 1 for worker in seen.workers))
+    after = await until(stack, lambda seen: all(worker.status.policy_version == version for worker in seen.workers))
     assert {worker.hello.worker_id for worker in after.workers} == set(before)
     chunks = await answers(stack)
-    assert {version for chunk in chunks for version in chunk.policy_versions} == {1}
+    assert {served for chunk in chunks for served in chunk.policy_versions} == {version}
     assert {chunk.stats.worker_id for chunk in chunks if chunk.stats} == set(before)
 
 
