@@ -20,6 +20,11 @@ PARTS: Final = (
         command=("-m", "tlt_bench.gpu.sampling", RESULT),
     ),
     Part(
+        name="attention",
+        shows="attention of spot training on samples of unlike length: against attention written out, and its speed",
+        command=("-m", "tlt_bench.gpu.attention", RESULT),
+    ),
+    Part(
         name="training",
         shows="spot training alone: tokens per second, the longest micro-step, a snapshot",
         command=("-m", "tlt_bench.gpu.training", RESULT),

@@ -11,7 +11,7 @@ from torch import Tensor
 from tlt_common.domain.hidden import SCALED, FrameHeader
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.scaled_states import unscaled
-from tlt_trainer.drafter.attention import Layout
+from tlt_trainer.drafter.attention.layout import Layout
 from tlt_trainer.drafter.loss import Pack
 
 
@@ -62,21 +62,18 @@ def collate(frames: Sequence[TrainingFrame], device: torch.device) -> Pack:
     """Build one pack from frames of equal hidden size. Frames of similar length become neighbours."""
     frames = sorted(frames, key=lambda frame: frame.header.token_count)
     headers = [frame.header for frame in frames]
-    lengths = tuple(header.token_count for header in headers)
     scored, first = [], 0
     for header in headers:
         scored.append(torch.arange(first + first_scored(header), first + header.token_count - 1))
         first += header.token_count
-    offsets = torch.cat([torch.arange(header.token_count) for header in headers])
+    layout = Layout.of([header.token_count for header in headers], device)
     starts = torch.cat([torch.full((header.token_count,), header.start) for header in headers])
     return Pack(
         next_ids=torch.cat([frame.token_ids[1:] for frame in frames]).long().to(device),
         hidden=_hidden(frames, device),
-        offsets=offsets.to(device),
-        positions=(starts + offsets).to(device),
+        positions=starts.to(device) + layout.offsets,
         scored=torch.cat(scored).to(device),
-        lengths=lengths,
-        layout=Layout.of(lengths, device),
+        layout=layout,
     )
 
 

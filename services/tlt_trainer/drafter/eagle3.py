@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
-from tlt_trainer.drafter.attention import widened
 from tlt_trainer.drafter.draft_model import Attend, DraftModel, Targets
 from tlt_trainer.drafter.model import Attention, Mlp, Norm, reset
+from tlt_trainer.drafter.precision import widened
 from tlt_trainer.drafter.vocabulary import map_of, rows_for, tokens_of
 
 PASSES = 7

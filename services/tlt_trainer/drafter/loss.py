@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_trainer.drafter.attention import Layout, PackedAttention, later_by, widened
+from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.packed import PackedAttention
 from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.precision import widened
 
 PASS_DECAY = 0.8
 """The weight of pass u is PASS_DECAY ** u (EAGLE-3)."""
@@ -32,21 +34,17 @@ class Pack:
     """(P,): the token at the next position, int64."""
     hidden: Tensor
     """(P, C), the policy's states: the last one, for EAGLE-3 behind those of the layers that the drafter reads."""
-    offsets: Tensor
-    """(P,), indices of the states in their samples."""
     positions: Tensor
     """(P,), positions of the states in their sequences."""
     scored: Tensor
     """(S,), indices of the scored entries: the next state exists and the token to predict was generated."""
-    lengths: tuple[int, ...]
-    """States of each sample, in ascending order; P in total."""
     layout: Layout
-    """Places of the samples during attention."""
+    """Where the samples are."""
 
     @property
     def tokens(self) -> int:
         """Number of states."""
-        return sum(self.lengths)
+        return self.layout.tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +77,10 @@ def unrolled_loss(
     """
     embedded = functional.embedding(pack.next_ids, embedding_VH)
     captured_PC = pack.hidden.to(head_VH.dtype)
-    offsets_S = pack.offsets[pack.scored]
+    offsets_S = pack.layout.offsets[pack.scored]
     with torch.no_grad():
         target = drafter.targets(captured_PC[pack.scored + 1], head_VH)
-    turn, attend, begins_P1 = drafter.angles(pack.positions), PackedAttention(pack.layout), pack.offsets[:, None] == 0
+    turn, attend = drafter.angles(pack.positions), PackedAttention(pack.layout)
     states, losses, hits, accepted, counts = drafter.begin(captured_PC), [], [], [], []
     weight = drafter.regression_weight if regression_weight is None else regression_weight
     for u in range(passes or drafter.default_passes):
@@ -100,7 +98,7 @@ def unrolled_loss(
         with torch.no_grad():
             accepted.append((torch.minimum(log_SD.exp(), target.shares).sum(-1) * counted_S).sum())
         counts.append(counted_S.sum())
-        states = later_by(guess, 1).masked_fill(begins_P1, 0)
+        states = pack.layout.later_by(guess, 1)
     return PassScores(
         loss=torch.stack(losses).sum(),
         hits=torch.stack(hits),

@@ -1,6 +1,7 @@
 """In what type a device multiplies matrices fastest."""
 
 import torch
+from torch import Tensor
 
 from tlt_common.machine import multiplies_bfloat16
 
@@ -14,3 +15,8 @@ def compute_dtype(device: torch.device) -> torch.dtype:
     gpu = device.type == "cuda"
     native = torch.cuda.is_bf16_supported(including_emulation=False) if gpu else multiplies_bfloat16()
     return torch.bfloat16 if native else torch.float32
+
+
+def widened(x: Tensor) -> Tensor:
+    """Return it in float32, or in float64 if it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -43,16 +43,16 @@ def test_a_pack_holds_its_frames_and_scores_only_generated_tokens(sizes: list[in
     frames = [frame(number, tokens, start=start, prompt=prompt) for number, tokens in enumerate(sizes)]
     pack = collate(frames, CPU)
     assert pack.tokens == sum(sizes)
-    assert sorted(pack.lengths) == sorted(sizes)
+    assert sorted(pack.layout.lengths) == sorted(sizes)
     assert len(pack.scored) == sum(scored_count(one.header) for one in frames)
     first, numbers = 0, []
-    for n in pack.lengths:
+    for n in pack.layout.lengths:
         rows = slice(first, first + n)
         number = int(pack.hidden[first, 0])
         numbers.append(number)
         assert torch.equal(pack.next_ids[rows], frames[number].token_ids[1:].long())
         assert bool((pack.hidden[rows] == number).all())
-        assert pack.offsets[rows].tolist() == list(range(n))
+        assert pack.layout.offsets[rows].tolist() == list(range(n))
         assert pack.positions[rows].tolist() == list(range(start, start + n))
         scored = [t - first for t in pack.scored.tolist() if first <= t < first + n]
         assert scored == [t for t in range(n - 1) if start + t + 2 >= prompt]

@@ -42,8 +42,8 @@ def packed(policy: TinyPolicy, lengths: list[int], *, prompt: int = 0, seed: int
 
 def spans(pack: Pack) -> list[slice]:
     """The samples' places in the pack."""
-    ends = list(itertools.accumulate(pack.lengths))
-    return [slice(end - length, end) for end, length in zip(ends, pack.lengths, strict=True)]
+    ends = list(itertools.accumulate(pack.layout.lengths))
+    return [slice(end - length, end) for end, length in zip(ends, pack.layout.lengths, strict=True)]
 
 
 def gradients(drafter: DraftModel, policy: TinyPolicy, pack: Pack) -> dict[str, Tensor]:

@@ -83,9 +83,9 @@ def test_nothing_is_learned_across_positions_without_states() -> None:
     capture.finish(RequestId("r"), 32)
     assert [(frame.header.start, frame.header.token_count) for frame in frames] == [(4, 10), (30, 12)]
     pack = collate([decoded(frame) for frame in frames], torch.device("cpu"))
-    assert pack.lengths == (10, 12)
+    assert pack.layout.lengths == (10, 12)
     assert pack.positions.tolist() == [*range(4, 14), *range(30, 42)]
-    assert pack.offsets.tolist() == [*range(10), *range(12)]  # pass u begins anew behind a gap
+    assert pack.layout.offsets.tolist() == [*range(10), *range(12)]  # pass u begins anew behind a gap
     # Entry t predicts the token at t + 2, which is generated from position 10 on; the last of a window has no target.
     assert (pack.positions[pack.scored] + 2).tolist() == [*range(10, 15), *range(32, 43)]
     assert pack.next_ids.tolist() == [TOKENS[position + 1] for position in pack.positions.tolist()]

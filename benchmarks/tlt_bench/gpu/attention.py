@@ -1,0 +1,70 @@
+"""
+Attention of spot training on this machine's device: `python -m tlt_bench.gpu.attention FILE`.
+
+Forward and backward on samples of unlike length. Writes how far output and gradients
+are from attention written out in float32, and how many times as fast they are as attention written out.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from tlt_trainer.drafter.attention.causal import CausalAttention
+from tlt_trainer.drafter.attention.choice import TOLERANCE, attention_for, difference, run
+from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.row_kernels import Written
+from tlt_trainer.drafter.attention.rows import Rows
+from tlt_trainer.drafter.attention.varlen import Varlen
+
+LENGTHS = {"cuda": (17, 60, 300, 301, 750, 1500, 2048, 3000), "cpu": (17, 60, 130, 305)}
+SHAPES = {"cuda": (28, 128), "cpu": (4, 32)}
+"""Heads and head size, by device."""
+REPEATS = 10
+
+
+def main(path: Path) -> None:
+    """Compare and time."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(0)
+    layout, (heads, size) = Layout.of(LENGTHS[device.type], device), SHAPES[device.type]
+    tensors = [torch.randn(heads, layout.tokens, size, device=device, dtype=torch.bfloat16) for _ in range(4)]
+    chosen, written = attention_for(layout, tensors[0]), Rows(layout, Written())
+    figures = {
+        "variable_length": float(isinstance(chosen, Varlen)),
+        "largest_difference": difference(run(chosen, *tensors), run(written, *(x.float() for x in tensors))),
+        "written_ms": _milliseconds(written, tensors, device),
+        "chosen_ms": _milliseconds(chosen, tensors, device),
+    }
+    figures["speedup"] = figures["written_ms"] / figures["chosen_ms"]
+    path.write_text(json.dumps({"figures": figures}) + "\n")
+    if not figures["largest_difference"] <= TOLERANCE:
+        sys.exit(f"off by {figures['largest_difference']:.3f}")
+
+
+def _milliseconds(attention: CausalAttention, tensors: list[Tensor], device: torch.device) -> float:
+    grad, q, k, v = tensors
+
+    def step() -> None:
+        out, lse_NP = attention.forward(q, k, v, 0)
+        attention.backward(grad, q, k, v, out.to(q.dtype), lse_NP, 0)
+
+    _seconds(step, device)
+    return 1000 * median(_seconds(step, device) for _ in range(REPEATS))
+
+
+def _seconds(call: Callable[[], None], device: torch.device) -> float:
+    began_s = time.perf_counter()
+    call()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began_s
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
