@@ -48,7 +48,10 @@ class TrainerMemory:
         parameters, passes = shape.drafter_parameters, EAGLE3_PASSES if shape.draft_vocab else PASSES
         scores = tokens * (shape.draft_vocab or shape.vocab)
         read = tokens * (shape.states + 1) * shape.hidden * HALF
-        activations = passes * tokens * (12 * shape.hidden + 4 * shape.intermediate + shape.heads * tokens * 4) * HALF
+        # Of attention: keys and values that each query sees of later passes, kept; and their products, in float32.
+        seen = (passes - 1) * shape.hidden
+        activations = passes * tokens * (12 * shape.hidden + 4 * shape.intermediate + seen) * HALF
+        activations += 3 * tokens * seen * FLOAT
         cast = parameters * HALF
         # The policy's logits in both types and their softmax, of which a drafter with a head of its own keeps a part.
         target = tokens * shape.vocab * (2 * FLOAT + HALF) + read if shape.draft_vocab else 0
