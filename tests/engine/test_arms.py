@@ -40,7 +40,7 @@ def test_a_drafter_completes_what_it_skipped_also_after_a_prefix_cache_hit(resul
 
 def test_a_drafter_keeps_up_during_a_long_answer_without_it(result: ArmsResult) -> None:
     case = result.after_off
-    assert 128 <= case.kept_up_tokens < case.caught_up_tokens, "twice 64 rounds, and the backlog of earlier ones"
+    assert 149 - 1 - 64 <= case.kept_up_tokens < case.caught_up_tokens, "fewer than 64 rounds are left at the end"
 
 
 def test_an_answer_may_fill_the_context_under_every_arm(result: ArmsResult) -> None:
