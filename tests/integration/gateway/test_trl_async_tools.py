@@ -106,7 +106,7 @@ def test_what_tools_return_is_generated_from_and_not_learned(served: Endpoint) -
         assert [message["role"] for message in sample.completion] == ["assistant", "tool", "assistant"]
         assert (sample.metrics["tools/call_frequency"], sample.metrics["tools/failure_frequency"]) == (1.0, 0.0)
     assert [sample.metrics["reward"] for sample in group] == [7.0, 8.0]
-    turns = [prompt for fake in served.workers for prompt in fake.prompts][:4]
+    turns = [prompt for fake in served.workers for prompt in fake.prompts]  # of later groups, too
     assert {len(prompt.token_ids) for prompt in turns} == {2, 9}
     assert {prompt.sampling.max_new_tokens for prompt in turns} == {10, 3}
     assert len({prompt.session_id for prompt in turns}) >= 2
