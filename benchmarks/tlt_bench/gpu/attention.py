@@ -7,14 +7,13 @@ are from attention written out in float32, and how many times as fast they are a
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
+from tlt_bench.gpu.timing import seconds
 from tlt_trainer.drafter.attention.causal import CausalAttention
 from tlt_trainer.drafter.attention.choice import TOLERANCE, attention_for, difference, run
 from tlt_trainer.drafter.attention.layout import Layout
@@ -54,16 +53,8 @@ def _milliseconds(attention: CausalAttention, tensors: list[Tensor], device: tor
         out, lse_NP = attention.forward(q, k, v, 0)
         attention.backward(grad, q, k, v, out.to(q.dtype), lse_NP, 0)
 
-    _seconds(step, device)
-    return 1000 * median(_seconds(step, device) for _ in range(REPEATS))
-
-
-def _seconds(call: Callable[[], None], device: torch.device) -> float:
-    began_s = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began_s
+    seconds(device, step)
+    return 1000 * median(seconds(device, step) for _ in range(REPEATS))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ the device for a checkpoint.
 
 import json
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tlt_bench.gpu.timing import seconds
 from tlt_bench.random_frame import random_frame
 from tlt_bench.random_model import SHAPE
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -46,24 +46,16 @@ def main(path: Path) -> None:
 
     for number in range(WARM):
         step(number)
-    seconds = sorted(_seconds(device, lambda number=number: step(number)) for number in range(STEPS))  # type: ignore[misc]
+    times = sorted(seconds(device, lambda number=number: step(number)) for number in range(STEPS))  # type: ignore[misc]
     figures = {
-        "tokens_per_s": BATCH_TOKENS * STEPS / sum(seconds),
-        "micro_step_ms_p50": 1000 * seconds[STEPS // 2],
-        "micro_step_ms_p99": 1000 * seconds[int(0.99 * STEPS)],
-        "snapshot_ms": 1000 * _seconds(device, learner.snapshot),
+        "tokens_per_s": BATCH_TOKENS * STEPS / sum(times),
+        "micro_step_ms_p50": 1000 * times[STEPS // 2],
+        "micro_step_ms_p99": 1000 * times[int(0.99 * STEPS)],
+        "snapshot_ms": 1000 * seconds(device, learner.snapshot),
     }
     if device.type == "cuda":
         figures["memory_gib"] = torch.cuda.max_memory_reserved() / 2**30
     path.write_text(json.dumps({"figures": figures}) + "\n")
-
-
-def _seconds(device: torch.device, call: Callable[[], object]) -> float:
-    began_s = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began_s
 
 
 if __name__ == "__main__":
