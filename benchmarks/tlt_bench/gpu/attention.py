@@ -44,6 +44,8 @@ def main(path: Path) -> None:
     path.write_text(json.dumps({"figures": figures}) + "\n")
     if not figures["largest_difference"] <= TOLERANCE:
         sys.exit(f"off by {figures['largest_difference']:.3f}")
+    if device.type == "cuda" and not isinstance(chosen, Varlen):
+        sys.exit("the GPU's variable-length attention is not used: the warning above says why")
 
 
 def _milliseconds(attention: CausalAttention, tensors: list[Tensor], device: torch.device) -> float:
