@@ -73,7 +73,7 @@ def _step(fact: StepFacts) -> tuple[str, ...]:
         f"{off.tail_s:.1f}" if off else DASH,
         f"{on.tail_s:.1f}",
         f"{fact.tail_speedup:.2f}" if fact.tail_speedup else DASH,
-        f"{pairs.identical} of {pairs.responses}" if pairs else DASH,
+        f"{pairs.identical}&nbsp;of&nbsp;{pairs.responses}" if pairs else DASH,
         f"{on.accept_length:.2f}",
         f"v{on.drafter_version}" if on.drafter_version else "none",
         f"{off.mean_reward:.3f}" if off else DASH,
