@@ -39,8 +39,8 @@ def test_a_drafter_completes_what_it_skipped_also_after_a_prefix_cache_hit(resul
 
 
 def test_a_drafter_keeps_up_during_a_long_answer_without_it(result: ArmsResult) -> None:
-    case = result.after_off
-    assert 149 - 1 - 64 <= case.kept_up_tokens < case.caught_up_tokens, "fewer than 64 rounds are left at the end"
+    left = result.after_off.caught_up_tokens - result.after_off.kept_up_tokens
+    assert left - (149 - 2 * 64) in {0, 1}, "it kept up twice in 149 rounds, the first time a round early perhaps"
 
 
 def test_an_answer_may_fill_the_context_under_every_arm(result: ArmsResult) -> None:
