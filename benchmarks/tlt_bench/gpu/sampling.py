@@ -7,13 +7,12 @@ chains of 7 with a vocabulary of 152,064 tokens (on a CPU: for one request and 8
 
 import json
 import sys
-import time
 from pathlib import Path
 from statistics import median
 
 import torch
-from torch import Tensor
 
+from tlt_bench.gpu.timing import seconds
 from tlt_worker.scheduler.sampling import filters, threshold
 from tlt_worker.scheduler.sampling.cuts import Cuts
 from tlt_worker.scheduler.sampling.forms import FORMS, Form
@@ -33,7 +32,8 @@ def main(path: Path) -> None:
         top_ps=torch.rand(len(probs), device=device).mul_(0.5).add_(0.5),
         min_ps=torch.rand(len(probs), device=device).mul_(0.01),
     )
-    fixed, seconds = threshold.truncate(probs, cuts), _seconds(probs, cuts, device)
+    fixed = threshold.truncate(probs, cuts)
+    took_s = median(seconds(probs.device, lambda: threshold.truncate(probs, cuts)) for _ in range(REPEATS))
     FORMS[device] = Form.FEW
     few = filters.truncate(probs, cuts)
     different = ((fixed > 0) != (few > 0)).any(-1).sum()
@@ -41,22 +41,11 @@ def main(path: Path) -> None:
         "rows": len(probs),
         "rows_cut_differently": int(different),
         "largest_difference": float((fixed - few).abs().max()),
-        "fixed_ms": 1000 * seconds,
+        "fixed_ms": 1000 * took_s,
     }
     path.write_text(json.dumps({"figures": figures}) + "\n")
     if different:
         sys.exit(f"{int(different)} of {len(probs)} rows are cut differently")
-
-
-def _seconds(probs: Tensor, cuts: Cuts, device: str) -> float:
-    times = []
-    for _ in range(REPEATS):
-        began_s = time.perf_counter()
-        threshold.truncate(probs, cuts)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - began_s)
-    return median(times)
 
 
 if __name__ == "__main__":

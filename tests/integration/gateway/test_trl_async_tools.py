@@ -109,7 +109,11 @@ def test_what_tools_return_is_generated_from_and_not_learned(served: Endpoint) -
     turns = [prompt for fake in served.workers for prompt in fake.prompts]  # of later groups, too
     assert {len(prompt.token_ids) for prompt in turns} == {2, 9}
     assert {prompt.sampling.max_new_tokens for prompt in turns} == {10, 3}
-    assert len({prompt.session_id for prompt in turns}) >= 2
+    begun = [prompt.session_id for prompt in turns if len(prompt.token_ids) == 2]
+    continued = [prompt.session_id for prompt in turns if len(prompt.token_ids) == 9]
+    assert len(set(begun)) == len(begun) >= 2
+    assert len(set(continued)) == len(continued) >= 2
+    assert set(continued) <= set(begun)
 
 
 def test_a_tool_that_fails_tells_the_policy_why(served: Endpoint) -> None:

@@ -22,7 +22,7 @@ HEADS, SIZE = 2, 8
 samples = st.lists(st.integers(1, 20), min_size=1, max_size=6).map(sorted)
 
 
-class FakeFlash:
+class FakeFlash(GpuFlash):
     """What a GPU's kernel computes, sample by sample."""
 
     def forward(

@@ -1,9 +1,9 @@
 """
 Causal attention within samples, and its gradients.
 
-It knows nothing of the keys of later passes. As in ring attention, parts of one softmax are computed apart: each
-part returns its logsumexp, by which the parts are merged; given the merged output and the joint logsumexp, the backward
-pass of a part returns its share of the gradients of the whole.
+It knows nothing of the keys of later passes. As in ring attention, parts of one softmax are computed apart: each part
+returns its logsumexp, by which the parts are merged; given the merged output and the joint logsumexp, the backward pass
+of a part returns its share of the gradients of the whole.
 
 Shapes: P states of a pack, N heads, D head size.
 """

@@ -13,7 +13,7 @@ from tlt_trainer.drafter.precision import widened
 
 
 class RowKernel(Protocol):
-    """`CausalAttention` for rows of equal length, without lag."""
+    """`CausalAttention` for rows of equal length, at least one place, without lag."""
 
     def forward(self, q_CNTD: Tensor, k_CNTD: Tensor, v_CNTD: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output, (C, N, T, D), and the logsumexp of the scores, (C, N, T)."""
@@ -25,7 +25,11 @@ class RowKernel(Protocol):
 
 
 class CpuFlash:
-    """torch's flash attention for CPUs. In float32: its backward pass in bfloat16 takes up to 9 times as long."""
+    """
+    torch's flash attention for CPUs. In float32: its backward pass in bfloat16 takes up to 9 times as long.
+
+    Rows without a place end the process ("Floating point exception").
+    """
 
     def forward(self, q_CNTD: Tensor, k_CNTD: Tensor, v_CNTD: Tensor) -> tuple[Tensor, Tensor]:
         q, k, v = (widened(x) for x in (q_CNTD, k_CNTD, v_CNTD))

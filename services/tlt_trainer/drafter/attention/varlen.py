@@ -5,7 +5,6 @@ Shapes: P states of a pack, Q states that have a key, S samples, N heads, D head
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,30 +14,12 @@ from tlt_trainer.drafter.attention.layout import Layout
 from tlt_trainer.drafter.precision import widened
 
 
-class FlashVarlen(Protocol):
-    """Causal attention of samples one after the other, (Q, N, D); `edges` (S + 1,), int32, says where they begin."""
-
-    def forward(
-        self, q_QND: Tensor, k_QND: Tensor, v_QND: Tensor, edges: Tensor, longest: int
-    ) -> tuple[Tensor, Tensor]:
-        """Return the output, (Q, N, D), and the logsumexp of the scores, (N, Q)."""
-
-    def backward(
-        self,
-        grad_QND: Tensor,
-        q_QND: Tensor,
-        k_QND: Tensor,
-        v_QND: Tensor,
-        out_QND: Tensor,
-        lse_NQ: Tensor,
-        edges: Tensor,
-        longest: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of queries, keys and values."""
-
-
 class GpuFlash:
-    """The operators behind `torch.nn.attention.varlen`, which itself takes no joint logsumexp."""
+    """
+    Causal attention of samples one after the other, (Q, N, D); `edges` (S + 1,), int32, says where they begin.
+
+    The operators behind `torch.nn.attention.varlen`, which itself takes no joint logsumexp.
+    """
 
     def forward(
         self, q_QND: Tensor, k_QND: Tensor, v_QND: Tensor, edges: Tensor, longest: int
@@ -87,7 +68,7 @@ class Varlen:
     Queries `lag` and later against keys without the last `lag` of their sample are plain causal attention.
     """
 
-    def __init__(self, layout: Layout, flash: FlashVarlen) -> None:
+    def __init__(self, layout: Layout, flash: GpuFlash) -> None:
         self._layout = layout
         self._flash = flash
         self._lengths_S = torch.tensor(layout.lengths).to(layout.offsets.device)
