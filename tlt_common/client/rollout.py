@@ -215,8 +215,8 @@ class Client:
         Args:
             version: New policy version, above the one served; usually the trainer's step.
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
-                that is not changed before the next update; or a state dict of torch tensors or numpy arrays, which is
-                streamed.
+                that stays as it is until the next update, since workers that start in the meantime read it, too; or a
+                state dict of torch tensors or numpy arrays, which is streamed.
             timeout_s: Deadline in seconds; None sets no deadline.
 
         Raises:

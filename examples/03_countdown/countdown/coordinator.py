@@ -1,6 +1,7 @@
 """Coordinator calls needed for the measurement, for programs without an event loop."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 from tlt_common.domain.fleet import Fleet, WorkerState
@@ -9,6 +10,8 @@ from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
 
 CALL_S = 10.0
+RETURN_S = 5.0
+"""A worker's ledger is final once its device is back: until then, what its trainer computed is not counted yet."""
 
 
 async def fleet_at(address: str) -> Fleet:
@@ -24,10 +27,15 @@ async def fleet_at(address: str) -> Fleet:
 
 
 async def lend(address: str, *, enabled: bool) -> None:
-    """Enable or disable lending."""
+    """Enable lending; or disable it, and wait until all workers are back, for RETURN_S at most."""
     async with connect(address) as channel:
         with translated():
             await wire.Stub(channel).SetLending(wire.pb.SetLendingRequest(enabled=enabled), timeout=CALL_S)
+    ends = time.monotonic() + RETURN_S
+    while not enabled and time.monotonic() < ends:
+        if not any(account.status.lent for account in (await fleet_at(address)).workers):
+            return
+        await asyncio.sleep(0.05)
 
 
 class Ledger:
