@@ -22,6 +22,7 @@ def new_prompt(
     capture: bool,
     policy_version: int | None,
     max_staleness: int | None = None,
+    session_id: str = "",
 ) -> Prompt:
     """Return a prompt, with a new id if none is given."""
     return Prompt(
@@ -32,4 +33,5 @@ def new_prompt(
         capture=capture,
         policy_version=None if policy_version is None else PolicyVersion(policy_version),
         max_staleness=max_staleness,
+        session_id=session_id,
     )

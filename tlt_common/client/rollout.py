@@ -142,10 +142,11 @@ class Client:
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         prompt = replace(
-            new_prompt(prompt_ids, sampling, request_id, speculation, capture, policy_version, max_staleness),
+            new_prompt(
+                prompt_ids, sampling, request_id, speculation, capture, policy_version, max_staleness, session_id
+            ),
             prefix_token_ids=tuple(prefix_ids),
             begun_version=None if begun_version is None else PolicyVersion(begun_version),
-            session_id=session_id,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         async with aclosing(response(self._gateways, prompt, patience)) as chunks:
@@ -181,6 +182,7 @@ class Client:
         sampling: SamplingParams = _DEFAULT,
         *,
         request_ids: Sequence[str] = (),
+        session_ids: Sequence[str] = (),
         speculation: Speculation = Speculation.AUTO,
         capture: bool = True,
         policy_version: int | None = None,
@@ -190,13 +192,16 @@ class Client:
         """
         Generate `samples` responses for each prompt and yield each sample when it finishes.
 
-        Closing the iterator aborts all requests. Options are those of `stream`, with one request id per prompt. With a
-        seed, every sample has its own: sample s of prompt p is drawn with `seed + p * samples + s`.
+        Closing the iterator aborts all requests. Options are those of `stream`, with one request id and one session per
+        prompt. With a seed, every sample has its own: sample s of prompt p is drawn with `seed + p * samples + s`.
         """
-        names = request_ids or [""] * len(prompts)
+        unnamed = [""] * len(prompts)
+        options = speculation, capture, policy_version, max_staleness
         requests = [
-            new_prompt(ids, shifted(sampling, at * samples), name, speculation, capture, policy_version, max_staleness)
-            for at, (ids, name) in enumerate(zip(prompts, names, strict=True))
+            new_prompt(ids, shifted(sampling, at * samples), name, *options, session_id=session)
+            for at, (ids, name, session) in enumerate(
+                zip(prompts, request_ids or unnamed, session_ids or unnamed, strict=True)
+            )
         ]
         batch = ResumedBatch(self._gateways, requests, samples, Patience(self._patience_s, timeout_s=timeout_s))
         async with aclosing(batch.run()) as finished:

@@ -103,6 +103,15 @@ def test_what_tools_return_is_generated_from_and_masked(served: Endpoint, chat_t
     assert trainer.state.log_history[0]["tools/failure_frequency"] == 0.0
 
 
+def test_turns_of_a_conversation_are_a_session(served: Endpoint, chat_tokenizer: Any, tmp_path: Path) -> None:
+    trained(served, chat_tokenizer, tmp_path, tools=[look])
+    turns = [prompt for worker in served.workers for prompt in worker.prompts]
+    begun = [prompt.session_id for prompt in turns if len(prompt.token_ids) == 2]
+    continued = [prompt.session_id for prompt in turns if len(prompt.token_ids) > 2]
+    assert len(begun) == len(set(begun)) == 8  # two steps of four responses
+    assert sorted(continued) == sorted(begun)
+
+
 def test_environments_reward_what_was_done_in_them(served: Endpoint, chat_tokenizer: Any, tmp_path: Path) -> None:
     trainer, taken = trained(served, chat_tokenizer, tmp_path, environment_factory=Library)
     assert all(30 in prompt for prompt in taken[0].prompts)

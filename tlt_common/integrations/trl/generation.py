@@ -5,20 +5,23 @@ from typing import Any, TypeAlias
 
 from tlt_common.client import TokenChunk
 from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.trl.conversations import Conversations
 
-RollOut: TypeAlias = Callable[[Sequence[Sequence[int]], Any, int], list[TokenChunk]]
+RollOut: TypeAlias = Callable[[Sequence[Sequence[int]], Any, int, Sequence[str]], list[TokenChunk]]
 
 
 class Generation:
     """
     Args:
-        roll_out: Generates one response for each prompt, for a trainer, with so many responses per prompt.
+        roll_out: Generates one response for each prompt, for a trainer, with so many responses per prompt; with tools
+            or environments, as turns of these sessions.
         trainer: The trainer that calls.
     """
 
     def __init__(self, roll_out: RollOut, trainer: Any) -> None:
         self._roll_out = roll_out
         self._trainer = trainer
+        self._conversations = Conversations()
 
     def sync_weights(self) -> None:
         """Do nothing: weights are published with the first rollout of a step."""
@@ -43,7 +46,10 @@ class Generation:
         del profiler  # measures TRL's own calls of vLLM
         if any(images or ()):
             raise InvalidRequestError("prompts have images; accepted: text", field="images")
-        responses = self._roll_out(prompts, self._trainer, num_generations)
+        sessions = self._conversations.sessions(prompts) if getattr(self._trainer, "tools", None) else []
+        responses = self._roll_out(prompts, self._trainer, num_generations, sessions)
+        if sessions:
+            self._conversations.answered(prompts, sessions, responses)
         return (
             [list(ids) for ids in prompts],
             [list(response.token_ids) for response in responses],

@@ -97,9 +97,9 @@ class TltRollouts:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
             export: Converts the trainer's state dict to what is published: another state dict, for example with the
                 names that the engines use, or a directory of safetensors that workers can read.
-            answer: Called with client, prompts, samples per prompt, sampling parameters and the keyword policy_version;
-                returns the responses by prompt and sample. Use `partial(BlockingClient.batch, on_progress=...)` to
-                show progress.
+            answer: Called with client, prompts, samples per prompt, sampling parameters and the keyword policy_version,
+                for tools and environments with session_ids, too; returns the responses by prompt and sample. Use
+                `partial(BlockingClient.batch, on_progress=...)` to show progress.
             on_rollout: Called after each rollout, on every process.
             seed: Makes rollouts reproducible: each response is drawn with its own seed, derived from this one, the
                 trainer's step and the process. The same seed, prompt and weights give the same tokens with and without
@@ -190,7 +190,9 @@ class TltRollouts:
         trainer.vllm_mode = "server"  # TRL reads the context length from an engine in its own process otherwise
         trainer.use_vllm = True
 
-    def roll_out(self, prompt_ids: Sequence[Sequence[int]], trainer: Any, generations: int) -> list[TokenChunk]:
+    def roll_out(
+        self, prompt_ids: Sequence[Sequence[int]], trainer: Any, generations: int, session_ids: Sequence[str] = ()
+    ) -> list[TokenChunk]:
         """
         Generate one response for each prompt, with the trainer's weights and sampling parameters.
 
@@ -198,6 +200,7 @@ class TltRollouts:
             prompt_ids: Token ids of the prompts, each as often as it has responses, next to each other.
             trainer: Trainer whose weights are published if its step has changed.
             generations: Responses per prompt.
+            session_ids: The conversation each response is a turn of; empty if it is the only turn.
 
         Raises:
             AbortedError: A response was aborted.
@@ -206,10 +209,13 @@ class TltRollouts:
         started_s = time.perf_counter()
         version = self._publish(trainer)
         published_s = time.perf_counter()
-        unique, samples = grouped(prompt_ids, generations)
+        answer: Callable[..., Sequence[Sequence[TokenChunk]]] = self._answer
+        if session_ids:
+            answer = partial(answer, session_ids=session_ids)
+        unique, samples = (prompt_ids, 1) if session_ids else grouped(prompt_ids, generations)
         sampling = self._sampling(trainer)
         try:
-            answers = self._answer(self.client, unique, samples, sampling, policy_version=version)
+            answers = answer(self.client, unique, samples, sampling, policy_version=version)
         except NotFoundError as error:
             raise StaleVersionError(
                 f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
