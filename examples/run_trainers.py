@@ -198,9 +198,9 @@ async def main() -> None:
             await asyncio.to_thread(restored, http)
             outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
             print(f"  {outcomes[-1].result}", flush=True)
+            if options.write:  # at once, so that an interrupted run keeps what it has
+                options.write.write_text(written(options.write.read_text(), outcomes))
     print(table(outcome.row for outcome in outcomes))
-    if options.write:
-        options.write.write_text(written(options.write.read_text(), outcomes))
     raise SystemExit(any(outcome.passed is False for outcome in outcomes))
 
 
