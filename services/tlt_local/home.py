@@ -106,9 +106,11 @@ def _created(directory: Path, data: Path | None, token: str, *, leave: Callable[
 
 
 async def _clear(watcher: asyncio.subprocess.Process) -> None:
+    assert watcher.stdin is not None  # noqa: S101 - it is a pipe
+    watcher.stdin.close()
     try:
         async with asyncio.timeout(CLEAR_S):
-            killed, _ = await watcher.communicate(b"")
+            killed, _ = await watcher.communicate()
     except TimeoutError:  # it goes on by itself; an error would replace what the run came to
         log.warning("processes_still_exit", after_s=CLEAR_S)
         return

@@ -173,3 +173,13 @@ async def test_nothing_outlives_an_owner_that_is_killed() -> None:
 def test_a_restart_repeats_every_address_others_may_know() -> None:
     addresses = {"grpc": "127.0.0.1:7", "metrics": "127.0.0.1:8", "http": "127.0.0.1:9", "pid": "5"}
     assert repeated(addresses) == {"listen": "127.0.0.1:7", "metrics_port": "8", "http_listen": "127.0.0.1:9"}
+
+
+async def test_a_slow_end_is_no_error_and_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_local.home.CLEAR_S", 0.0)
+    async with guarded(None) as home:
+        pass
+    await eventually(lambda: not home.directory.exists())
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    await eventually(lambda: not children.read_text())
+    await asyncio.sleep(0.05)  # until the loop has closed its pipes

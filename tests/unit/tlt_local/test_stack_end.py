@@ -1,10 +1,7 @@
 """The end of a stack whose block ends by itself."""
 
 import asyncio
-import time
 from pathlib import Path
-
-import pytest
 
 import countdown
 from tlt_local.config import StackConfig
@@ -25,21 +22,6 @@ async def test_a_block_that_ends_ends_all_tasks_of_the_stack_and_removes_its_fil
         async with WithoutServices(StackConfig(model=MODEL)) as stack:
             assert exists(stack.home)
         assert not exists(stack.home)
-
-
-async def test_a_slow_end_is_no_error_and_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tlt_local.home.CLEAR_S", 0.0)
-    async with WithoutServices(StackConfig(model=MODEL)) as stack:
-        pass
-    assert disappears(stack.home)
-
-
-def disappears(path: Path) -> bool:
-    """Wait in real time: another process removes it."""
-    deadline_s = time.monotonic() + 60
-    while exists(path) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    return not exists(path)
 
 
 def exists(path: Path) -> bool:
