@@ -158,7 +158,7 @@ bench: install
 	$(BIN)/tlt bench rollout --json -
 
 .PHONY: trainers
-trainers: install  ## run the client code of RL trainers against a suite on this machine (NAMES="areal openrlhf"; a minute or two each)
+trainers: install  ## run the client code of RL trainers against a suite on this machine (8 minutes; NAMES="areal openrlhf": these only)
 	$(BIN)/python examples/run_trainers.py $(NAMES) --write docs/trainers.md
 
 .PHONY: gpu
