@@ -150,7 +150,7 @@ def test_shapes_are_read_as_every_version_of_transformers_writes_them() -> None:
 def test_a_merge_lies_between_both_by_their_tokens() -> None:
     own, newest, base = torch.tensor([4.0]), torch.tensor([8.0]), torch.tensor([2.0])
     assert merge_of(own, newest, base, share_of(30, 10)).item() == 9.5
-    assert merge_of(own, newest, base, share_of(1, 10)).item() == 9.0  # at least half of the own progress
+    assert merge_of(own, newest, base, share_of(10, 30)).item() == 8.5
     assert merge_of(own, newest, None, 0.25).item() == 7.0
     assert share_of(0, 10) == 0.0
     assert share_of(10, 0) == share_of(10, -5) == 0.5

@@ -15,7 +15,6 @@ from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
-from tlt_trainer.drafter.merge import LEAST_OWN
 from tlt_trainer.sharing.drafter_sync import GONE_AFTER_S
 from tlt_trainer.sharing.score import Score
 
@@ -65,7 +64,7 @@ async def test_who_was_overtaken_keeps_the_work_of_both_and_publishes_next_time(
     assert own_share == pytest.approx(share, abs=0.05)
     for name, tensor in two.learner.weights().items():
         progress = alone[name] - start[name]
-        expected = newest[name] + max(LEAST_OWN, own_share) * progress
+        expected = newest[name] + own_share * progress
         torch.testing.assert_close(tensor, expected, rtol=1e-5, atol=1e-6)
     assert two.learner.counters.own_steps == 8
     assert two.learner.counters.steps == 16
