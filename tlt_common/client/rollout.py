@@ -8,7 +8,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tlt_common.client.batches import ResumedBatch
+from tlt_common.client.batches import ResumedBatch, arranged
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
 from tlt_common.client.pauses import pause, proceed
@@ -297,8 +297,3 @@ class Client:
 async def _info(stub: wire.AsyncStub) -> ServerInfo:
     with translated():
         return wire.info_from_pb(await stub.GetServerInfo(wire.pb.GetServerInfoRequest(), timeout=CALL_S))
-
-
-def arranged(responses: Mapping[tuple[int, int], TokenChunk], prompts: int, samples: int) -> list[list[TokenChunk]]:
-    """Return the responses by prompt and sample."""
-    return [[responses[prompt, sample] for sample in range(samples)] for prompt in range(prompts)]
