@@ -199,7 +199,7 @@ async def main() -> None:
             outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
             print(f"  {outcomes[-1].result}", flush=True)
             if options.write:  # at once, so that an interrupted run keeps what it has
-                options.write.write_text(written(options.write.read_text(), outcomes))
+                options.write.write_text(written(options.write.read_text(), outcomes[-1:]))
     print(table(outcome.row for outcome in outcomes))
     raise SystemExit(any(outcome.passed is False for outcome in outcomes))
 

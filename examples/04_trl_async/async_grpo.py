@@ -61,20 +61,15 @@ def _spans(starts: torch.Tensor) -> list[tuple[int, int]]:
     return list(pairwise(values))
 
 
-def train(endpoint: str, model: str, *, steps: int, learning_rate: float) -> list[dict[str, float]]:
-    """Train for some steps; return what TRL logged about each."""
+def trained(
+    model: str, rollouts: Any, tokenizer: Any, dataset: Dataset, *, steps: int, learning_rate: float, batch: int
+) -> list[dict[str, float]]:
+    """Train for some steps, on rollouts of at most 32 tokens; return what TRL logged about each."""
     if not torch.cuda.is_available():
         replace_what_needs_a_gpu()
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    dataset = Dataset.from_dict({"prompt": ["3 7 11 = 32", "2 5 9 = 43", "4 6 8 = 20", "1 3 9 = 28"]})
-    rollouts: Any = TltAsyncRollouts(
-        endpoint, dataset=dataset, tokenizer=tokenizer, reward_funcs=[distinct], num_generations=8,
-        sampling=SamplingParams(max_new_tokens=32), max_staleness=MAX_STALENESS, groups_in_flight=2,
-        max_buffered=16,
-    )  # fmt: skip
     with tempfile.TemporaryDirectory() as directory:
         config = AsyncGRPOConfig(
-            output_dir=directory, max_steps=steps, num_generations=8, per_device_train_batch_size=16,
+            output_dir=directory, max_steps=steps, num_generations=8, per_device_train_batch_size=batch,
             max_completion_length=32, learning_rate=learning_rate, lr_scheduler_type="constant", logging_steps=1,
             use_cpu=not torch.cuda.is_available(), bf16=False, report_to=[], gradient_checkpointing=False,
             save_strategy="no", disable_tqdm=True, max_staleness=MAX_STALENESS, weight_sync_steps=1, token_budget=0,
@@ -85,6 +80,18 @@ def train(endpoint: str, model: str, *, steps: int, learning_rate: float) -> lis
         )  # fmt: skip
         trainer.train()
         return [entry for entry in trainer.state.log_history if "reward" in entry]
+
+
+def train(endpoint: str, model: str, *, steps: int, learning_rate: float) -> list[dict[str, float]]:
+    """Train for some steps; return what TRL logged about each."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    dataset = Dataset.from_dict({"prompt": ["3 7 11 = 32", "2 5 9 = 43", "4 6 8 = 20", "1 3 9 = 28"]})
+    rollouts = TltAsyncRollouts(
+        endpoint, dataset=dataset, tokenizer=tokenizer, reward_funcs=[distinct], num_generations=8,
+        sampling=SamplingParams(max_new_tokens=32), max_staleness=MAX_STALENESS, groups_in_flight=2,
+        max_buffered=16,
+    )  # fmt: skip
+    return trained(model, rollouts, tokenizer, dataset, steps=steps, learning_rate=learning_rate, batch=16)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
 
 CALL_S = 10.0
+LOOK_S = 0.05
 RETURN_S = 5.0
 """A worker's ledger is final once its device is back: until then, what its trainer computed is not counted yet."""
 
@@ -22,20 +23,25 @@ async def fleet_at(address: str) -> Fleet:
         UnavailableError: The coordinator is unreachable.
     """
     async with connect(address) as channel:
-        with translated():
-            return wire.fleet_from_pb(await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(), timeout=CALL_S))
+        return await _fleet(wire.Stub(channel))
 
 
 async def lend(address: str, *, enabled: bool) -> None:
     """Enable lending; or disable it, and wait until all workers are back, for RETURN_S at most."""
     async with connect(address) as channel:
+        stub = wire.Stub(channel)
         with translated():
-            await wire.Stub(channel).SetLending(wire.pb.SetLendingRequest(enabled=enabled), timeout=CALL_S)
-    ends = time.monotonic() + RETURN_S
-    while not enabled and time.monotonic() < ends:
-        if not any(account.status.lent for account in (await fleet_at(address)).workers):
-            return
-        await asyncio.sleep(0.05)
+            await stub.SetLending(wire.pb.SetLendingRequest(enabled=enabled), timeout=CALL_S)
+        ends = time.monotonic() + RETURN_S
+        while not enabled and time.monotonic() < ends:
+            if not any(account.status.lent for account in (await _fleet(stub)).workers):
+                return
+            await asyncio.sleep(LOOK_S)
+
+
+async def _fleet(stub: wire.AsyncStub) -> Fleet:
+    with translated():
+        return wire.fleet_from_pb(await stub.GetFleet(wire.pb.GetFleetRequest(), timeout=CALL_S))
 
 
 class Ledger:

@@ -1,10 +1,10 @@
 """Which of a trainer's earlier responses its prompts continue, so that turns of a conversation share a session."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tlt_common.client import TokenChunk
+from tlt_common.domain.request_ids import new_request_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,7 @@ class _Turn:
 
     def is_continued_by(self, prompt_ids: Sequence[int]) -> bool:
         count = len(self.token_ids)
-        # The last token first, since most prompts that are compared differ there.
-        return len(prompt_ids) > count and prompt_ids[count - 1] == self.token_ids[-1] and self._begins(prompt_ids)
-
-    def _begins(self, prompt_ids: Sequence[int]) -> bool:
-        return list(prompt_ids[: len(self.token_ids)]) == self.token_ids
+        return len(prompt_ids) > count and list(prompt_ids[:count]) == self.token_ids
 
 
 class Conversations:
@@ -37,7 +33,7 @@ class Conversations:
         """Return a session for each prompt: that of the turn it continues, or a new one."""
         earlier = iter(self._turns)
         continued = (next((turn for turn in earlier if turn.is_continued_by(prompt)), None) for prompt in prompts)
-        return [turn.session_id if turn else uuid.uuid4().hex for turn in continued]
+        return [turn.session_id if turn else new_request_id() for turn in continued]
 
     def answered(
         self, prompts: Sequence[Sequence[int]], sessions: Sequence[str], responses: Sequence[TokenChunk]

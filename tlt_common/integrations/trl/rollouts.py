@@ -209,13 +209,11 @@ class TltRollouts:
         started_s = time.perf_counter()
         version = self._publish(trainer)
         published_s = time.perf_counter()
-        answer: Callable[..., Sequence[Sequence[TokenChunk]]] = self._answer
-        if session_ids:
-            answer = partial(answer, session_ids=session_ids)
         unique, samples = (prompt_ids, 1) if session_ids else grouped(prompt_ids, generations)
+        turns: dict[str, Any] = {"session_ids": session_ids} if session_ids else {}
         sampling = self._sampling(trainer)
         try:
-            answers = answer(self.client, unique, samples, sampling, policy_version=version)
+            answers = self._answer(self.client, unique, samples, sampling, policy_version=version, **turns)
         except NotFoundError as error:
             raise StaleVersionError(
                 f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
