@@ -53,8 +53,8 @@ def _figures() -> Sequence[AnyPanel]:
         ),
         value(
             "Held-out accept length",
-            "Tokens per round that the best trainer's drafter would achieve on prompts it has never seen (greedy, "
-            "chain of 3).",
+            "Tokens per round that the best trainer's drafter would achieve on prompts it has never seen: drafts "
+            "sampled at temperature 1, one for each pass of training (3 unless passes is set).",
             "none",
             f"max({of(HELD_OUT, OWN)})",
             steps=((None, BAD), (1.5, FAIR), (2, GOOD)),

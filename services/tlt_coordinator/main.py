@@ -8,7 +8,7 @@ from functools import partial
 from typing import Never, Protocol
 
 from tlt_common.rpc.access import Roles
-from tlt_common.rpc.addresses import announce
+from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.http_server import address_of, bind, serve_http
 from tlt_common.rpc.server import Service, internal, serving
@@ -83,7 +83,7 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
             security = internal(config.tls, CALLERS)
             connection_s = CONNECTION_S if config.kubernetes else None
             async with serving(config.listen, service, security=security, connection_s=connection_s) as server:
-                grpc = f"{config.listen.rpartition(':')[0]}:{server.port}"
+                grpc = with_port(config.listen, server.port)
                 on_serving(Addresses(grpc=grpc, http=address_of(page) if page else None))
                 await host.run()
     raise AssertionError("the plan never ends")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
+from tlt_common.rpc.addresses import with_port
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.limits import Limits
@@ -57,7 +58,7 @@ async def live(
                 if page is not None:
                     parts.create_task(page.run(gateway, security.access, limits), name="http")
                 log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
-                on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
+                on_serving(with_port(config.listen, server.port))
                 await gateway.run()
 
 

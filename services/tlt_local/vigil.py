@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
 
-from tlt_common.rpc.addresses import PID
+from tlt_common.rpc.addresses import PID, split
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
 from tlt_local import guard
@@ -174,8 +174,8 @@ def waited_s(pid: int) -> float:
 
 async def _livez(address: str, context: ssl.SSLContext | None) -> tuple[bytes, str]:
     """Return status and body of /livez."""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+    host, port = split(address)
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
     try:
         writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
         response = await reader.read()

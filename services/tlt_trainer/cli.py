@@ -80,8 +80,8 @@ def train(
     Train an EAGLE or EAGLE-3 drafter on collected rollouts, with the code of the spot trainers.
 
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
-    most likely token, the tokens per round of a greedy chain of three drafts, and the share of the responses' tokens
-    that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3, give it also
+    most likely token; the tokens per round expected of a chain of three drafts sampled at temperature 1; and the share
+    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3, give it also
     `--set worker.engine.drafter_architecture=eagle3`.
     """
     from tlt_trainer.offline.beginning import Wanted
@@ -111,8 +111,8 @@ def evaluate(
     """
     Score an EAGLE or EAGLE-3 drafter on collected rollouts.
 
-    Prints JSON: per draft, the share that is the policy's most likely token, the tokens per round of a greedy chain,
-    and the share of the responses' tokens that the drafter's head covers.
+    Prints JSON: per draft, the share that is the policy's most likely token; the tokens per round expected of a chain
+    sampled at temperature 1; and the share of the responses' tokens that the drafter's head covers.
     """
     from tlt_trainer.offline import commands
 

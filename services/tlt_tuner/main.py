@@ -6,6 +6,7 @@ from functools import partial
 
 from tlt_common.config.redis_url import connection_options
 from tlt_common.rpc.access import Roles
+from tlt_common.rpc.addresses import with_port
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
@@ -35,7 +36,7 @@ async def serve(config: TunerConfig, *, on_serving: Callable[[str], None] = lamb
     tuner = Tuner(config)
     service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, TunerServicer(tuner)))
     async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
-        on_serving(f"{config.listen.rpartition(':')[0]}:{server.port}")
+        on_serving(with_port(config.listen, server.port))
         await persist(tuner, config)
 
 

@@ -36,6 +36,8 @@ class ReceivingSettings(Frozen):
 
     join_s: float = Field(120.0, gt=0)
     """Seconds for a process group to become complete."""
+    max_groups: int = Field(8, ge=1)
+    """Number of process groups that a worker is in at a time. Each is a process with a copy of torch."""
     broadcast_s: float = Field(600.0, gt=0)
     """Seconds for the tensors of one call to arrive. If they do not, the group is left, and the weights stay as they
     are."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.rpc.access import Roles
-from tlt_common.rpc.addresses import require_free
+from tlt_common.rpc.addresses import joined, require_free, split
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import Service, internal, serving
@@ -114,6 +114,6 @@ async def live(
         security = internal(config.tls, CALLERS)
         server = await parts.enter_async_context(serving(config.listen, service, security=security, drain=drain))
         parts.callback(servicer.close)
-        address = f"{config.advertise or config.listen.rpartition(':')[0]}:{server.port}"
+        address = joined(config.advertise or split(config.listen)[0], server.port)
         on_serving(address)
         await worker.run(address)

@@ -19,6 +19,7 @@ RELEASE = "rl"
 NAMESPACE = "rollouts"
 APIS = (
     "ray.io/v1/RayService",
+    "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
     "cert-manager.io/v1",
     "gateway.networking.k8s.io/v1/BackendTLSPolicy",
     "gateway.networking.k8s.io/v1/GRPCRoute",

@@ -87,7 +87,7 @@ def test_a_runbook_has_actions_and_valid_references(name: str) -> None:
 def test_a_test_covers_firing_and_not_firing(name: str) -> None:
     tests: Any = yaml.safe_load((ALERTS / "tests" / f"{name}_test.yaml").read_text())["tests"]
     outcomes = [bool(case["alert_rule_test"][0]["exp_alerts"]) for case in tests]
-    assert sorted(outcomes) == [False, True]
+    assert set(outcomes) == {False, True}
     assert all(case["alert_rule_test"][0]["alertname"] == name for case in tests)
 
 

@@ -78,6 +78,17 @@ def check() -> Any:
 
 
 @pytest.fixture
+def jobs() -> Iterator[HTTPServer]:
+    """Where Ray's dashboard would be."""
+    with HTTPServer(("127.0.0.1", 0), Operations) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
 def operations(tmp_path: Path) -> Iterator[HTTPServer]:
     files = Authority(tmp_path).issue("cache")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -110,6 +121,35 @@ def test_a_service_passes_when_it_is_ready_and_has_metrics(
         return
     with pytest.raises(SystemExit, match="cache at 127"):
         check.ready("cache", address, ca)
+
+
+def test_a_port_of_ray_that_is_closed_passes(check: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer(("127.0.0.1", 0), Operations) as server:
+        port = server.server_port
+    check.jobs_closed(f"127.0.0.1:{port}", policies=True)
+    assert "closed to other pods" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_job_api_that_refuses_passes_with_a_warning(
+    check: Any, jobs: HTTPServer, capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    Operations.answers = {"/api/jobs/": (status, b"")}
+    check.jobs_closed(f"127.0.0.1:{jobs.server_port}", policies=True)
+    assert "does not enforce NetworkPolicies" in capsys.readouterr().out
+    check.jobs_closed(f"127.0.0.1:{jobs.server_port}", policies=False)
+    assert "WARNING" not in capsys.readouterr().out
+
+
+def test_a_job_api_that_answers_anybody_fails(check: Any, jobs: HTTPServer) -> None:
+    Operations.answers = {"/api/jobs/": (200, b"[]")}
+    with pytest.raises(SystemExit, match=r"worker\.rayAuth=token"):
+        check.jobs_closed(f"127.0.0.1:{jobs.server_port}", policies=False)
+
+
+def test_a_head_that_cannot_be_found_fails(check: Any) -> None:
+    with pytest.raises(SystemExit, match="cannot be found"):
+        check.jobs_closed("head.invalid:8265", policies=True)
 
 
 def test_a_certificate_for_another_service_is_rejected(check: Any, operations: HTTPServer, tmp_path: Path) -> None:

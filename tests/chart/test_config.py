@@ -39,7 +39,7 @@ def environment(rendered: Rendered, component: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_services_accept_their_configuration(name: str, service: str, tmp_path: Path) -> None:
     config = loaded(render(name), service, tmp_path)
-    assert str(getattr(config, "listen", "")).startswith("0.0.0.0:")
+    assert str(getattr(config, "listen", "")).startswith("[::]:")
     assert getattr(config, "metrics_port", None) == 9090
     assert (getattr(config, "tls", None) is None) is (name == "plain")
 

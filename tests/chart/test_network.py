@@ -24,6 +24,8 @@ INTERNAL = {
     ("test", "cache", 9090),
     ("test", "tuner", 9090),
 }
+TRIED = {("test", "head", 8265)}
+"""The test may leave for it, and must not arrive."""
 RAY = {(one, other, None) for one in ("head", "worker") for other in ("head", "worker")}
 
 
@@ -59,7 +61,7 @@ def test_components_reach_each_other_over_the_listed_connections_only(name: str)
     expected = (
         INTERNAL if "redis" in rendered.pods else {connection for connection in INTERNAL if connection[1] != "redis"}
     )
-    assert set(connections(rendered, "out")) == expected | RAY
+    assert set(connections(rendered, "out")) == expected | RAY | TRIED
     # The policy for Prometheus also admits the test pod, which may therefore reach workers too.
     assert set(connections(rendered, "in")) == expected | RAY | {("test", "worker", 9090), ("test", "worker", 9091)}
 
@@ -130,7 +132,12 @@ def test_prometheus_reads_metrics(component: str) -> None:
 def test_the_operator_reaches_the_head() -> None:
     rule = ingress(None, "head-from-kuberay")
     assert ports(rule) == [8265, 8000]
-    assert rule["from"][0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "kuberay-operator"}
+    assert rule["from"] == [
+        {
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "kuberay-operator"}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay"}},
+        }
+    ]
 
 
 def test_all_pods_reach_dns() -> None:

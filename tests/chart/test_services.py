@@ -39,7 +39,7 @@ HTTP = {"gateway": {"http": {"enabled": True}}}
 def test_gateways_serve_http_only_if_enabled() -> None:
     plain, rendered = render(), render(HTTP)
     assert "http" not in plain.config("gateway")
-    assert rendered.config("gateway")["http"] == {"listen": "0.0.0.0:7703", "tokenizer": "/models"}
+    assert rendered.config("gateway")["http"] == {"listen": "[::]:7703", "tokenizer": "/models"}
     (port,) = [port for port in rendered.one("Service", "gateway")["spec"]["ports"] if port["name"] == "http"]
     assert (port["port"], port["targetPort"], port["appProtocol"]) == (7703, "http", "https")
     assert {"name": "http", "containerPort": 7703} in rendered.pods["gateway"].main["ports"]
@@ -61,7 +61,7 @@ def test_gateways_mount_the_model_as_workers_do_to_read_its_tokenizer(source: st
 def test_gateways_without_a_tokenizer_do_not_mount_the_model() -> None:
     http = {"enabled": True, "tokenizer": "none"}
     rendered = render({"gateway": {"http": http}, "model": {"source": "url", "url": {"url": "s3://bucket/model"}}})
-    assert rendered.config("gateway")["http"] == {"listen": "0.0.0.0:7703"}
+    assert rendered.config("gateway")["http"] == {"listen": "[::]:7703"}
     assert "model" not in {volume["name"] for volume in rendered.pods["gateway"].spec["volumes"]}
 
 
@@ -214,3 +214,15 @@ def test_tokens_are_mounted_where_they_are_checked(component: str) -> None:
     assert {"secret": {"name": "tokens", "items": [item]}} in etc["projected"]["sources"]
     assert "tokens" not in rendered.of("Secret")
     assert "tokens" not in render("plain").config(component)
+
+
+def test_what_the_coordinator_may_change_of_pods_is_limited_where_the_cluster_can() -> None:
+    (policy,) = render().of("ValidatingAdmissionPolicy").values()
+    (binding,) = render().of("ValidatingAdmissionPolicyBinding").values()
+    account = "system:serviceaccount:rollouts:rl-tlt-coordinator"
+    assert policy["spec"]["matchConditions"][0]["expression"] == f"request.userInfo.username == '{account}'"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+    assert "ValidatingAdmissionPolicy" not in {item["kind"] for item in render(apis=("ray.io/v1/RayService",)).objects}
+    told = render({"coordinator": {"admissionPolicy": False}})
+    assert not told.of("ValidatingAdmissionPolicy")

@@ -46,8 +46,11 @@ def test_objects_have_names_of_their_own_labels_and_a_namespace(name: str) -> No
     assert len(names) == len(set(names))
     for item in rendered.objects:
         labels = item["metadata"]["labels"]
-        assert item["metadata"]["namespace"] == "rollouts"
-        assert item["metadata"]["name"].startswith("rl-tlt-")
+        if item["kind"].startswith("ValidatingAdmissionPolicy"):  # of the whole cluster
+            assert item["metadata"]["name"].startswith("rollouts-rl-tlt-")
+        else:
+            assert item["metadata"]["namespace"] == "rollouts"
+            assert item["metadata"]["name"].startswith("rl-tlt-")
         assert labels["app.kubernetes.io/name"] == "tlt"
         assert labels["app.kubernetes.io/instance"] == "rl"
         assert labels["app.kubernetes.io/component"]

@@ -112,6 +112,17 @@ def test_one_replica_fits_a_pod_and_none_the_head() -> None:
     assert cluster["enableInTreeAutoscaling"] is False
 
 
+def test_ray_demands_a_token_unless_told_otherwise() -> None:
+    assert service()["spec"]["rayClusterConfig"]["authOptions"] == {"mode": "token"}
+    told = service({"worker": {"rayAuth": "disabled"}})["spec"]["rayClusterConfig"]
+    assert told["authOptions"] == {"mode": "disabled"}
+
+
+def test_a_cluster_of_ipv6_alone_gets_a_dashboard_there() -> None:
+    told = service({"worker": {"head": {"dashboardHost": "::"}}})["spec"]["rayClusterConfig"]
+    assert told["headGroupSpec"]["rayStartParams"]["dashboard-host"] == "::"
+
+
 def test_serve_imports_our_application_and_runs_no_proxy() -> None:
     serve = render().serve
     assert serve["proxy_location"] == "Disabled"

@@ -1,14 +1,17 @@
 """What the chart's service accounts may do, asked of a real API server with their own tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.chart.rendering import Object
+from tests.cluster.eventually import eventually
 from tests.cluster.kube.client import Client
 from tests.cluster.kube.control_plane import ControlPlane
+from tests.cluster.kube.rest import RestError
+from tests.cluster.pods import python_pod
 from tests.cluster.release import RELEASE, install
 
 API = "/apis/authorization.k8s.io/v1"
@@ -35,6 +38,7 @@ REFUSED = (
     (*LEASE, "delete", COORDINATOR),
 )
 Rule = tuple[str, str, str, str]
+Patched = Callable[[str, Object], None]
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,52 @@ def test_no_other_account_may_do_anything(installed: Client, tmp_path: Path) -> 
         account = installed.as_account(name, tmp_path)
         assert rules(account, space) == everybody
         assert [rule for rule in (*sorted(ALLOWED), *REFUSED) if may(account, rule, space)] == []
+
+
+def refusal(patched: Patched, pod: str, patch: Object) -> str:
+    try:
+        patched(pod, patch)
+    except RestError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="module")
+def patched(installed: Client, tmp_path_factory: pytest.TempPathFactory) -> Patched:
+    """Patches a pod of this release, or of nobody, as the coordinator."""
+    own = {"app.kubernetes.io/name": "tlt", "app.kubernetes.io/instance": RELEASE}
+    installed.apply(python_pod("ours", "pass", labels=own), python_pod("theirs", "pass"))
+    coordinator = installed.as_account(COORDINATOR, tmp_path_factory.mktemp("account")).rest()
+
+    def patch(pod: str, changes: Object) -> None:
+        coordinator.merge(f"/api/v1/namespaces/{installed.namespace}/pods/{pod}", changes)
+
+    # A policy takes effect some seconds after it was made.
+    eventually(lambda: refusal(patch, "theirs", {"metadata": {"annotations": {"tlt.dev/epoch": "1"}}}))
+    return patch
+
+
+def test_the_coordinator_changes_its_own_labels_and_annotations(patched: Patched) -> None:
+    annotations = {"tlt.dev/epoch": "1", "tlt.dev/drafter-version": "2"}
+    patched("ours", {"metadata": {"labels": {"tlt.dev/role": "training"}, "annotations": annotations}})
+    patched("ours", {"metadata": {"labels": {"tlt.dev/role": "rollout", "tlt.dev/leader": "true"}}})
+    patched("ours", {"metadata": {"labels": {"tlt.dev/leader": None}}})
+
+
+@pytest.mark.parametrize(
+    ("pod", "patch", "why"),
+    [
+        ("theirs", {"metadata": {"labels": {"tlt.dev/role": "training"}}}, "only pods of its own release"),
+        ("ours", {"metadata": {"labels": {"app": "web"}}}, "only the labels"),
+        ("ours", {"metadata": {"labels": {"app.kubernetes.io/instance": "other"}}}, "only the labels"),
+        ("ours", {"metadata": {"labels": {"app.kubernetes.io/name": None}}}, "only the labels"),
+        ("ours", {"metadata": {"annotations": {"seen": "1"}}}, "only the annotations"),
+        ("ours", {"metadata": {"finalizers": ["tlt.dev/stay"]}}, "neither the specification"),
+        ("ours", {"spec": {"activeDeadlineSeconds": 1}}, "neither the specification"),
+    ],
+)
+def test_the_coordinator_changes_nothing_else(patched: Patched, pod: str, patch: Object, why: str) -> None:
+    assert why in refusal(patched, pod, patch)
 
 
 def test_nothing_is_granted_for_the_whole_cluster(installed: Client, control_plane: ControlPlane) -> None:

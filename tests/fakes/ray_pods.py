@@ -2,8 +2,8 @@
 The pods that KubeRay 1.7's operator creates from a RayCluster's templates.
 
 Part of a stand-in (see `rayservice_operator`). Implemented: names, labels, generated `ray start` commands, environment,
-probes, the init container that waits for the head, /dev/shm, Redis for fault tolerance. Not implemented: autoscaler,
-TLS and token authentication of Ray, several hosts per replica, the history server.
+probes, the init container that waits for the head, /dev/shm, Redis for fault tolerance, Ray's token. Not implemented:
+autoscaler, TLS, several hosts per replica, the history server.
 """
 
 import copy
@@ -17,6 +17,7 @@ from tests.fakes.ray_start import AGENT, METRICS, start_command
 Object = dict[str, Any]
 
 GCS = 6379
+TOKEN_KEY = "auth_token"  # noqa: S105 - a key, no token
 SHARED = {"name": "shared-mem", "mountPath": "/dev/shm"}  # noqa: S108 - a path in the pod
 BASH = ["/bin/bash", "-c", "--"]
 WAIT = """
@@ -50,6 +51,11 @@ class Cluster:
     def gcs_port(self) -> str:
         port: str = self.spec["headGroupSpec"].get("rayStartParams", {}).get("port", str(GCS))
         return port
+
+    @property
+    def has_token(self) -> bool:
+        """Whether Ray demands a token, which is in the Secret of the cluster's name."""
+        return bool((self.spec.get("authOptions") or {}).get("mode") == "token")
 
     @property
     def owner(self) -> Object:
@@ -86,7 +92,7 @@ def worker_pod(cluster: Cluster, group: Object) -> Object:
         "name": "wait-gcs-ready",
         "command": BASH,
         "args": [WAIT.format(address=address)],
-        "env": [*copy.deepcopy(template.get("env", [])), *_head_address(cluster)],
+        "env": [*copy.deepcopy(template.get("env", [])), *_head_address(cluster), *_token(cluster)],
         "resources": {"limits": amounts, "requests": amounts},
         **{key: copy.deepcopy(template[key]) for key in kept if key in template},
     }
@@ -155,6 +161,13 @@ def _head_address(cluster: Cluster) -> list[Object]:
     return [{"name": "FQ_RAY_IP", "value": cluster.head_host}, {"name": "RAY_IP", "value": cluster.head_service}]
 
 
+def _token(cluster: Cluster) -> list[Object]:
+    if not cluster.has_token:
+        return []
+    held = {"secretKeyRef": {"name": cluster.name, "key": TOKEN_KEY}}
+    return [{"name": "RAY_AUTH_MODE", "value": "token"}, {"name": "RAY_AUTH_TOKEN", "valueFrom": held}]
+
+
 def _redis(cluster: Cluster) -> Object | None:
     options: Object | None = cluster.spec.get("gcsFaultToleranceOptions")
     return options
@@ -189,4 +202,4 @@ def _environment(cluster: Cluster, kind: str, command: str, given: list[Object])
     added += [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
     if options and kind == "head" and "redisPassword" in options:
         added.append({"name": "REDIS_PASSWORD", **options["redisPassword"]})
-    return [*added, *(_head_address(cluster) if kind == "worker" else [])]
+    return [*added, *_token(cluster), *(_head_address(cluster) if kind == "worker" else [])]

@@ -1,12 +1,13 @@
 """The Services and statuses that KubeRay 1.7's operator creates for a RayService. Part of `rayservice_operator`."""
 
 import json
+import secrets
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.fakes.ray_pods import Cluster, owner
+from tests.fakes.ray_pods import TOKEN_KEY, Cluster, owner
 from tests.fakes.ray_start import METRICS
 
 Object = dict[str, Any]
@@ -18,6 +19,14 @@ TIMEOUT_S = 10.0
 
 class RayServiceError(Exception):
     """The RayService would not run with KubeRay either."""
+
+
+def token_secret(cluster: Cluster) -> Object:
+    """Return the Secret with the token that Ray demands of callers."""
+    labels = {"ray.io/cluster": cluster.name}
+    meta = {"name": cluster.name, "namespace": cluster.namespace, "labels": labels, "ownerReferences": [cluster.owner]}
+    content = {TOKEN_KEY: secrets.token_urlsafe(32)}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": content}
 
 
 def cluster_head_service(cluster: Cluster) -> Object:
@@ -55,9 +64,9 @@ def serve_service(service: Object, cluster: Cluster) -> Object:
     return made
 
 
-def applications(head: str) -> dict[str, Object]:
+def applications(head: str, token: str) -> dict[str, Object]:
     """Return Serve's status and message of its applications and their deployments."""
-    reply = _http("GET", f"http://{head}:8265/api/serve/applications/?api_type=declarative")
+    reply = _http("GET", f"http://{head}:8265/api/serve/applications/?api_type=declarative", token=token)
     found = {}
     for name, application in json.loads(reply)["applications"].items():
         deployments = {
@@ -69,9 +78,9 @@ def applications(head: str) -> dict[str, Object]:
     return found
 
 
-def deploy(head: str, config: Object) -> None:
+def deploy(head: str, token: str, config: Object) -> None:
     """Submit the configuration to Serve, which then works towards it."""
-    _http("PUT", f"http://{head}:8265/api/serve/applications/", json.dumps(config).encode())
+    _http("PUT", f"http://{head}:8265/api/serve/applications/", json.dumps(config).encode(), token=token)
 
 
 def proxy_healthy(head: str) -> bool:
@@ -104,8 +113,10 @@ def _service(name: str, cluster: Cluster, reference: Object, ports: dict[str, in
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
-def _http(method: str, url: str, body: bytes | None = None) -> bytes:
+def _http(method: str, url: str, body: bytes | None = None, *, token: str = "") -> bytes:
     headers = {"Content-Type": "application/json"}
+    if token:
+        headers["x-ray-authorization"] = f"Bearer {token}"
     request = urllib.request.Request(url, data=body, method=method, headers=headers)  # noqa: S310 - our own pod
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as reply:  # noqa: S310

@@ -10,6 +10,7 @@ definitions must be installed.
 """
 
 import argparse
+import base64
 import secrets
 import sys
 import time
@@ -21,7 +22,7 @@ import yaml
 
 from tests.cluster.kube.rest import Rest, RestError
 from tests.fakes import ray_services as serve
-from tests.fakes.ray_pods import Cluster, head_pod, owner, wanted_workers, worker_pod
+from tests.fakes.ray_pods import TOKEN_KEY, Cluster, head_pod, owner, wanted_workers, worker_pod
 
 Object = dict[str, Any]
 
@@ -77,6 +78,8 @@ class Operator:
             self._status(service, path, {"pendingServiceStatus": {"rayClusterName": name}})
             return
         cluster = self._cluster(service, name)
+        if cluster.has_token:
+            self._ensure("secrets", serve.token_secret(cluster))
         self._ensure("services", serve.cluster_head_service(cluster))
         head, workers_ready = self._pods(cluster)
         running: dict[str, Object] = {}
@@ -136,10 +139,10 @@ class Operator:
 
     def _serve(self, service: Object, cluster: Cluster, head: Object) -> dict[str, Object]:
         """Submit a new configuration to Serve; return the status of its applications."""
-        address, config = head["status"]["podIP"], service["spec"].get("serveConfigV2", "")
-        running = serve.applications(address)
+        address, config, token = head["status"]["podIP"], service["spec"].get("serveConfigV2", ""), self._token(cluster)
+        running = serve.applications(address, token)
         if not running or self._told.get(cluster.name) != config:
-            serve.deploy(address, yaml.safe_load(config))
+            serve.deploy(address, token, yaml.safe_load(config))
             self._told[cluster.name] = config
         serving = "false"
         if not service["spec"].get("excludeHeadPodFromServeSvc"):
@@ -148,6 +151,13 @@ class Operator:
             path = f"/api/v1/namespaces/{cluster.namespace}/pods/{head['metadata']['name']}"
             self._api.merge(path, {"metadata": {"labels": {"ray.io/serve": serving}}})
         return running
+
+    def _token(self, cluster: Cluster) -> str:
+        """Return what Ray demands of callers; empty: nothing."""
+        if not cluster.has_token:
+            return ""
+        held = self._found(f"/api/v1/namespaces/{cluster.namespace}/secrets/{cluster.name}")
+        return base64.b64decode(held["data"][TOKEN_KEY]).decode() if held else ""
 
     def _report(self, service: Object, path: str, status: Object, running: dict[str, Object]) -> None:
         endpoints = self._endpoints(service)

@@ -62,15 +62,49 @@ async def resolved(endpoints: Iterable[str]) -> list[str]:
     """Return the addresses of host:port endpoints, sorted: all of a name's. A name that has none now is left out."""
     found: set[str] = set()
     for endpoint in endpoints:
-        host, _, port = endpoint.rpartition(":")
+        host, port = split(endpoint)
         with suppress(OSError):
-            entries = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-            found |= {_joined(str(entry[4][0]), port) for entry in entries}
+            entries = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            found |= {joined(str(entry[4][0]), port) for entry in entries}
     return sorted(found)
 
 
-def _joined(host: str, port: str) -> str:
+def split(address: str) -> tuple[str, str]:
+    """Return host and port of `host:port`; the host without the brackets of an IPv6 address, both maybe empty."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def joined(host: str, port: int | str) -> str:
+    """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def with_port(address: str, port: int) -> str:
+    """Return the address of another port on the same host."""
+    return joined(split(address)[0], port)
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """
+    Return a socket that listens on a port of a host.
+
+    `::` accepts IPv4, too, as gRPC does; on a machine without IPv6 it is 0.0.0.0.
+
+    Raises:
+        OSError: The port is in use, or the host is not one of this machine's.
+        ValueError: The host is no name.
+    """
+    if "\0" in host:
+        raise ValueError("the host contains a null character")
+    host.encode("idna")  # raises a ValueError; `create_server` would leave its socket open
+    if host == "::" and not socket.has_dualstack_ipv6():
+        host = "0.0.0.0"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
+    except OSError as error:  # without Python's addition, since every caller names the address itself
+        raise OSError(error.errno, (error.strerror or str(error)).partition(" (while")[0]) from None
 
 
 def require_free(address: str, *, named: str) -> None:
@@ -84,19 +118,17 @@ def require_free(address: str, *, named: str) -> None:
     Raises:
         ConfigError: The address is in use, or this machine does not have the host.
     """
-    host, _, port = address.rpartition(":")
+    host, port = split(address)
     if not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
         raise ConfigError(
             f"{named}: {address!r} has no port; accepted: host:port with a port of 0 to {MAX_PORT}",
             field=named.lstrip("-"),
         )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, int(port)))
-        except (OSError, TypeError, ValueError) as error:  # the last two: the host is no name
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise ConfigError(
-                f"{named}: {address} cannot be bound: {reason}; choose another or port 0",
-                field=named.lstrip("-"),
-            ) from error
+    try:
+        listener(host, int(port)).close()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"{named}: {address} cannot be bound: {reason}; choose another or port 0",
+            field=named.lstrip("-"),
+        ) from error

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from tlt_common import __version__
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError, TltError
-from tlt_common.rpc.addresses import announce, announced_in
+from tlt_common.rpc.addresses import announce, announced_in, joined, split
 from tlt_common.rpc.certificates import certificates
 from tlt_common.rpc.operations import answering
 from tlt_common.rpc.readiness import Readiness, watched
@@ -42,7 +42,7 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
     if config.metrics_port is None:
         yield
         return
-    host = config.metrics_host or config.listen.rpartition(":")[0]
+    host = config.metrics_host or split(config.listen)[0]
     with ExitStack() as server:
         try:
             port = server.enter_context(answering(host, config.metrics_port, readiness, files, Shown(config.component)))
@@ -50,7 +50,7 @@ def _operated(config: ServiceConfig, readiness: Readiness) -> Iterator[None]:
             raise ConfigError(
                 f"metrics_port {config.metrics_port} cannot be bound: {error.strerror}", field="metrics_port"
             ) from error
-        announce("metrics", f"{host}:{port}")
+        announce("metrics", joined(host, port))
         yield
 
 

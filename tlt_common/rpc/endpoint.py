@@ -10,6 +10,7 @@ from typing import TypeAlias
 import grpc
 
 from tlt_common.errors import ConfigError
+from tlt_common.rpc.addresses import split
 from tlt_common.rpc.certificates import check_authorities
 from tlt_common.rpc.channel import connect, plain, secure
 from tlt_common.rpc.reloaded import Reloaded, read_bytes
@@ -67,7 +68,7 @@ def is_local(endpoint: str) -> bool:
     """Whether traffic to the endpoint stays on this machine."""
     if endpoint.startswith("unix:"):
         return True
-    host = endpoint.rpartition(":")[0].strip("[]")
+    host, _ = split(endpoint)
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

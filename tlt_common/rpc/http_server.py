@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.addresses import MAX_PORT
+from tlt_common.rpc.addresses import MAX_PORT, joined, listener, split
 from tlt_common.rpc.certificates import certificates, following
 
 
@@ -69,12 +69,12 @@ def bind(listen: str, *, key: str = "http_listen") -> socket.socket:
     Raises:
         ConfigError: `listen` is not host:port, or the port is in use.
     """
-    host, _, port = listen.rpartition(":")
+    host, port = split(listen)
     if not host or not port.isdecimal() or int(port) > MAX_PORT:
         raise ConfigError(f"{key} is {listen!r}; accepted: host:port with a port of 0 to {MAX_PORT}", field=key)
     try:
-        return socket.create_server((host, int(port)))
-    except (OSError, TypeError, ValueError) as error:  # the last two: the host is no name
+        return listener(host, int(port))
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{key} {listen} cannot be bound: {reason}", field=key) from error
 
@@ -82,4 +82,4 @@ def bind(listen: str, *, key: str = "http_listen") -> socket.socket:
 def address_of(bound: socket.socket) -> str:
     """Return the host:port a socket is bound to."""
     host, port = bound.getsockname()[:2]
-    return f"{host}:{port}"
+    return joined(host, port)

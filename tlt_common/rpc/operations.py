@@ -1,10 +1,9 @@
 """HTTP endpoints for operators: /metrics for Prometheus, /livez and /readyz for probes."""
 
-import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from socketserver import TCPServer, ThreadingMixIn
+from socketserver import ThreadingMixIn
 from threading import Thread
 from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -12,6 +11,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
 
+from tlt_common.rpc.addresses import listener
 from tlt_common.rpc.certificates import Certificates
 from tlt_common.rpc.readiness import Readiness
 from tlt_common.telemetry.log import get_logger
@@ -76,13 +76,12 @@ class _Server(ThreadingMixIn, WSGIServer):
     request_queue_size = 32
 
     def __init__(self, host: str, port: int, certificates: Certificates | None) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._certificates = certificates
-        super().__init__((host, port), _Handler)
-
-    def server_bind(self) -> None:
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener(host, port)
         # The base class would resolve the host's full name, which queries DNS.
-        TCPServer.server_bind(self)
+        self.server_address = self.socket.getsockname()[:2]
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
@@ -114,7 +113,7 @@ def answering(
     Raises:
         OSError: The port is in use.
     """
-    with _Server(host.strip("[]"), port, certificates) as server:
+    with _Server(host, port, certificates) as server:
         server.set_app(application(readiness, metrics))
         thread = Thread(target=server.serve_forever, args=(POLL_S,), name="operations", daemon=True)
         thread.start()

@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha import reflection
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.access import Access, Open
-from tlt_common.rpc.addresses import announce
+from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain
@@ -107,7 +107,7 @@ async def serving(
 
     drain.when_begun(leave)
     note_ready()
-    announce("grpc", f"{address.rpartition(':')[0]}:{port}")
+    announce("grpc", with_port(address, port))
     try:
         async with beating():
             yield Serving(port=port)

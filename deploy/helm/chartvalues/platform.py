@@ -150,10 +150,12 @@ class NetworkPolicy(Values):
     kuberay: list[Peer] = [
         Peer(
             pod_selector=Selector(match_labels={"app.kubernetes.io/name": "kuberay-operator"}),
-            namespace_selector=ANY,
+            namespace_selector=Selector(match_labels={"kubernetes.io/metadata.name": "kuberay"}),
         )
     ]
-    """The KubeRay operator, which deploys to the Ray head."""
+    """The KubeRay operator, which deploys to the Ray head's dashboard. Whoever reaches that port may run code in the
+    cluster (`worker.rayAuth` demands a token besides), so name the operator's namespace; a label alone can be worn by
+    any pod."""
     dns: list[Peer] = [Peer(namespace_selector=Selector(match_labels={"kubernetes.io/metadata.name": "kube-system"}))]
     """DNS servers."""
     dns_ports: list[int] = [53]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from chartvalues.base import Count, Labels, Name, Quantity, Replicas, Seconds, ServiceConfig, Values, settings_of
+from chartvalues.base import Auto, Count, Labels, Name, Quantity, Replicas, Seconds, ServiceConfig, Values, settings_of
 from chartvalues.kubernetes import Parent, Resources, SecretKey
 from chartvalues.pods import Pods, small
 
@@ -134,6 +134,10 @@ class Coordinator(Pods):
     """Number of pods; one of them leads."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("coordinator"))
     """Configuration; `tlt config explain coordinator` lists the keys. Those the chart fills in are refused."""
+    admission_policy: Auto = "auto"
+    """Create a ValidatingAdmissionPolicy, with which the coordinator can change only the labels and annotations of
+    tlt.dev, and only of this release's pods; RBAC permits it to patch every pod of the namespace. auto creates it if
+    the cluster has the kind (Kubernetes 1.30). Whoever installs it needs rights for the whole cluster."""
     disruption_budget: Budget = Budget()
     """PodDisruptionBudget."""
     resources: Resources = small("250m", "512Mi")

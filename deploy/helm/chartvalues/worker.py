@@ -105,6 +105,9 @@ class Kueue(Values):
 class Head(Pods):
     """Ray's head node: schedules workers and runs no computation."""
 
+    dashboard_host: str = "0.0.0.0"
+    """Address on which Ray's dashboard listens, by which KubeRay deploys workers; `::` in a cluster with IPv6 only."""
+
     resources: Resources = small("1", "4Gi")
     """Resource requests and limits."""
 
@@ -130,6 +133,9 @@ class Worker(Pods):
     """Size limit of /tmp on the node's disk, for Ray's session files and two copies of streamed weights."""
     ray_version: str = "2.60.0"
     """Ray version of the engine image."""
+    ray_auth: Literal["token", "disabled"] = "token"
+    """Authentication of calls to Ray's dashboard, job API and cluster. token: a token that KubeRay creates for each
+    Ray cluster and keeps in a Secret. disabled: none, so that only network policies protect them."""
     runtime_class_name: Name = ""
     """RuntimeClass, such as nvidia where it is not the default."""
     kueue: Kueue = Kueue()

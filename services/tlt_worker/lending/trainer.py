@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Never, Protocol
 
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.rpc.addresses import split
 from tlt_common.rpc.channel import connect
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect
@@ -99,7 +100,7 @@ def _metrics_of(config: WorkerConfig) -> dict[str, str]:
         port = config.metrics_port + 1 if config.metrics_port else 0
     file = config.port_file
     return {
-        **({} if port is None else {"metrics_port": str(port), "metrics_host": config.listen.rpartition(":")[0]}),
+        **({} if port is None else {"metrics_port": str(port), "metrics_host": split(config.listen)[0]}),
         **({} if file is None else {"port_file": str(file.with_stem(f"{file.stem}-trainer"))}),
     }
 

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from tlt_common.rpc.addresses import split
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
@@ -59,7 +60,7 @@ def leave(head: str, address: str, within_s: float) -> bool:
 
 def reachable(endpoint: str) -> bool:
     """Return whether the endpoint accepts connections."""
-    host, _, port = endpoint.rpartition(":")
+    host, port = split(endpoint)
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
     except OSError:

@@ -21,7 +21,7 @@ END_S = 2.0
 
 
 class Group:
-    """A rank that has joined. A call that fails or is cancelled ends it: the trainer has to create another group."""
+    """A rank of a group. A call that fails or is cancelled ends it: the trainer has to create another group."""
 
     def __init__(self, member: GroupMember, process: asyncio.subprocess.Process, settings: ReceivingSettings) -> None:
         self._member = member
@@ -29,27 +29,30 @@ class Group:
         self._settings = settings
 
     @classmethod
-    async def join(cls, member: GroupMember, settings: ReceivingSettings) -> "Group":
-        """
-        Join a group; wait until it is complete.
-
-        Raises:
-            UnavailableError: It does not become complete in time, or its store cannot be reached.
-        """
+    async def started(cls, member: GroupMember, settings: ReceivingSettings) -> "Group":
+        """Start the process that joins a group."""
         program = [sys.executable, "-m", "tlt_worker.receiving.member", json.dumps(asdict(member))]
         process = await asyncio.create_subprocess_exec(
             *killed_with_parent([*program, str(settings.join_s), str(settings.broadcast_s)]),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        group = cls(member, process, settings)
+        return cls(member, process, settings)
+
+    async def complete(self) -> None:
+        """
+        Wait until the group is complete; do so once, before anything is received.
+
+        Raises:
+            UnavailableError: It does not become complete in time, its store cannot be reached, or it was left.
+        """
+        member = self._member
         why = (
             f"group {member.name!r} of {member.world_size} ranks at {member.master_address}:{member.master_port} did "
             f"not become complete; this fleet joins as one rank, {member.rank} (GET /get_world_size)"
         )
-        await group._answered(why, within_s=START_S + settings.join_s)
+        await self._answered(why, within_s=START_S + self._settings.join_s)
         log.info("group_joined", group=member.name, rank=member.rank, world_size=member.world_size)
-        return group
 
     async def receive(self, broadcast: Broadcast, file: Path) -> None:
         """

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import InvalidRequestError, NotFoundError, WeightsError
+from tlt_common.errors import InvalidRequestError, NotFoundError, OverloadedError, WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
 from tlt_worker.receiving.collection import Collection
@@ -32,6 +33,8 @@ class Receiver:
         self._max_bytes = max_bytes
         self._on_change = on_change
         self._groups: dict[str, Group] = {}
+        self._joining: dict[str, Group] = {}
+        """Ranks of groups that are not complete."""
         self._turn = asyncio.Lock()
 
     @property
@@ -41,15 +44,41 @@ class Receiver:
 
     async def join(self, member: GroupMember) -> None:
         """
-        Join a group, after leaving one of the same name.
+        Join a group, after leaving one of the same name, which may still be incomplete: its trainer started again.
 
         Raises:
-            UnavailableError: The group does not become complete in time.
+            OverloadedError: This worker is in `max_groups` others.
+            UnavailableError: The group does not become complete in time, or another call joined one of the same name.
         """
-        if (previous := self._groups.pop(member.name, None)) is not None:
-            await previous.leave()
-        self._groups[member.name] = await Group.join(member, self._settings)
+        most = self._settings.max_groups
+        if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= most:
+            raise OverloadedError(
+                f"group_name {member.name!r} would be one group too many beside {', '.join(sorted(others))}; accepted: "
+                f"at most {most} (receiving.max_groups); leave one by /destroy_weights_update_group",
+                field="group_name",
+            )
+        async with self._one_of_a_name(member) as group:
+            await group.complete()
+            self._groups[member.name] = group
         self._on_change()
+
+    @asynccontextmanager
+    async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[Group]:
+        """Start a rank in place of the one of the same name; it is known as joining within the block."""
+        group = await Group.started(member, self._settings)
+        former = (self._joining.pop(member.name, None), self._groups.pop(member.name, None))
+        self._joining[member.name] = group
+        try:
+            for previous in former:
+                if previous is not None:
+                    await previous.leave()
+            yield group
+        except BaseException:
+            await asyncio.shield(group.leave())
+            raise
+        finally:
+            if self._joining.get(member.name) is group:
+                del self._joining[member.name]
 
     async def leave(self, name: str) -> None:
         """
@@ -125,7 +154,8 @@ class Receiver:
 
     async def close(self) -> None:
         """Leave all groups and delete what is collected."""
-        groups, self._groups = list(self._groups.values()), {}
+        groups = [*self._groups.values(), *self._joining.values()]
+        self._groups, self._joining = {}, {}
         await asyncio.gather(*(group.leave() for group in groups))
         self._collection.drop()
 

@@ -9,6 +9,7 @@ from socket import socket
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -155,6 +156,50 @@ async def test_a_group_that_nobody_joins_times_out_and_blocks_nobody(tmp_path: P
         assert late.status_code == 503
         assert "did not become complete" in late.json()["message"]
         assert not (await http.post("/destroy_weights_update_group", {"group_name": "weights"})).json()["success"]
+
+
+def group_of(name: str) -> dict[str, Any]:
+    return {
+        "master_address": "127.0.0.1", "master_port": free_port(), "rank_offset": 1, "world_size": 2,
+        "group_name": name, "backend": "gloo",
+    }  # fmt: skip
+
+
+def ranks() -> list[psutil.Process]:
+    """Return the processes that joined a group, or try to."""
+    members = [child for child in psutil.Process().children(recursive=True) if "receiving.member" in _command(child)]
+    return [member for member in members if member.status() != psutil.STATUS_ZOMBIE]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+async def test_a_group_joined_again_replaces_the_one_that_is_incomplete(tmp_path: Path) -> None:
+    async with fleet(tmp_path, join_s=30.0) as (http, _):
+        first = asyncio.create_task(http.post("/init_weights_update_group", group_of("weights")))
+        while not ranks():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        second = asyncio.create_task(http.post("/init_weights_update_group", group_of("weights")))
+        replaced = await first
+        assert replaced.status_code == 503
+        assert "its process ended" in replaced.json()["message"]
+        assert len(ranks()) == 1
+        second.cancel()
+
+
+async def test_a_fleet_is_in_so_many_groups_and_no_more(tmp_path: Path) -> None:
+    async with fleet(tmp_path, join_s=30.0, max_groups=1) as (http, _):
+        first = asyncio.create_task(http.post("/init_weights_update_group", group_of("one")))
+        while not ranks():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        refused = await http.post("/init_weights_update_group", group_of("two"))
+        assert refused.status_code == 429
+        assert "at most 1 (receiving.max_groups)" in refused.text
+        first.cancel()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """
-What `helm test` runs in the cluster: services are ready and measured, and the gateway answers those who may ask.
+What `helm test` runs in the cluster: services are ready and measured, the gateway answers those who may ask, and Ray's
+job API, which runs any code, answers nobody.
 
 Without a cluster: TLT_CHECK='{"gateway": "localhost:7700", ...}' python check.py
 """
@@ -16,6 +17,8 @@ from tlt_common.client import BlockingClient, SamplingParams, TokenChunk
 from tlt_common.errors import TltError, UnavailableError
 
 PAUSE_S = 5.0
+REACHED_S = 5.0
+"""Time limit for reaching a port that should be closed, in seconds."""
 
 
 def main() -> None:
@@ -29,6 +32,7 @@ def main() -> None:
         refused(told["gateway"], ca)
     response = rollout(told["gateway"], ca, token, deadline_s=time.monotonic() + told["patience_s"])
     print(f"a rollout: {len(response.token_ids)} tokens")
+    jobs_closed(told["ray"], policies=told["closed"])
 
 
 def ready(component: str, address: str, ca: Path | None) -> None:
@@ -51,6 +55,25 @@ def get(component: str, address: str, path: str, ca: Path | None) -> bytes:
     with connection, connection.makefile("rb") as answer:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {component}\r\n\r\n".encode())
         return answer.read()
+
+
+def jobs_closed(ray: str, *, policies: bool) -> None:
+    """Check that this pod cannot list Ray's jobs; with network policies, that it does not even reach the port."""
+    host, _, port = ray.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=REACHED_S) as connection:
+            connection.sendall(f"GET /api/jobs/ HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            status = connection.makefile("rb").readline().split()
+    except socket.gaierror as error:
+        sys.exit(f"Ray's head at {ray} cannot be found: {error}")
+    except OSError as error:  # a policy drops the packets, or a firewall answers for the head
+        print(f"Ray's dashboard is closed to other pods: {error}")
+        return
+    if status[1:2] not in ([b"401"], [b"403"]):
+        sys.exit(f"Ray's job API at {ray} answers a pod without a token: set worker.rayAuth=token; {status}")
+    print("Ray's job API refuses calls without a token")
+    if policies:
+        print(f"WARNING: {ray} is reachable: this cluster does not enforce NetworkPolicies")
 
 
 def refused(gateway: str, ca: Path | None) -> None:

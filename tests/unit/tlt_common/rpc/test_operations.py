@@ -121,3 +121,10 @@ def test_tls_files_are_checked_even_without_operations(tmp_path: Path) -> None:
     tls.key.unlink()
     with pytest.raises(ConfigError, match=r"tls\.key"), exposed(ServiceConfig(tls=tls)):
         pass
+
+
+def test_it_listens_on_ipv6_too(readiness: Readiness) -> None:
+    with answering("::", 0, readiness) as port:
+        for host in ("::1", "127.0.0.1"):
+            status, _ = answer(http.client.HTTPConnection(host, port, timeout=10), "/metrics")
+            assert status == http.HTTPStatus.OK

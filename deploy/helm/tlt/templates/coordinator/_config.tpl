@@ -5,8 +5,8 @@
 
 {{/* Settings filled in by the chart. Namespace and pod come from the environment. */}}
 {{- define "tlt.coordinator.filled" -}}
-listen: 0.0.0.0:7701
-http_listen: 0.0.0.0:7702
+listen: "[::]:7701"
+http_listen: "[::]:7702"
 metrics_port: 9090
 kubernetes:
   lease: {{ include "tlt.name" (list . "coordinator") }}

@@ -5,7 +5,7 @@
 
 {{/* Settings filled in by the chart. gateway_id is the pod's name, set by environment variable. */}}
 {{- define "tlt.gateway.filled" -}}
-listen: 0.0.0.0:7700
+listen: "[::]:7700"
 metrics_port: 9090
 coordinator: {{ include "tlt.address" (list . "coordinator") }}
 worker_service: {{ include "tlt.address" (list . "worker") }}
@@ -19,7 +19,7 @@ tokens: /etc/tlt/tokens/tokens.yaml
 {{- end }}
 {{- if .Values.gateway.http.enabled }}
 http:
-  listen: 0.0.0.0:7703
+  listen: "[::]:7703"
   {{- if include "tlt.gateway.tokenizer" . }}
   tokenizer: {{ include "tlt.worker.model" . }}
   {{- end }}

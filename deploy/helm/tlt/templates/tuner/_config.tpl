@@ -5,7 +5,7 @@
 
 {{/* Settings filled in by the chart. The Redis URL contains a password, so it comes from a Secret. */}}
 {{- define "tlt.tuner.filled" -}}
-listen: 0.0.0.0:7704
+listen: "[::]:7704"
 metrics_port: 9090
 fleet: {{ include "tlt.fleet" . }}
 {{ include "tlt.redis.settings" . }}

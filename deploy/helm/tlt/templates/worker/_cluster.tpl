@@ -2,8 +2,9 @@
 {{- define "tlt.worker.cluster" -}}
 rayVersion: {{ .Values.worker.rayVersion | quote }}
 enableInTreeAutoscaling: false
+authOptions: {mode: {{ .Values.worker.rayAuth }}}
 headGroupSpec:
-  rayStartParams: {num-cpus: "0", num-gpus: "0", dashboard-host: 0.0.0.0, object-store-memory: "83886080"}
+  rayStartParams: {num-cpus: "0", num-gpus: "0", dashboard-host: {{ .Values.worker.head.dashboardHost | quote }}, object-store-memory: "83886080"}
   template:
     {{- include "tlt.worker.head.template" . | nindent 4 }}
 workerGroupSpecs:

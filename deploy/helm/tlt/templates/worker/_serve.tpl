@@ -25,7 +25,7 @@ applications:
 
 {{/* Settings filled in by the chart. pod and advertise come from the environment. */}}
 {{- define "tlt.worker.filled" -}}
-listen: 0.0.0.0:7705
+listen: "[::]:7705"
 metrics_port: 9090
 model: {{ include "tlt.worker.model" . }}
 coordinator: {{ include "tlt.address" (list . "coordinator") }}
