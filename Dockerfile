@@ -5,24 +5,25 @@
 ARG BASE=docker.io/library/python:3.12.12-slim-bookworm
 
 FROM ${BASE} AS builder
-ARG UV_VERSION=0.13.8
 # Files in an image never change, so Python need not check byte code against the source's modification time.
 ENV UV_LINK_MODE=copy \
     PYC_INVALIDATION_MODE=UNCHECKED_HASH
 ENV UV_CACHE_DIR=/var/cache/uv
 WORKDIR /build
 COPY deploy/image/with-index /usr/local/bin/
+COPY deploy/constraints.txt ./
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca \
-    python3 -m venv /opt/uv && with-index /opt/uv/bin/pip install --no-cache-dir "uv==${UV_VERSION}" \
+    python3 -m venv /opt/uv && sed -n '/^uv==/,/[^\\]$/p' constraints.txt >/tmp/uv.txt \
+ && with-index /opt/uv/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/uv.txt \
  && ln -s /opt/uv/bin/uv /usr/local/bin/uv
-COPY pyproject.toml deploy/constraints.txt ./
+COPY pyproject.toml ./
 
 # Dependencies before sources: a source change reuses the slow layer. Wheels only: a source distribution would run an
 # unreviewed build script, and no stage has a compiler for it.
 FROM builder AS slim-packages
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
     uv venv --python "$(command -v python3)" /opt/tlt \
- && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
+ && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --require-hashes --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces
 
 FROM builder AS wheel
@@ -30,7 +31,7 @@ COPY README.md LICENSE ./
 COPY tlt_common tlt_common
 COPY services services
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \
-    with-index uv build --wheel --build-constraints constraints.txt --out-dir /dist
+    with-index uv build --wheel --require-hashes --build-constraints constraints.txt --out-dir /dist
 
 # Remove uv's lock file, which is world-writable.
 FROM slim-packages AS slim-environment
@@ -98,7 +99,7 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,ta
     cd /builder/build && export PATH=/builder/opt/uv/bin:/builder/usr/local/bin:$PATH \
  && export UV_LINK_MODE=copy UV_CACHE_DIR=/var/cache/uv PYC_INVALIDATION_MODE=UNCHECKED_HASH \
  && uv venv --python "$(command -v python3)" /opt/tlt \
- && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --only-binary :all: -c constraints.txt \
+ && with-index uv pip install --python /opt/tlt/bin/python --compile-bytecode --require-hashes --only-binary :all: -c constraints.txt \
     -r pyproject.toml --extra gateway --extra cache --extra tuner --extra coordinator --extra client --extra traces \
     --extra worker --extra trainer --extra stores \
  && find /opt/tlt -path '*/triton/*' -name '*.a' -delete \

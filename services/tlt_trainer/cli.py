@@ -81,8 +81,8 @@ def train(
 
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
     most likely token; the tokens per round expected of a chain of three drafts sampled at temperature 1; and the share
-    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3, give it also
-    `--set worker.engine.drafter_architecture=eagle3`.
+    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3,
+    give it also `--set worker.engine.drafter_architecture=eagle3`.
     """
     from tlt_trainer.offline.beginning import Wanted
     from tlt_trainer.offline.commands import train_to

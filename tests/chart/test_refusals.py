@@ -18,6 +18,11 @@ REFUSED = {
     ),
     "no URL of drafters": ({"drafters": {"source": "url"}}, "set drafters.url.url"),
     "latest": ({"image": {"engine": {"tag": "latest"}}}, "image.engine.tag is latest"),
+    "no digest": ({"image": {"requireDigests": True}}, "image.slim.digest is empty"),
+    "no digest of Redis": (
+        {"image": {"requireDigests": True} | {key: {"digest": f"sha256:{'1' * 64}"} for key in ("slim", "engine")}},
+        "redis.image.digest is empty",
+    ),
     "no secret of Redis": ({"redis": {"mode": "external"}}, "set redis.existingSecret"),
     "no way to Redis": (EXTERNAL, "set networkPolicy.redis"),
     "no way to the collector": ({"traces": "http://c:4317"}, "set networkPolicy.traces"),

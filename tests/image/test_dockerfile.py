@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
+CONSTRAINTS = (ROOT / "deploy/constraints.txt").read_text()
 SOURCES = [ROOT / "Dockerfile", *sorted((ROOT / "deploy/image").iterdir())]
 CUDA_COMPILER = ("nvcc", "crt", "nvrtc", "runtime")
 
@@ -103,9 +104,16 @@ def test_python_packages_are_pinned_and_never_built() -> None:
     for stage in stages().values():
         for step in stage.steps:
             if "uv pip install" in step.rest and "--no-deps" not in step.rest:
+                assert "--require-hashes" in step.rest
                 assert "-c constraints.txt" in step.rest
                 assert "--only-binary :all:" in step.rest
                 assert "with-index uv" in step.rest
+
+
+def test_each_pinned_package_has_the_hashes_of_its_files() -> None:
+    pins = re.findall(r"^\S+==.*(?:\n    .*)*", CONSTRAINTS, re.MULTILINE)
+    assert len(pins) > 300
+    assert [pin for pin in pins if not re.search(r"\n    --hash=sha256:[0-9a-f]{64}$", pin)] == []
 
 
 def test_the_build_sees_each_file_that_is_copied_and_git_has_it() -> None:
@@ -147,7 +155,7 @@ def test_each_service_has_an_image_with_its_extra() -> None:
 
 def test_the_kernel_compiler_is_of_the_release_of_the_headers() -> None:
     """Else no kernel of FlashInfer or SGLang compiles: their headers refuse an nvcc of another release."""
-    pins = dict(line.split("==") for line in (ROOT / "deploy/constraints.txt").read_text().splitlines() if "==" in line)
+    pins = dict(re.findall(r"^(\S+)==([^\s;]+)", CONSTRAINTS, re.MULTILINE))
     releases = {name: pins[f"nvidia-cuda-{name}"].split(".")[:2] for name in CUDA_COMPILER}
     releases["nvvm"] = pins["nvidia-nvvm"].split(".")[:2]
     assert len({tuple(release) for release in releases.values()}) == 1, releases

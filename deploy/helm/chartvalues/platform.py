@@ -42,6 +42,8 @@ class Images(Values):
     """When nodes pull the images."""
     pull_secrets: list[PullSecret] = []
     """Credentials for a private registry."""
+    require_digests: bool = False
+    """Refuse images by tag alone, that of Redis included: whoever can push could replace what a tag names."""
     slim: Image = Image()
     """Image of gateway, coordinator, cache and tuner."""
     engine: EngineImage = EngineImage()

@@ -35,6 +35,12 @@
 {{- if eq (get $.Values.image $name).tag "latest" }}
 {{- fail (printf "\n\nimage.%s.tag is latest, which is not a fixed version: set a version, or image.%s.digest\n" $name $name) }}
 {{- end }}
+{{- if and $.Values.image.requireDigests (not (get $.Values.image $name).digest) }}
+{{- fail (printf "\n\nimage.%s.digest is empty, and image.requireDigests is true: set the digest that your registry reports\n" $name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.image.requireDigests (eq .Values.redis.mode "standalone") (not .Values.redis.image.digest) }}
+{{- fail "\n\nredis.image.digest is empty, and image.requireDigests is true: set it\n" }}
 {{- end }}
 {{- end }}
 
