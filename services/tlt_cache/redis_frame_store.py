@@ -109,7 +109,7 @@ class RedisFrameStore:
 
     async def ping(self) -> None:
         numbers = self._lost or range(len(self._shards))
-        await self._ask(dict.fromkeys(numbers, RedisShard.usage), also_lost=True)
+        await self._ask(dict.fromkeys(numbers, RedisShard.ping), also_lost=True)
 
     async def aclose(self) -> None:
         for client in self._clients:

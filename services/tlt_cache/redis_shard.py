@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from redis.asyncio import Redis
+
 from tlt_cache.entry import Entry, StoredFrame, entry_of, unpacked
 from tlt_cache.eviction import spare_bytes, victims
 from tlt_cache.redis_client import Client, reachable
 from tlt_cache.redis_scripts import ADMIT, REMOVE
 from tlt_common.domain.hidden import CacheUsage, EncodedFrame
+from tlt_common.errors import CacheUnavailableError
 
 UNADMITTED_MS = 60_000
 """Lifetime of a payload that no script admits."""
@@ -124,6 +127,24 @@ class RedisShard:
             budget_bytes=self._budget_bytes,
             evicted=int(sums.get(b"evicted", 0)),
         )
+
+    async def ping(self) -> None:
+        """
+        Check that frames could be stored, by deleting what does not exist: also a full Redis does that, but no replica.
+
+        A primary that was demoted, in favour of one that its name now leads to, goes on answering reads. So connections
+        are made anew after a failure.
+
+        Raises:
+            CacheUnavailableError: Redis cannot be used.
+        """
+        try:
+            with reachable():
+                await self._redis.unlink(self._payload)
+        except CacheUnavailableError:
+            if isinstance(self._redis, Redis):  # a client of a cluster asks for the new primary by itself
+                await self._redis.connection_pool.disconnect()
+            raise
 
     async def _admit(self, frames: Sequence[EncodedFrame]) -> list[int]:
         """Write the payloads and admit them, in one round trip. Return the outcome of each."""

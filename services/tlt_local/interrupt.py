@@ -1,4 +1,4 @@
-"""Run until Ctrl-C or SIGTERM, and shut down in order."""
+"""Run until Ctrl-C, SIGTERM or the terminal's hang-up, and shut down in order."""
 
 import asyncio
 import signal
@@ -12,7 +12,8 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
     """
     Run `main` to its end, or cancel it on a signal; return that signal, or None.
 
-    A second signal cancels the orderly shutdown, so that what is left is killed at once.
+    A second signal cancels the orderly shutdown, so that what is left is killed at once. Signals that were ignored at
+    the start stay ignored: `nohup tlt up &` outlives its terminal.
     """
     received: list[int] = []
 
@@ -25,7 +26,8 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> int | None:
             task.cancel()
 
         for number in SIGNALS:
-            loop.add_signal_handler(number, interrupt, number)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, interrupt, number)
         await main()
 
     try:

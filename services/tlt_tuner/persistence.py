@@ -28,6 +28,10 @@ class PoolStore(Protocol):
         """Save the given pools."""
         ...
 
+    async def ping(self) -> None:
+        """Check that pools could be saved."""
+        ...
+
     async def remove(self, names: tuple[PoolName, ...]) -> None:
         """Delete the given pools."""
         ...
@@ -64,6 +68,7 @@ class PoolPersistence:
         """Restore or save, if the store is reachable."""
         async with self._turn:
             try:
+                await self._store.ping()
                 if self._kept is None:
                     self._kept = self._restored(await self._store.load())
                 await self._write(self._kept)

@@ -77,6 +77,22 @@ class RedisPoolStore:
         with _reachable():
             await self._redis.hset(self._key, mapping=fields)
 
+    async def ping(self) -> None:
+        """
+        Check that pools could be saved, by deleting what does not exist: a primary that was demoted refuses that.
+
+        Connections are made anew after a failure, since the name may lead to another primary by now.
+
+        Raises:
+            UnavailableError: Redis is unreachable or a replica.
+        """
+        try:
+            with _reachable():
+                await self._redis.hdel(self._key, "")
+        except UnavailableError:
+            await self._redis.connection_pool.disconnect()
+            raise
+
     async def remove(self, names: tuple[PoolName, ...]) -> None:
         """
         Delete the given pools.

@@ -114,6 +114,19 @@ async def test_a_restarted_redis_is_used_at_once(
     assert await taken(store) == 1
 
 
+async def test_a_primary_that_was_demoted_is_unavailable_until_there_is_one_again(
+    store: RedisFrameStore, control: RedisControl
+) -> None:
+    await store.put([frame(1)])
+    await control.command("REPLICAOF", "127.0.0.1", "1")
+    with pytest.raises(CacheUnavailableError, match="read only replica"):
+        await store.ping()
+    await control.command("REPLICAOF", "NO", "ONE")
+    await store.ping()
+    assert await store.put([frame(2)])
+    assert await taken(store) == 2
+
+
 async def _used(control: RedisControl) -> str:
     """Return the bytes that Redis uses."""
     return await control.command("EVAL", "return string.match(redis.call('INFO','memory'),'used_memory:(%d+)')", "0")

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tlt_bench.campaign.storage.redis import RedisControl
 from tlt_cache.embedded import EmbeddedRedis, embedded_redis
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.ids import DrafterVersion
@@ -61,6 +62,19 @@ async def tuner(url: str, *, fleet: str = "default") -> AsyncIterator[grpc.aio.C
 async def report(channel: grpc.aio.Channel) -> None:
     request = wire.pb.ReportWindowRequest(worker_id="w", key=wire.key_to_pb(KEY), arms=[wire.window_to_pb(WINDOW)])
     await wire.Stub(channel).ReportWindow(request, timeout=WAIT_S)
+
+
+async def test_a_primary_that_was_demoted_is_unavailable_until_there_is_one_again(redis: EmbeddedRedis) -> None:
+    control, store = RedisControl(socket=Path(redis.url.removeprefix("unix://"))), RedisPoolStore(redis.url, fleet="f")
+    await store.ping()
+    await control.command("REPLICAOF", "127.0.0.1", "1")
+    with pytest.raises(UnavailableError, match="read only replica"):
+        await store.ping()
+    await control.command("REPLICAOF", "NO", "ONE")
+    await store.ping()
+    await store.save({NAME: LEARNED})
+    assert await store.load() == {NAME: LEARNED}
+    await store.aclose()
 
 
 async def first_posterior(channel: grpc.aio.Channel) -> Posterior:

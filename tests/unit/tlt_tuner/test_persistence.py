@@ -41,6 +41,9 @@ class FakeStore:
         self.pools.update(pools)
         self.writes += 1
 
+    async def ping(self) -> None:
+        self._need()
+
     async def remove(self, names: tuple[PoolName, ...]) -> None:
         self._need()
         for name in names:
