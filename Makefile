@@ -158,8 +158,8 @@ bench: install
 	$(BIN)/tlt bench rollout --json -
 
 .PHONY: trainers
-trainers: install  ## run the client code of RL trainers against a suite on this machine (8 minutes; NAMES="areal openrlhf": these only)
-	$(BIN)/python examples/run_trainers.py $(NAMES) --write docs/trainers.md
+trainers: install  ## run the client code of RL trainers against a suite on this machine (8 minutes; NAMES="areal openrlhf": these only; WRITE=docs/trainers.md: into the documentation, too)
+	$(BIN)/python examples/run_trainers.py $(NAMES) --write reports/trainers.md $(addprefix --write ,$(WRITE))
 
 .PHONY: gpu
 gpu: install  ## run everything there is to run on a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)

@@ -24,6 +24,7 @@ ENVIRONMENTS = EXAMPLES.parent / ".trainers"
 TIMEOUT_S = 600.0
 MARK = "result: "
 BEGIN, END = "<!-- results: make trainers -->", "<!-- end of results -->"
+EMPTY = f"# Trainers\n\n{BEGIN}\n{END}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +101,11 @@ def python_of(scenario: Scenario) -> Path:
     home = ENVIRONMENTS / scenario.name
     python = home / "bin/python"
     if not python.exists():
-        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(home)], check=True)
+        uv("venv", "--python", sys.executable, str(home))
         (site,) = home.glob("lib/python*/site-packages")
         ours = next(path for path in sys.path if path.endswith("site-packages"))
         (site / "_suite.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
-    install = ["uv", "pip", "install", "-q", "--no-deps", "--python", str(python), *scenario.packages]
-    subprocess.run(install, check=True)
+    uv("pip", "install", "--no-deps", "--python", str(python), *scenario.packages)
     return python
 
 
@@ -114,11 +114,16 @@ def isolated(scenario: Scenario) -> Path:
     home = ENVIRONMENTS / scenario.name
     python = home / "bin/python"
     if not python.exists():
-        subprocess.run(["uv", "venv", "-q", "--python", scenario.python, str(home)], check=True)
+        uv("venv", "--python", scenario.python, str(home))
         (site,) = home.glob("lib/python*/site-packages")
         (site / "_suite.pth").write_text(f"{EXAMPLES.parent}\n")
-    subprocess.run(["uv", "pip", "install", "-q", "--python", str(python), *scenario.packages], check=True)
+    uv("pip", "install", "--python", str(python), *scenario.packages)
     return python
+
+
+def uv(*words: str) -> None:
+    """Run uv; what it says about a failure is in the error."""
+    subprocess.run(["uv", words[0], "-q", *words[1:]], check=True, capture_output=True, text=True)
 
 
 def played(scenario: Scenario, endpoint: str, http: str) -> Outcome:
@@ -127,7 +132,10 @@ def played(scenario: Scenario, endpoint: str, http: str) -> Outcome:
     if scenario.source and not (sources and Path(sources).is_dir()):
         return Outcome(scenario=scenario, result=f"no source; set {scenario.source}", passed=None)
     program, *options = shlex.split(scenario.run.format(model=MODEL, endpoint=endpoint, http=http))
-    command = [str(python_of(scenario)), str(scenario.directory / program), *options]
+    try:
+        command = [str(python_of(scenario)), str(scenario.directory / program), *options]
+    except (subprocess.CalledProcessError, OSError) as error:
+        return Outcome(scenario=scenario, result=f"no environment: {why(error)}", passed=None)
     environment = os.environ | {"PYTHONPATH": sources, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"}
     began_s = time.monotonic()
     try:
@@ -140,6 +148,12 @@ def played(scenario: Scenario, endpoint: str, http: str) -> Outcome:
     print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
     lines = done.stderr.strip().splitlines() or ["no result"]
     return Outcome(scenario=scenario, result=lines[-1][:200].replace("|", "/"), passed=False)
+
+
+def why(error: subprocess.CalledProcessError | OSError) -> str:
+    """Return the cause that uv gives, or the system, on one line."""
+    given = (error.stderr or "").strip() if isinstance(error, subprocess.CalledProcessError) else str(error)
+    return " ".join(given.split())[:200].replace("|", "/") or str(error)
 
 
 def restored(http: str) -> None:
@@ -169,11 +183,13 @@ def table(rows: Iterable[str]) -> str:
 
 
 def written(page: str, outcomes: Sequence[Outcome]) -> str:
-    """Return a page with the rows of what was run; those of what was not run stay as they are."""
+    """Return a page with the rows of what was run; a row of what was not run only replaces none."""
     before, _, rest = page.partition(BEGIN)
     old, _, after = rest.partition(END)
     found = {_place(row): row for row in old.splitlines() if row.startswith("| ")}
-    found |= {outcome.scenario.place: outcome.row for outcome in outcomes}
+    found |= {
+        one.scenario.place: one.row for one in outcomes if one.passed is not None or one.scenario.place not in found
+    }
     rows = [found[one.place] for one in scenarios() if one.place in found]
     return f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{after}"
 
@@ -189,7 +205,10 @@ async def main() -> None:
     parser.add_argument("names", nargs="*", help="Directories of examples without their numbers; default: all.")
     parser.add_argument("--endpoint", default="", help="host:port of a running suite; default: start one.")
     parser.add_argument("--http", default="", help="URL of its endpoint over HTTP.")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="Markdown file whose table gets the results.")
+    parser.add_argument(
+        "--write", type=Path, action="append", default=[], metavar="FILE",
+        help="Markdown file whose table gets the results; it is created if missing.",
+    )  # fmt: skip
     options = parser.parse_args()
     outcomes = []
     async with suite(options.endpoint, options.http) as (endpoint, http):
@@ -198,8 +217,9 @@ async def main() -> None:
             await asyncio.to_thread(restored, http)
             outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
             print(f"  {outcomes[-1].result}", flush=True)
-            if options.write:  # at once, so that an interrupted run keeps what it has
-                options.write.write_text(written(options.write.read_text(), outcomes[-1:]))
+            for page in options.write:  # at once, so that an interrupted run keeps what it has
+                page.parent.mkdir(parents=True, exist_ok=True)
+                page.write_text(written(page.read_text() if page.exists() else EMPTY, outcomes[-1:]))
     print(table(outcome.row for outcome in outcomes))
     raise SystemExit(any(outcome.passed is False for outcome in outcomes))
 

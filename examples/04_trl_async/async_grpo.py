@@ -1,7 +1,9 @@
 """TRL's AsyncGRPOTrainer with rollouts of the suite: generation goes on while the policy is updated."""
 
 import argparse
+import sys
 import tempfile
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +13,12 @@ import torch
 from datasets import Dataset
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoTokenizer
-from trl.experimental.async_grpo import async_grpo_trainer, packing
-from trl.experimental.async_grpo.async_grpo_config import AsyncGRPOConfig
-from trl.experimental.async_grpo.async_grpo_trainer import AsyncGRPOTrainer
 
 from tlt_common.client import SamplingParams
 from tlt_common.integrations.trl import TltAsyncRollouts
+from tlt_common.integrations.trl.installed import async_trainer
 
+AsyncGRPOTrainer, AsyncGRPOConfig = async_trainer()
 MAX_STALENESS = 2
 
 
@@ -50,9 +51,9 @@ def varlen_on_cpu(
 
 def replace_what_needs_a_gpu() -> None:
     """Replace TRL's attention kernel, and its look at the GPU's speed."""
-    kernels: Any = packing
+    trainers: Any = sys.modules[AsyncGRPOTrainer.__module__]
+    kernels: Any = import_module(trainers.__package__ + ".packing")
     kernels._flash_attn = lambda: SimpleNamespace(flash_attn_varlen_func=varlen_on_cpu)  # noqa: SLF001
-    trainers: Any = async_grpo_trainer
     trainers.get_peak_flops_per_device = lambda *_: None
 
 

@@ -1,6 +1,5 @@
 """What TRL's AsyncGRPOTrainer calls, against a real gateway."""
 
-import importlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl import TltAsyncRollouts
+from tlt_common.integrations.trl.installed import sample_class
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -21,7 +21,7 @@ ROWS = [{"prompt": "w3 w10", "column": 1}, {"prompt": "w5 w20", "column": 2}]
 
 @pytest.fixture
 def served() -> Iterator[Endpoint]:
-    importlib.import_module("trl.experimental.async_grpo.async_rollout_worker")  # as a trainer has by then; it is slow
+    sample_class()  # a trainer has imported it by then; it is slow
     with endpoint(vocab_size=VOCAB) as running:
         yield running
 

@@ -1,6 +1,5 @@
 """Conversations with tools and environments, for TRL's AsyncGRPOTrainer, against a real gateway."""
 
-import importlib
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl import TltAsyncRollouts
 from tlt_common.integrations.trl.chat import Chat
+from tlt_common.integrations.trl.installed import sample_class
 
 # Warnings that TRL and Transformers raise about their own code.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -23,7 +23,7 @@ ROWS = [{"prompt": [{"role": "user", "content": "w10"}], "column": 1}]
 
 @pytest.fixture
 def served() -> Iterator[Endpoint]:
-    importlib.import_module("trl.experimental.async_grpo.async_rollout_worker")  # as a trainer has by then; it is slow
+    sample_class()  # a trainer has imported it by then; it is slow
     with endpoint(vocab_size=VOCAB) as running:
         yield running
 

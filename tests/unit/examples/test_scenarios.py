@@ -48,6 +48,20 @@ def test_a_scenario_without_its_source_is_not_run(runner: dict[str, Any], monkey
     assert outcome.row == "| T | 1 | m | r | `05_areal/p.py` | not run: no source; set A_SOURCE |"
 
 
+def test_a_scenario_whose_environment_cannot_be_made_says_why(
+    runner: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(runner["isolated"].__globals__, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    scenario = runner["Scenario"](
+        directory=tmp_path, trainer="T", version="1", mode="m", ran="r", run="p.py", python="3.7", packages=("x==1",)
+    )
+    outcome = runner["played"](scenario, "", "")
+    assert outcome.passed is None
+    assert "not run: no environment:" in outcome.row
+    assert "3.7" in outcome.result
+
+
 @pytest.mark.parametrize(
     ("program", "passed", "result"),
     [
@@ -79,3 +93,6 @@ def test_results_of_what_was_not_run_stay_in_the_table(runner: dict[str, Any]) -
     before, after = page.splitlines(), runner["written"](page, [outcome]).splitlines()
     assert [new for old, new in zip(before, after, strict=True) if old != new] == [outcome.row]
     assert outcome.row.endswith("passed: another result |")
+    skipped = runner["Outcome"](scenario=scenario, result="no source", passed=None)
+    assert runner["written"](page, [skipped]) == page
+    assert skipped.row in runner["written"](runner["EMPTY"], [skipped])

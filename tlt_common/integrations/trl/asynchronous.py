@@ -28,6 +28,7 @@ from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableErro
 from tlt_common.integrations.trl.chat import Chat, Tool
 from tlt_common.integrations.trl.environments import Environments, Factory
 from tlt_common.integrations.trl.groups import Group, Reward, samples_of
+from tlt_common.integrations.trl.installed import sample_class
 from tlt_common.integrations.trl.play import Play
 from tlt_common.rpc.endpoint import Secret
 
@@ -175,8 +176,14 @@ class TltAsyncRollouts:
         self._offset = self._published - model_version
 
     def start(self) -> None:
-        """Begin to generate. Starting twice does nothing."""
+        """
+        Begin to generate. Starting twice does nothing.
+
+        Raises:
+            InvalidRequestError: The installed TRL has not what this class satisfies; the message says which has.
+        """
         if self._thread is None:
+            sample_class()  # here, where the trainer's user sees why
             self._progress_s = time.monotonic()
             self._thread = threading.Thread(target=self._run, name="tlt-rollouts", daemon=True)
             self._thread.start()

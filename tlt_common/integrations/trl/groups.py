@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from tlt_common.integrations.trl.calls import result_of
 from tlt_common.integrations.trl.episode import Episode
+from tlt_common.integrations.trl.installed import sample_class, sample_of
 
 Reward: TypeAlias = Callable[..., Sequence[float | None] | Awaitable[Sequence[float | None]]]
 EPSILON = 1e-8
@@ -44,8 +45,8 @@ async def samples_of(group: Group, reward_funcs: Sequence[Reward], environments:
         environments: Classes of environments that have rewards.
     """
     import numpy as np
-    from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
+    kind = sample_class()
     rewards = await _rewards(group, reward_funcs, environments)
     totals = np.array([sum(found) if (found := [r for r in row if r is not None]) else np.nan for row in rewards])
     scored = totals[~np.isnan(totals)]
@@ -54,7 +55,8 @@ async def samples_of(group: Group, reward_funcs: Sequence[Reward], environments:
     names = [getattr(one, "__name__", type(one).__name__) for one in (*reward_funcs, *environments)]
     uses_tools = any(episode.calls for episode in group.episodes)
     return [
-        RolloutSample(
+        sample_of(
+            kind,
             prompt=one.prompt,
             completion=one.completion,
             input_ids=np.array([*one.prompt_ids, *one.token_ids], dtype=np.int64),

@@ -1,0 +1,84 @@
+"""
+Where the installed TRL has what the integration uses. Nothing else knows.
+
+Up to 1.17 the asynchronous trainer is below `trl.experimental.async_grpo`; from 1.18 it is exported by `trl`, and its
+rollout loop is in `trl.trainer.async_grpo_trainer`. Versions are told apart by what they have, not by their number.
+"""
+
+import inspect
+from dataclasses import MISSING, fields
+from importlib import import_module, metadata
+from typing import Any
+
+from tlt_common.errors import InvalidRequestError
+
+SAMPLES = ("trl.trainer.async_grpo_trainer", "trl.experimental.async_grpo.async_rollout_worker")
+TRAINERS = ("trl", "trl.experimental.async_grpo")
+HOOKS = ("rollout_worker", "weight_transfer")
+WITHOUT_HOOKS = (
+    "use TRL 1.16, or give this version the gateway's HTTP address as vllm_server_base_url (docs/trainers.md)"
+)
+
+
+def sample_class() -> Any:
+    """
+    Return TRL's RolloutSample.
+
+    Raises:
+        InvalidRequestError: This TRL has none at any known place.
+    """
+    return _found("RolloutSample", SAMPLES)
+
+
+def sample_of(kind: Any, **values: Any) -> Any:
+    """
+    Return a RolloutSample of the values that it has fields for.
+
+    Raises:
+        InvalidRequestError: It requires a field that is not among the values.
+    """
+    known = {one.name: one.default is MISSING and one.default_factory is MISSING for one in fields(kind)}
+    if missing := [name for name, is_required in known.items() if is_required and name not in values]:
+        raise InvalidRequestError(
+            f"RolloutSample of TRL {version()} requires {', '.join(missing)}, which this integration does not know; "
+            "accepted: TRL 1.16",
+            field="trl",
+        )
+    return kind(**{name: value for name, value in values.items() if name in known})
+
+
+def async_trainer() -> tuple[Any, Any]:
+    """
+    Return TRL's AsyncGRPOTrainer, which takes a rollout worker and a weight transfer, and its AsyncGRPOConfig.
+
+    Raises:
+        InvalidRequestError: This TRL has no such trainer, or one that takes neither.
+    """
+    trainer = _found("AsyncGRPOTrainer", TRAINERS)
+    taken = inspect.signature(trainer.__init__).parameters
+    if missing := [name for name in HOOKS if name not in taken]:
+        raise InvalidRequestError(
+            f"AsyncGRPOTrainer of TRL {version()} takes no {' and no '.join(missing)}; accepted: {WITHOUT_HOOKS}",
+            field="trl",
+        )
+    return trainer, _found("AsyncGRPOConfig", TRAINERS)
+
+
+def version() -> str:
+    """Return the version of the installed TRL; empty: none is installed."""
+    try:
+        return metadata.version("trl")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _found(name: str, places: tuple[str, ...]) -> Any:
+    for place in places:
+        try:
+            return getattr(import_module(place), name)
+        except (ImportError, AttributeError):
+            continue
+    raise InvalidRequestError(
+        f"TRL {version() or '(not installed)'} has no {name} in {' or '.join(places)}; accepted: TRL 1.16",
+        field="trl",
+    )
