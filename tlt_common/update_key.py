@@ -1,4 +1,4 @@
-"""Idempotency keys of weight updates."""
+"""Idempotency keys of weight updates, and other numbers that rise across processes."""
 
 import secrets
 import threading
@@ -20,6 +20,14 @@ class _Nanoseconds:
 
 
 _nanoseconds = _Nanoseconds()
+
+
+def rising() -> int:
+    """
+    Return a number greater than those that this process returned earlier; and than those of other processes, as far as
+    their clocks agree.
+    """
+    return _nanoseconds.next()
 
 
 def generated_key() -> str:

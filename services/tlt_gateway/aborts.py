@@ -22,14 +22,14 @@ class Aborts:
     """
 
     def __init__(self) -> None:
-        self._until_s: OrderedDict[str, float] = OrderedDict()
-        """End of each id's time, the earliest first."""
+        self._until_s: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """End of the time of each owner's id, the earliest first."""
 
-    def remember(self, request_ids: Iterable[RequestId], *, now_s: float) -> None:
-        """Remember ids of requests, or of prompts in batches."""
+    def remember(self, owner: str, request_ids: Iterable[RequestId], *, now_s: float) -> None:
+        """Remember ids of an owner's requests, or of prompts in batches."""
         for request_id in request_ids:
-            self._until_s[request_id] = now_s + REMEMBERED_S
-            self._until_s.move_to_end(request_id)
+            self._until_s[owner, request_id] = now_s + REMEMBERED_S
+            self._until_s.move_to_end((owner, request_id))
         while self._until_s and (len(self._until_s) > MAX_REMEMBERED or next(iter(self._until_s.values())) <= now_s):
             self._until_s.popitem(last=False)
 
@@ -39,7 +39,7 @@ class Aborts:
 
         A first attempt is a new request, with or without a prefix. It never is, and its id is forgotten.
         """
-        names = names_of(prompt.request_id)
+        names = [(prompt.owner, name) for name in names_of(prompt.request_id)]
         if prompt.attempt == 0:
             for name in names:
                 self._until_s.pop(name, None)

@@ -30,12 +30,12 @@ def _is_installed(version: PolicyVersion, workers: Iterable[PooledWorker]) -> bo
     return any(worker.info is not None and worker.info.policy_version >= version for worker in workers)
 
 
-async def abort_on(workers: Iterable[PooledWorker], request_ids: Sequence[RequestId]) -> set[RequestId]:
-    """Abort all attempts at requests on the workers that answer; return the ids of those that were running."""
+async def abort_on(workers: Iterable[PooledWorker], request_ids: Sequence[RequestId], *, owner: str) -> set[RequestId]:
+    """Abort all attempts at an owner's requests on the workers that answer; return the ids of those that ran."""
 
     async def aborted(worker: PooledWorker) -> set[RequestId]:
         try:
-            return await worker.remote.abort(request_ids)
+            return await worker.remote.abort(request_ids, owner=owner)
         except TltError as error:
             log.warning("abort_failed", worker=worker.name, error=error.message)
             return set()

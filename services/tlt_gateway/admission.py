@@ -8,9 +8,10 @@ from typing import Generic, Protocol, TypeVar
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.errors import AbortedError, InvalidRequestError, OverloadedError, TltError, UnavailableError
+from tlt_common.errors import AbortedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_gateway.fair_queue import FairQueue
+from tlt_gateway.queue_room import QueueLimits, QueueRoom
 from tlt_gateway.room import Room
 
 Slot = TypeVar("Slot")
@@ -29,9 +30,9 @@ class Slots(Protocol[Slot]):
         """Number of free slots."""
         ...
 
-    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> Slot | None:
+    def acquire(self, prompt: Prompt, *, packed: bool = False) -> Slot | None:
         """
-        Reserve a slot for a request of `owner`, beside others if `packed`; return None while all are in use.
+        Reserve a slot for a request, beside others if `packed`; return None while all are in use.
 
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
@@ -46,7 +47,6 @@ class Slots(Protocol[Slot]):
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiter(Generic[Slot]):
     prompt: Prompt
-    owner: str
     room: Room
     slot: asyncio.Future[Slot | None]
     """None if the request's turn came while its room was closed."""
@@ -64,20 +64,20 @@ class Admission(Generic[Slot]):
         self,
         slots: Slots[Slot],
         *,
-        max_queued: int,
+        limits: QueueLimits,
         worker_wait_s: float,
         retry_after_s: float,
         on_change: Callable[[int], None] = lambda _: None,
         weight_of: Callable[[str], float] = lambda _: 1.0,
     ) -> None:
         self._slots = slots
-        self._max_queued = max_queued
         self._worker_wait_s = worker_wait_s
-        self._retry_after_s = retry_after_s
         self._on_change = on_change
         self._waiters: FairQueue[_Waiter[Slot]] = FairQueue(weight_of)
-        self._by_id: dict[RequestId, _Waiter[Slot]] = {}
+        self._by_key: dict[tuple[str, RequestId], _Waiter[Slot]] = {}
         self._held = False
+        self.room = QueueRoom(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)
+        """Room in the queue. A call reserves it before it is validated."""
 
     @property
     def queued(self) -> int:
@@ -100,36 +100,9 @@ class Admission(Generic[Slot]):
         self._tell()
         self.pump()
 
-    def require_fit(self, count: int, *, field: str) -> None:
-        """
-        Check that `count` requests fit into an empty queue: more could never be accepted.
-
-        Raises:
-            InvalidRequestError: They do not; the error names `field`.
-        """
-        if count > self._max_queued:
-            raise InvalidRequestError(
-                f"{field} makes {count} requests; accepted: at most {self._max_queued} per call", field=field
-            )
-
-    def require_room(self, count: int = 1) -> None:
-        """
-        Check that there is room for `count` more requests, in free slots and in the queue.
-
-        Raises:
-            OverloadedError: The queue would exceed `max_queued`.
-        """
-        if self.queued + count > self._max_queued and self.queued + count > self._max_queued + self._slots.free:
-            metrics.GATEWAY_REFUSED.inc(count)
-            raise OverloadedError(
-                f"{self.queued} requests are queued and {count} arrived; accepted: at most {self._max_queued} queued; "
-                f"retry after {self._retry_after_s:g} s",
-                retry_after_s=self._retry_after_s,
-            )
-
     @asynccontextmanager
     async def slot(
-        self, prompt: Prompt, *, room: Room, owner: str, first: bool = False, packed: bool = False
+        self, prompt: Prompt, *, room: Room, first: bool = False, packed: bool = False
     ) -> AsyncIterator[Slot]:
         """
         Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
@@ -139,7 +112,6 @@ class Admission(Generic[Slot]):
         Args:
             prompt: The request.
             room: Whether it may start.
-            owner: Name of the caller's token; empty without one.
             first: An earlier attempt at the request has waited already.
             packed: It moves in the tail: prefer a worker that runs other requests.
 
@@ -151,9 +123,11 @@ class Admission(Generic[Slot]):
         arrived_s = asyncio.get_running_loop().time()
         while True:
             await room.until_open()
-            slot = None if self._waiters or self._held else self._slots.acquire(prompt, owner=owner, packed=packed)
-            if slot := slot or await self._wait(prompt, room, owner, first=first):
+            slot = None if self._waiters or self._held else self._slots.acquire(prompt, packed=packed)
+            if (slot := slot or await self._wait(prompt, room, first=first)) and not self._held:
                 break
+            if slot:  # held since it was assigned
+                self._slots.release(slot)
             first = True
         metrics.GATEWAY_QUEUE_SECONDS.observe(asyncio.get_running_loop().time() - arrived_s)
         try:
@@ -162,12 +136,12 @@ class Admission(Generic[Slot]):
             self._slots.release(slot)
             self.pump()
 
-    def withdraw(self, request_id: RequestId) -> bool:
+    def withdraw(self, prompt: Prompt) -> bool:
         """Remove a request from the queue; its wait fails with AbortedError. Return False if it is not queued."""
-        waiter = self._by_id.get(request_id)
+        waiter = self._by_key.get(prompt.key)
         if waiter is None or waiter not in self._waiters:
             return False
-        waiter.slot.set_exception(AbortedError(f"request {request_id} was aborted"))
+        waiter.slot.set_exception(AbortedError(f"request {prompt.request_id} was aborted"))
         self._remove(waiter)
         return True
 
@@ -175,14 +149,16 @@ class Admission(Generic[Slot]):
         """Assign free slots to queued requests. Call this whenever a slot may have become free."""
         before = self.queued
         while self._waiters and not self._held:
-            if not self._waiters.head().room.is_open:
-                self._waiters.pop().slot.set_result(None)
+            head = self._waiters.head()
+            if not head.room.is_open:
+                self._waiters.remove(head)
+                head.slot.set_result(None)
                 continue
             try:
-                head = self._waiters.head()
-                slot = self._slots.acquire(head.prompt, owner=head.owner)
+                slot = self._slots.acquire(head.prompt)
             except TltError as error:
-                self._waiters.pop().slot.set_exception(error)
+                self._waiters.remove(head)
+                head.slot.set_exception(error)
                 continue
             if slot is None:
                 break
@@ -190,11 +166,11 @@ class Admission(Generic[Slot]):
         if self.queued != before:
             self._tell()
 
-    async def _wait(self, prompt: Prompt, room: Room, owner: str, *, first: bool) -> Slot | None:
+    async def _wait(self, prompt: Prompt, room: Room, *, first: bool) -> Slot | None:
         slot = asyncio.get_running_loop().create_future()
-        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, owner=owner, room=room, slot=slot)
-        self._waiters.push(waiter, owner, first=first)
-        self._by_id[prompt.request_id] = waiter
+        waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=slot)
+        self._waiters.push(waiter, prompt.owner, first=first)
+        self._by_key[prompt.key] = waiter
         self._tell()
         try:
             while not waiter.slot.done():
@@ -204,8 +180,8 @@ class Admission(Generic[Slot]):
             self._forget(waiter)
             raise
         finally:
-            if self._by_id.get(prompt.request_id) is waiter:
-                del self._by_id[prompt.request_id]
+            if self._by_key.get(prompt.key) is waiter:
+                del self._by_key[prompt.key]
 
     def _wait_limit_s(self) -> float:
         """

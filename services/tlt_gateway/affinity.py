@@ -95,11 +95,11 @@ class Affinity:
             self._known.popitem(last=False)
 
 
-def keys_of(prompt: Prompt, owner: str) -> Keys:
+def keys_of(prompt: Prompt) -> Keys:
     """
-    Return the keys of a prompt: its session, which is its owner's, and its tokens, whoever sends them.
+    Return the keys of a prompt: its session, which is its owner's, and its tokens, among those it is cached with.
 
     Equal hashes of tokens cost a prefill at most.
     """
-    tokens = hash(prompt.token_ids)
-    return ((owner, prompt.session_id), tokens) if prompt.session_id else (tokens,)
+    tokens = (prompt.cache_key, hash(prompt.token_ids))
+    return ((prompt.owner, prompt.session_id), tokens) if prompt.session_id else (tokens,)

@@ -5,14 +5,16 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from tlt_common.domain.batch import Batch, SampleStart, at_index, require_samples, sample_of
+from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, Sample, TokenChunk
+from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.rpc.access import caller_name
 from tlt_gateway.admission import Admission
 from tlt_gateway.dispatch import Dispatch
 from tlt_gateway.outbox import Outbox, Place
 from tlt_gateway.pooled_worker import PooledWorker
+from tlt_gateway.queue_room import Reservation
 
 
 class Batches:
@@ -31,27 +33,30 @@ class Batches:
             OverloadedError: The queue has no room for all samples.
             TltError: A sample failed; the others were aborted.
         """
-        samples = await self._admitted(batch)
-        started_s = asyncio.get_running_loop().time()
-        count = 0
-        async with aclosing(self._chunks(samples, Outbox(stream_tokens=batch.stream_tokens))) as chunks:
-            async for (prompt_index, sample_index), chunk in chunks:
-                count += chunk.finish_reason is not None
-                yield Sample(
-                    prompt_index=prompt_index,
-                    sample_index=sample_index,
-                    response=chunk,
-                    finished_count=count,
-                    total_count=len(samples),
-                    elapsed_s=asyncio.get_running_loop().time() - started_s,
-                )
-
-    async def _admitted(self, batch: Batch) -> dict[Place, Prompt]:
-        """Return the prompt of each sample."""
         require_samples(batch.prompts, batch.samples_per_prompt)
-        count = len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt
-        self._admission.require_fit(count, field="prompts" if batch.samples_per_prompt == 1 else "samples_per_prompt")
-        self._admission.require_room(count)
+        with self._admission.room.reserved(
+            caller_name.get(),
+            requests=len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt,
+            tokens=_tokens_of(batch),
+            field="prompts" if batch.samples_per_prompt == 1 else "samples_per_prompt",
+        ) as reservation:
+            samples = await self._checked_samples(batch)
+            started_s = asyncio.get_running_loop().time()
+            count, outbox = 0, Outbox(stream_tokens=batch.stream_tokens)
+            async with aclosing(self._chunks(samples, outbox, reservation)) as chunks:
+                async for (prompt_index, sample_index), chunk in chunks:
+                    count += chunk.finish_reason is not None
+                    yield Sample(
+                        prompt_index=prompt_index,
+                        sample_index=sample_index,
+                        response=chunk,
+                        finished_count=count,
+                        total_count=len(samples),
+                        elapsed_s=asyncio.get_running_loop().time() - started_s,
+                    )
+
+    async def _checked_samples(self, batch: Batch) -> dict[Place, Prompt]:
+        """Return the prompt of each sample."""
         checked = [await self._checked(index, prompt) for index, prompt in enumerate(batch.prompts)]
         _require_distinct(checked)
         if not batch.starts:
@@ -76,11 +81,13 @@ class Batches:
         return samples
 
     async def _chunks(
-        self, samples: dict[Place, Prompt], outbox: Outbox
+        self, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
     ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
         """Run all samples and yield what is to be sent."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._sample(place, prompt, outbox)) for place, prompt in samples.items()]
+            tasks = [
+                group.create_task(self._sample(place, prompt, outbox, reservation)) for place, prompt in samples.items()
+            ]
             try:
                 async with aclosing(outbox.chunks(len(samples))) as chunks:
                     async for item in chunks:
@@ -96,9 +103,9 @@ class Batches:
                     task.cancel()
         raise failure
 
-    async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox) -> None:
+    async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox, reservation: Reservation) -> None:
         try:
-            async with aclosing(self._dispatch.stream(prompt, outbox.room)) as chunks:
+            async with aclosing(self._dispatch.stream(prompt, outbox.room, reservation)) as chunks:
                 async for chunk in chunks:
                     outbox.put(place, chunk)
         except TltError as error:
@@ -120,6 +127,12 @@ def _place(index: int, start: SampleStart, batch: Batch) -> Place:
             name = f"samples[{index}].{field}"
             raise InvalidRequestError(f"{name} is {value}; accepted: 0 to {limit - 1}", field=name)
     return start.prompt_index, start.sample_index
+
+
+def _tokens_of(batch: Batch) -> int:
+    """Return the tokens that a batch holds: its samples share their prompts."""
+    prompts = sum(len(prompt.token_ids) + len(prompt.prefix_token_ids) for prompt in batch.prompts)
+    return prompts + sum(len(start.prefix_token_ids) for start in batch.starts)
 
 
 def _require_distinct(prompts: Sequence[Prompt]) -> None:

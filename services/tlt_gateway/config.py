@@ -48,8 +48,21 @@ class GatewayConfig(ServiceConfig):
     peers: tuple[str, ...] = ()
     """host:port of the other gateways of the fleet, or of a name with all their addresses, such as a headless Service.
     Aborts and pauses are passed on to them."""
-    max_queued: int = Field(16384, ge=1)
+    max_queued: int = Field(32768, ge=1)
     """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED."""
+    max_queued_tokens: int = Field(16 * 2**20, ge=1)
+    """Maximum number of tokens in the prompts of queued requests, further ones are refused with RESOURCE_EXHAUSTED. A
+    token takes about 50 bytes of memory; the samples of a prompt in a batch share it."""
+    queue_share_per_token: float = Field(0.5, gt=0, le=1)
+    """Share of `max_queued` and of `max_queued_tokens` that the holder of one of `tokens` may take, so that others find
+    room. Without `tokens`, everybody shares the whole queue."""
+    share_cache: bool = False
+    """Requests of different tokens may use one another's cached prefixes, and drafts of n-gram arms made of them, which
+    saves prefill where several tokens send the same prompts. It tells a caller, by the number of cached tokens and of
+    accepted drafts, whether others have sent a prompt, and parts of the responses."""
+    max_pause_s: float | None = Field(3600.0, gt=0)
+    """Seconds after which a pause that was neither ended nor renewed, by pausing again, ends by itself at all gateways,
+    for example because the trainer died. Null waits forever."""
     retry_after_s: float = Field(1.0, gt=0)
     """Retry delay, in seconds, sent to refused clients."""
     worker_wait_s: float = Field(60.0, gt=0)
@@ -107,7 +120,8 @@ class GatewayConfig(ServiceConfig):
     """Maximum number of client connections; further ones are closed. Connections without calls are closed after 15
     minutes."""
     drain_s: float = Field(0.0, ge=0)
-    """Seconds for running requests to finish after SIGTERM, while new ones are refused; the rest are aborted."""
+    """Seconds for running calls, over gRPC and HTTP, to finish after SIGTERM, while new ones are refused; the rest end
+    with an error that says so."""
     spool_shared: bool = False
     """Workers mount spool_dir under the same path: send them the path instead of the tensors."""
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from tlt_common.domain.fleet import WatchDemand
+from tlt_common.domain.pause import Pause
 
 PACE_S = 1.0
 """Maximum delay of a change that the worker need not act on: the gateway has all slots anyway."""
@@ -17,11 +18,13 @@ class Demands:
 
     Args:
         demand: Returns the requests running on the worker and queued here; it need not exceed the worker's slots.
+        pause: Returns the pause of the fleet.
     """
 
-    def __init__(self, gateway_id: str, demand: Callable[[], int]) -> None:
+    def __init__(self, gateway_id: str, demand: Callable[[], int], pause: Callable[[], Pause] = Pause) -> None:
         self._gateway_id = gateway_id
         self._demand = demand
+        self._pause = pause
         self._told = 0
         self._serial = 0
         self._slots = 0
@@ -54,7 +57,7 @@ class Demands:
         while True:
             self._urgent.clear()
             self._told, self._serial = self._demand(), self._serial + 1
-            yield WatchDemand(gateway_id=self._gateway_id, demand=self._told, serial=self._serial)
+            yield WatchDemand(gateway_id=self._gateway_id, demand=self._told, serial=self._serial, pause=self._pause())
             while not (await self._is_urgent() or self._demand() != self._told):
                 pass
 

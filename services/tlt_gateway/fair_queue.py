@@ -10,18 +10,21 @@ Item = TypeVar("Item", bound=Hashable)
 class _Line(Generic[Item]):
     """The items of one owner."""
 
-    def __init__(self, passed: float) -> None:
+    def __init__(self, start: float) -> None:
         self.items: OrderedDict[Item, None] = OrderedDict()
-        self.passed = passed
-        """What the owner has taken, divided by its weight, on the queue's scale."""
+        self.start = start
+        """Virtual time from which the owner's next item may be taken."""
 
 
 class FairQueue(Generic[Item]):
     """
-    Takes the next item from the owner that has taken least for its weight; each owner's items keep their order.
+    Start-time fair queueing: takes the item that may be taken earliest in virtual time; each owner's items keep their
+    order.
 
-    An owner whose items have all been taken loses its claim: one that returns starts level with the others, so that
-    nobody saves up a claim to the whole fleet. While items wait, every owner with a weight above 0 gets its share.
+    An item may be taken from the virtual time at which it arrived, and 1 / weight after the owner's item before it,
+    also if that was taken long ago. Virtual time is that of the item taken last. So an owner with one item at a time is
+    served as often as one with a thousand, as far as it can use that, and no more often; and an owner that was idle
+    starts level with the others, so that nobody saves up a claim to the whole fleet.
 
     Args:
         weight_of: Returns the weight of an owner, above 0. Only their ratios matter.
@@ -31,7 +34,9 @@ class FairQueue(Generic[Item]):
         self._weight_of = weight_of
         self._lines: dict[str, _Line[Item]] = {}
         self._owners: dict[Item, str] = {}
-        self._passed = 0.0
+        self._now = 0.0
+        self._paid_until: dict[str, float] = {}
+        """Of owners without items, the virtual time from which their next one may be taken, if that is to come."""
 
     def __len__(self) -> int:
         """Return the number of items."""
@@ -45,7 +50,7 @@ class FairQueue(Generic[Item]):
         """Add an item behind its owner's others, or ahead of them if `first` is set."""
         line = self._lines.get(owner)
         if line is None:
-            line = self._lines[owner] = _Line(self._passed)
+            line = self._lines[owner] = _Line(max(self._now, self._paid_until.pop(owner, 0.0)))
         line.items[item] = None
         if first:
             line.items.move_to_end(item, last=False)
@@ -60,18 +65,21 @@ class FairQueue(Generic[Item]):
         owner = self._next_owner()
         line = self._lines[owner]
         item = next(iter(line.items))
-        self._passed = line.passed
-        line.passed += 1 / self._weight_of(owner)
+        self._now = line.start
+        line.start += 1 / self._weight_of(owner)
         self.remove(item)
         return item
 
     def remove(self, item: Item) -> None:
-        """Remove an item that is queued."""
+        """Remove an item that is queued. Unlike `pop`, this costs its owner nothing."""
         owner = self._owners.pop(item)
         line = self._lines[owner]
         del line.items[item]
         if not line.items:
             del self._lines[owner]
+            self._paid_until = {name: until for name, until in self._paid_until.items() if until > self._now}
+            if line.start > self._now:
+                self._paid_until[owner] = line.start
 
     def _next_owner(self) -> str:
-        return min(self._lines, key=lambda owner: self._lines[owner].passed)
+        return min(self._lines, key=lambda owner: self._lines[owner].start)

@@ -1,7 +1,8 @@
 """The gateway: assembles its components."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Never
@@ -10,8 +11,9 @@ from tlt_common import __version__
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.rpc.access import caller_name
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.tokens import tokens_in
+from tlt_common.rpc.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
 from tlt_gateway.across import abort_on
 from tlt_gateway.admission import Admission
@@ -24,7 +26,9 @@ from tlt_gateway.pauses import Pauses
 from tlt_gateway.peers import Peers
 from tlt_gateway.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.queue_report import QueueReport
+from tlt_gateway.queue_room import QueueLimits
 from tlt_gateway.release_store import ReleaseStore
+from tlt_gateway.requests import Requests
 from tlt_gateway.slots import WorkerSlots
 from tlt_gateway.tail import Tail
 from tlt_gateway.weights_fanout import WeightsFanout
@@ -36,6 +40,7 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, *, spool_dir: Path) -> None:
         self._config = config
+        self._tokens = tokens_in(config.tokens) if config.tokens else None
         self._pool = WorkerPool(
             partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
@@ -57,20 +62,30 @@ class Gateway:
         )
         self._admission: Admission[PooledWorker] = Admission(
             slots,
-            max_queued=config.max_queued,
+            limits=QueueLimits(
+                requests=config.max_queued,
+                tokens=config.max_queued_tokens,
+                owner_share=config.queue_share_per_token,
+            ),
             worker_wait_s=config.worker_wait_s,
             retry_after_s=config.retry_after_s,
             on_change=self._queue_changed,
-            weight_of=_weight_of(config),
+            weight_of=lambda name: self._tokens.current().weight_of(name) if self._tokens else 1.0,
         )
         self._pool.when_room(self._admission.pump)
         self._peers = Peers(config.peers, tls=config.tls)
-        self.dispatch = Dispatch(
-            self._pool, self._admission, worker_wait_s=config.worker_wait_s, max_moves=config.max_moves
+        self.requests = Requests(self._admission.withdraw)
+        self._dispatch = Dispatch(
+            self._pool,
+            self._admission,
+            self.requests,
+            worker_wait_s=config.worker_wait_s,
+            max_moves=config.max_moves,
+            share_cache=config.share_cache,
         )
-        self.pauses = Pauses(self._pool, self._admission, self.dispatch, self._peers)
-        self._tail = Tail(slots, self.dispatch, at_most=config.tail_running)
-        self.batches = Batches(self.dispatch, self._admission)
+        self.pauses = Pauses(self._pool, self._admission, self.requests, self._peers, max_s=config.max_pause_s)
+        self._tail = Tail(slots, self.requests, at_most=config.tail_running)
+        self.batches = Batches(self._dispatch, self._admission)
         self.weights = WeightsFanout(
             self._pool,
             ReleaseStore(spool_dir, shared=config.spool_shared),
@@ -97,39 +112,49 @@ class Gateway:
                 parts.create_task(self._report.run(), name="report")
         raise AssertionError("the gateway's components ended without being cancelled")
 
-    async def generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
+    @asynccontextmanager
+    async def generating(self, prompt: Prompt) -> AsyncIterator[AsyncGenerator[TokenChunk, None]]:
         """
-        Admit one prompt and return the stream of its chunks. Closing the iterator aborts the request.
+        Admit one prompt; yield the stream of its chunks. Leaving the block aborts the request.
 
         Raises:
             InvalidRequestError: The prompt does not fit the model.
             OverloadedError: The queue is full.
             TltError: As for `Dispatch.stream`.
         """
-        self._admission.require_room()
-        return self.dispatch.stream(await self.dispatch.checked(prompt))
+        tokens = len(prompt.token_ids) + len(prompt.prefix_token_ids)
+        room = self._admission.room.reserved(caller_name.get(), tokens=tokens, field="prompt.token_ids")
+        with room as reservation:
+            stream = self._dispatch.stream(await self._dispatch.checked(prompt), reservation=reservation)
+            async with aclosing(stream) as chunks:
+                yield chunks
 
     async def abort(
         self, request_ids: Sequence[RequestId], *, everything: bool, from_peer: bool, authorization: str | None = None
     ) -> set[RequestId]:
         """
-        Abort requests at this gateway, at its peers and, if they are attempts of a lost gateway, on the workers.
+        Abort requests of the caller at this gateway, at its peers and, if they are attempts of a lost gateway, on the
+        workers.
 
         Args:
             request_ids: Ids of requests, or of prompts in batches.
-            everything: Abort all requests of all clients.
+            everything: Abort all requests of the caller or, if its token may update weights, of all callers.
             from_peer: The caller is a peer, which calls the other peers and the workers itself.
             authorization: The caller's credential, passed on to peers.
 
         Returns:
             The ids of the requests that were queued or running.
         """
-        aborted = self.dispatch.abort_all() if everything else self.dispatch.abort(request_ids)
+        owner = caller_name.get()
+        if everything:
+            aborted = self.requests.abort_all(owner=None if self._controls(owner) else owner)
+        else:
+            aborted = self.requests.abort(request_ids, owner=owner)
         if from_peer:
             return aborted
         aborted |= await self._peers.abort(request_ids, everything=everything, authorization=authorization)
         if request_ids:
-            aborted |= await abort_on(self._pool.workers, request_ids)
+            aborted |= await abort_on(self._pool.workers, request_ids, owner=owner)
         return aborted
 
     def finish_session(self, session_id: str, *, owner: str) -> bool:
@@ -148,9 +173,13 @@ class Gateway:
             drafter_version=min((info.drafter_version for info in infos), default=DrafterVersion(0)),
             workers=sum(worker.state is PooledState.READY for worker in self._pool.workers),
             queued=self._admission.queued,
-            running=self.dispatch.running,
+            running=self.requests.running,
             server_version=__version__,
+            pause=self.pauses.current,
         )
+
+    def _controls(self, name: str) -> bool:
+        return self._tokens is None or self._tokens.current().allows(name, Scope.UPDATE_WEIGHTS)
 
     def _set_lending(self, lending: bool) -> None:
         self._tail.lending = lending
@@ -161,11 +190,3 @@ class Gateway:
         self._pool.demand(queued)
         if self._report:
             self._report.update(queued)
-
-
-def _weight_of(config: GatewayConfig) -> Callable[[str], float]:
-    """Return the weight of a token's holder, from the token file as it is now."""
-    if config.tokens is None:
-        return lambda _name: 1.0
-    tokens = tokens_in(config.tokens)
-    return lambda name: tokens.current().weight_of(name)

@@ -29,8 +29,7 @@ log = get_logger(__name__)
 def run(config: GatewayConfig) -> None:
     """Serve until SIGTERM."""
     drain = draining()
-    leave = partial(drain.complete, config.drain_s) if config.drain_s else None
-    run_app(config, lambda: live(config, drain=drain), leave=leave)
+    run_app(config, lambda: live(config, drain=drain), leave=partial(drain.complete, config.drain_s))
 
 
 def draining() -> Drain:
@@ -50,13 +49,14 @@ async def live(
         security = ServerSecurity(tls=config.tls, requires_certificate=False, access=access_of(config))
         with ExitStack() as sockets:
             page = sockets.enter_context(await _http_server(config, config.http.listen)) if config.http.listen else None
-            limits = _limits(config)
+            limits, drain = _limits(config), drain or draining()
+            drain.when_over(gateway.requests.end_all)
             async with (
                 serving(config.listen, service, security=security, drain=drain, limits=limits) as server,
                 asyncio.TaskGroup() as parts,
             ):
                 if page is not None:
-                    parts.create_task(page.run(gateway, security.access, limits), name="http")
+                    parts.create_task(page.run(gateway, security.access, limits, drain), name="http")
                 log.info("gateway_serving", port=server.port, workers=config.workers, coordinator=config.coordinator)
                 on_serving(with_port(config.listen, server.port))
                 await gateway.run()

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.pause import PauseMode
+from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.addresses import resolved
 from tlt_common.rpc.channel import connect
@@ -48,27 +48,27 @@ class Peers:
         answers = await self._each(aborted)
         return {RequestId(name) for answer in answers.values() if not isinstance(answer, TltError) for name in answer}
 
-    async def pause(self, mode: PauseMode, *, authorization: str | None) -> None:
+    async def pause(self, mode: PauseMode, pause: Pause, *, authorization: str | None) -> None:
         """
         Pause all peers, on behalf of a caller.
 
         Raises:
             UnavailableError: A peer, named in the message, did not answer, and may go on.
         """
-        request, metadata = wire.pause_to_pb(mode, from_peer=True), _credential(authorization)
+        request, metadata = wire.pause_to_pb(mode, pause), _credential(authorization)
         within_s = None if mode is PauseMode.WAIT else PAUSE_S
         self._require_all(
             await self._each(lambda stub: stub.Pause(request, timeout=within_s, metadata=metadata)), "pause"
         )
 
-    async def proceed(self, *, authorization: str | None) -> None:
+    async def proceed(self, end: Pause, *, authorization: str | None) -> None:
         """
         Let all peers proceed, on behalf of a caller.
 
         Raises:
             UnavailableError: A peer, named in the message, did not answer, and may still be paused.
         """
-        request, metadata = wire.pb.ProceedRequest(from_peer=True), _credential(authorization)
+        request, metadata = wire.pb.ProceedRequest(from_peer=True, epoch=end.epoch), _credential(authorization)
         self._require_all(
             await self._each(lambda stub: stub.Proceed(request, timeout=CALL_S, metadata=metadata)), "proceed"
         )

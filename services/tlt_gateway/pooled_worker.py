@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
+from tlt_common.domain.pause import Pause
 from tlt_gateway.demands import Demands
 from tlt_gateway.remote_worker import RemoteWorker
 from tlt_gateway.routing import Candidate
@@ -30,9 +31,18 @@ class PooledWorker:
 
     Args:
         queued: Returns the number of requests queued at this gateway, for any worker.
+        pause: Returns the pause of the fleet.
     """
 
-    def __init__(self, address: str, remote: RemoteWorker, *, gateway_id: str, queued: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        address: str,
+        remote: RemoteWorker,
+        *,
+        gateway_id: str,
+        queued: Callable[[], int],
+        pause: Callable[[], Pause] = Pause,
+    ) -> None:
         self.address = address
         self.remote = remote
         self.state = PooledState.LOST
@@ -59,7 +69,7 @@ class PooledWorker:
         """Time on the `ScheduleClock` of `silence.py` when a message of the worker was last seen."""
         self.admissible = asyncio.Event()
         """Set while the worker waits for `admit`."""
-        self.demands = Demands(gateway_id, lambda: self._demand(queued()))
+        self.demands = Demands(gateway_id, lambda: self._demand(queued()), pause)
         self._received = 0
         self._foreign = 0
 

@@ -64,10 +64,14 @@ class RemoteWorker:
         """Return the response to a prompt. It has no deadline of its own: it ends when the client's call ends."""
         return self._responses.generate(prompt)
 
-    async def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
-        """Abort all attempts at requests, also those of other gateways; return the ids of those that were running."""
+    async def abort(self, request_ids: Iterable[RequestId], *, owner: str) -> set[RequestId]:
+        """
+        Abort all attempts at an owner's requests, also those of other gateways, or single attempts; return the ids of
+        those that were running.
+        """
         with translated():
-            answer = await self._stub.Abort(wire.pb.AbortRequest(request_ids=request_ids), timeout=CALL_S)
+            request = wire.pb.AbortRequest(request_ids=request_ids, owner=owner)
+            answer = await self._stub.Abort(request, timeout=CALL_S)
         return {RequestId(request_id) for request_id in answer.request_ids}
 
     def give_up(self, why: str) -> None:

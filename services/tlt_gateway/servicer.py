@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import Epoch, RequestId
+from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
@@ -22,8 +23,10 @@ class RolloutServicer(wire.Servicer):
         self, request: wire.pb.GenerateRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateResponse]:
         prompt = wire.prompt_from_pb(request.prompt)
-        response = await self._gateway.generate(prompt)
-        async with aclosing(record_response(response, prompt.request_id)) as chunks:
+        async with (
+            self._gateway.generating(prompt) as response,
+            aclosing(record_response(response, prompt.request_id)) as chunks,
+        ):
             async for chunk in chunks:
                 yield wire.pb.GenerateResponse(chunk=wire.chunk_to_pb(chunk))
 
@@ -46,12 +49,15 @@ class RolloutServicer(wire.Servicer):
 
     async def Pause(self, request: wire.pb.PauseRequest, context: Context) -> wire.pb.PauseResponse:
         await self._gateway.pauses.pause(
-            wire.pause_from_pb(request), from_peer=request.from_peer, authorization=_credential(context)
+            wire.pause_from_pb(request),
+            from_peer=Pause(epoch=Epoch(request.epoch), left_s=request.left_s) if request.from_peer else None,
+            authorization=_credential(context),
         )
         return wire.pb.PauseResponse()
 
     async def Proceed(self, request: wire.pb.ProceedRequest, context: Context) -> wire.pb.ProceedResponse:
-        await self._gateway.pauses.proceed(from_peer=request.from_peer, authorization=_credential(context))
+        end = Pause(epoch=Epoch(request.epoch)) if request.from_peer else None
+        await self._gateway.pauses.proceed(from_peer=end, authorization=_credential(context))
         return wire.pb.ProceedResponse()
 
     async def UpdateWeights(

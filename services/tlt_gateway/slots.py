@@ -36,13 +36,12 @@ class WorkerSlots:
         """Number of requests that would run at once."""
         return sum(candidate.free for candidate in self.candidates())
 
-    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> PooledWorker | None:
+    def acquire(self, prompt: Prompt, *, packed: bool = False) -> PooledWorker | None:
         """
         Reserve a slot on the best worker; return None while all are full.
 
         Args:
             prompt: The request.
-            owner: Name of the caller's token, whose sessions are told apart from others'.
             packed: Prefer a worker that runs other requests, so that idle ones stay idle.
 
         Raises:
@@ -56,7 +55,7 @@ class WorkerSlots:
         candidates = self.candidates()
         if not any(candidate.has_room for candidate in candidates):
             return None
-        keys = keys_of(prompt, owner) if self._affinity_tokens else ()
+        keys = keys_of(prompt) if self._affinity_tokens else ()
         chosen = choose_packed(candidates, at_most=self._tail_running) if packed else None
         chosen = chosen or choose(
             candidates,

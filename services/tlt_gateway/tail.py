@@ -10,7 +10,7 @@ import asyncio
 from typing import Never
 
 from tlt_common.domain.ids import WorkerId
-from tlt_gateway.dispatch import Dispatch
+from tlt_gateway.requests import Requests
 from tlt_gateway.routing import to_empty
 from tlt_gateway.slots import WorkerSlots
 
@@ -26,7 +26,7 @@ class Tail:
     """
     Args:
         slots: The workers, and what runs on them.
-        dispatch: The requests.
+        requests: The requests.
         at_most: Requests that a worker runs at most after others have moved to it.
 
     Attributes:
@@ -34,9 +34,9 @@ class Tail:
         lending: Whether the coordinator lends idle workers. False while it is unreachable.
     """
 
-    def __init__(self, slots: WorkerSlots, dispatch: Dispatch, *, at_most: int) -> None:
+    def __init__(self, slots: WorkerSlots, requests: Requests, *, at_most: int) -> None:
         self._slots = slots
-        self._dispatch = dispatch
+        self._requests = requests
         self._at_most = at_most
         self._since_s: dict[WorkerId, float] = {}
         self.queued = 0
@@ -48,7 +48,7 @@ class Tail:
             await asyncio.sleep(LOOK_S)
             if settled := self._settled(asyncio.get_running_loop().time()):
                 workers = {one.worker_id: worker for one, worker in self._slots.candidates().items()}
-                moves = (self._dispatch.hand_over(workers[name], after_s=WORTH_S) for name in settled)
+                moves = (self._requests.hand_over(workers[name], after_s=WORTH_S) for name in settled)
                 await asyncio.gather(*moves)
 
     def _settled(self, now_s: float) -> list[WorkerId]:

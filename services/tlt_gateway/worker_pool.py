@@ -11,10 +11,12 @@ import grpc
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.pause import Pause
 from tlt_common.domain.weights import ReleaseId
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.freshness import late
+from tlt_gateway.pause_lease import PauseLease
 from tlt_gateway.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.remote_worker import RemoteWorker
 from tlt_gateway.silence import judge_silence
@@ -70,6 +72,7 @@ class WorkerPool:
         self._model_known = asyncio.Event()
         self._absent_since_s: float | None = asyncio.get_running_loop().time()
         self._on_room: Callable[[], None] = lambda: None
+        self._pause: PauseLease | None = None
 
     @property
     def version(self) -> PolicyVersion:
@@ -138,6 +141,15 @@ class WorkerPool:
         for address in listed - self._workers.keys():
             self._add(address)
 
+    def share_pause(self, lease: PauseLease) -> None:
+        """Set the pause that workers are told, and that they tell."""
+        self._pause = lease
+
+    def tell_pause(self) -> None:
+        """Tell all workers of a pause that has changed."""
+        for worker in self._workers.values():
+            worker.demands.ask()
+
     def demand(self, queued: int) -> None:
         """Set the number of queued requests, from which the workers derive this gateway's share of their slots."""
         self._queued = queued
@@ -200,7 +212,13 @@ class WorkerPool:
     def _add(self, address: str) -> PooledWorker:
         channel = self._connect(address)
         remote = RemoteWorker(channel, stage_s=self._stage_s)
-        worker = PooledWorker(address, remote, gateway_id=self._gateway_id, queued=lambda: self._queued)
+        worker = PooledWorker(
+            address,
+            remote,
+            gateway_id=self._gateway_id,
+            queued=lambda: self._queued,
+            pause=lambda: self._pause.current if self._pause else Pause(),
+        )
         self._workers[address] = worker
         self._arrivals.put_nowait((worker, channel))
         return worker
@@ -211,10 +229,11 @@ class WorkerPool:
             while worker.wanted or worker.answers:
                 self.lose(worker, await self._watch(worker), evidence="watch")
                 await asyncio.sleep(self._probe_s)
+            # At once: listed again while its tasks and its connection end, the address is a new worker.
+            del self._workers[worker.address]
+            count_states(self.workers)
             for task in beside:
                 task.cancel()
-        del self._workers[worker.address]
-        count_states(self.workers)
 
     async def _watch(self, worker: PooledWorker) -> str:
         """Follow a worker's reports until they end; return why they ended."""
@@ -231,6 +250,8 @@ class WorkerPool:
         return "the worker stopped reporting"
 
     def _reported(self, worker: PooledWorker, report: WatchReport) -> None:
+        if self._pause is not None:
+            self._pause.hear(report.pause)  # first of all: no request may start
         worker.heard(report)
         info = report.info
         if worker.state is PooledState.LOST and asyncio.get_running_loop().time() < worker.usable_at_s:

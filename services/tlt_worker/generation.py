@@ -36,7 +36,8 @@ class Generation:
         self._worker_id = worker_id
         self._policy_version = policy_version
         self._make_way = make_way
-        self._running: set[RequestId] = set()
+        self._running: dict[RequestId, str] = {}
+        """The owner of each request."""
         self._produced_tokens = 0
 
     @property
@@ -54,7 +55,7 @@ class Generation:
             TltError: As for `Engine.generate`.
         """
         prompt = self._checked(submitted)
-        self._running.add(prompt.request_id)
+        self._running[prompt.request_id] = prompt.owner
         finished, outcome = False, "hung_up"
         try:
             self._make_way()
@@ -67,21 +68,26 @@ class Generation:
             outcome = "failed"
             raise
         finally:
-            self._running.discard(prompt.request_id)
+            self._running.pop(prompt.request_id, None)
             metrics.WORKER_REQUESTS.labels(outcome=outcome).inc()
             if not finished:
                 async with asyncio.timeout(ABORT_S):
                     await asyncio.shield(self._engine.abort(prompt.request_id))
 
-    async def abort(self, request_ids: Iterable[RequestId]) -> set[RequestId]:
+    async def abort(self, request_ids: Iterable[RequestId], *, owner: str) -> set[RequestId]:
         """
-        Abort requests, with all attempts at them, or single attempts. Their streams end with FinishReason.ABORT.
+        Abort an owner's requests, with all attempts at them, or single attempts of anybody's, whose ids only gateways
+        know. Their streams end with FinishReason.ABORT.
 
         Returns:
             The ids of the requests that were running.
         """
         wanted = set(request_ids)
-        known = [name for name in self._running if name in wanted or is_named(request_of(name), wanted)]
+        known = [
+            name
+            for name, whose in self._running.items()
+            if name in wanted or (whose == owner and is_named(request_of(name), wanted))
+        ]
         return {request_of(name) for name in known if await self._engine.abort(name)}
 
     def _checked(self, submitted: Prompt) -> Prompt:

@@ -43,7 +43,8 @@ class WorkerServicer(wire.Servicer):
             self._streams.discard(stream)
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
-        aborted = await self._worker.generation.abort(RequestId(request_id) for request_id in request.request_ids)
+        names = [RequestId(request_id) for request_id in request.request_ids]
+        aborted = await self._worker.generation.abort(names, owner=request.owner)
         return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
 
     async def StageWeights(

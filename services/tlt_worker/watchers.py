@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from math import ceil, inf
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
+from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.shares import max_min
 
@@ -37,8 +39,16 @@ class Watchers:
     def __init__(self, info: Callable[[], WorkerInfo]) -> None:
         self._info = info
         self._watchers: list[_Watcher] = []
+        self._pause = Pause()
+        self._pause_until_s = 0.0
         self._changed = Signal()
         self._closed = False
+
+    @property
+    def pause(self) -> Pause:
+        """Return the latest pause that a gateway has told, in whole seconds, so that it is told anew once a second."""
+        left_s = self._pause_until_s - asyncio.get_running_loop().time() if self._pause.holds else 0.0
+        return replace(self._pause, left_s=float(ceil(left_s)) if 0 < left_s < inf else max(0.0, left_s))
 
     def changed(self) -> None:
         """Tell all gateways now. Changes that nobody announces are told within `COUNT_S`."""
@@ -67,6 +77,9 @@ class Watchers:
     async def _listen(self, watcher: _Watcher, demands: AsyncGenerator[WatchDemand, None]) -> None:
         async for demand in demands:
             watcher.demand = demand
+            if demand.pause.epoch > self._pause.epoch:
+                self._pause = demand.pause
+                self._pause_until_s = asyncio.get_running_loop().time() + demand.pause.left_s
             self._changed.set()
 
     async def _reports(self, watcher: _Watcher, listening: asyncio.Future[None]) -> AsyncGenerator[WatchReport, None]:
@@ -90,7 +103,7 @@ class Watchers:
     def _report(self, watcher: _Watcher) -> WatchReport:
         info = self._info()
         shares = max_min(info.max_running, {watcher: watcher.demand.demand for watcher in self._watchers})
-        return WatchReport(info=info, slots=shares[watcher], serial=watcher.demand.serial)
+        return WatchReport(info=info, slots=shares[watcher], serial=watcher.demand.serial, pause=self.pause)
 
 
 def _uncounted(report: WatchReport | None) -> WatchReport | None:

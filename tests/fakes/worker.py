@@ -80,6 +80,7 @@ class FakeWorker(ReceivingWorker):
         self.hung_up: list[RequestId] = []
         self.aborted: list[RequestId] = []
         self._ending: dict[RequestId, asyncio.Event] = {}
+        self._owners: dict[RequestId, str] = {}
         self.generate_error: TltError | None = None
         self.stage_error: TltError | None = None
         self.commit_error: TltError | None = None
@@ -144,7 +145,10 @@ class FakeWorker(ReceivingWorker):
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:
         wanted = set(request.request_ids)
-        names = [name for name in self._ending if name in wanted or is_named(request_of(name), wanted)]
+        mine = {name for name in self._ending if self._owners[name] == request.owner}
+        names = [
+            name for name in self._ending if name in wanted or (name in mine and is_named(request_of(name), wanted))
+        ]
         for name in names:
             self._ending[name].set()
         self.aborted += names
@@ -259,10 +263,10 @@ class FakeWorker(ReceivingWorker):
     async def _answer(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
         """Yield one token per chunk and round."""
         length = prompt.sampling.max_new_tokens or self.context_length - len(prompt.token_ids)
-        before = len(prompt.prefix_token_ids)
-        tokens = [*prompt.token_ids, *prompt.prefix_token_ids]
-        cached = self.prefixes.cached(tokens, version=self.policy_version)
-        self.prefixes.add(tokens)
+        before, tokens = len(prompt.prefix_token_ids), [*prompt.token_ids, *prompt.prefix_token_ids]
+        cached = self.prefixes.cached(tokens, version=self.policy_version, key=prompt.cache_key)
+        self.prefixes.add(tokens, key=prompt.cache_key)
+        self._owners[prompt.request_id] = prompt.owner
         aborted = self._ending.setdefault(prompt.request_id, asyncio.Event())
         for count in range(before + 1, length + 1):
             if count - before > self.free_tokens:
@@ -276,7 +280,7 @@ class FakeWorker(ReceivingWorker):
             chunk = scripted_chunk(prompt, tokens, length, self.policy_version, self.worker_id, cached, self.decode)
             yield chunk
             if chunk.finish_reason:
-                self.prefixes.add(tokens)
+                self.prefixes.add(tokens, key=prompt.cache_key)
                 return
 
     async def _pass_gate(self, aborted: asyncio.Event) -> None:

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
-from tlt_common.domain.batch import Batch, SampleStart, require_samples, sample_of
+from tlt_common.domain.batch import Batch, Sample, SampleStart, require_samples, sample_of
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import Prompt, Sample, TokenChunk
+from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.rpc.received import received

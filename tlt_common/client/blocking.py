@@ -10,9 +10,10 @@ from typing import Any, Self, TypeVar
 
 from tlt_common.client.batches import arranged
 from tlt_common.client.rollout import PATIENCE_S, Client
+from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import Sample, SamplingParams, TokenChunk
+from tlt_common.domain.rollout import SamplingParams, TokenChunk
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.rpc.endpoint import Secret
 

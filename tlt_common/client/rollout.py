@@ -16,11 +16,12 @@ from tlt_common.client.prompts import new_prompt, shifted
 from tlt_common.client.responses import response
 from tlt_common.client.retried import retried
 from tlt_common.client.updates import publish
+from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import Sample, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.rollout import SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.endpoint import Secret

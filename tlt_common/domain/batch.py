@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.request_ids import sample_id
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.errors import InvalidRequestError
 
 SEEDS = 2**63
@@ -34,6 +34,19 @@ class Batch:
     """The samples to generate; empty means all, from their beginning."""
     stream_tokens: bool = False
     """Whether tokens are sent while they are generated, instead of finished samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One finished sample of a batch."""
+
+    prompt_index: int
+    sample_index: int
+    response: TokenChunk
+    finished_count: int
+    total_count: int
+    elapsed_s: float
+    """Seconds since the start of the batch."""
 
 
 def sample_of(prompt: Prompt, index: int) -> Prompt:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
 
@@ -112,6 +113,8 @@ class WatchDemand:
     """Requests of the gateway that run on the worker, plus those queued at the gateway."""
     serial: int = 0
     """Rises with every message of a stream."""
+    pause: Pause = NO_PAUSE
+    """The pause of the fleet as the gateway knows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,8 @@ class WatchReport:
     """Concurrent requests the gateway may run on the worker."""
     serial: int = 0
     """Serial of the last demand the worker received on the stream; 0 before the first."""
+    pause: Pause = NO_PAUSE
+    """The latest pause that any gateway has told the worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,7 @@ class ServerInfo:
     queued: int
     running: int
     server_version: str
+    pause: Pause = NO_PAUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,17 @@ class Prompt:
     """Policy version of the first prefix token, from which `max_staleness` counts; None: of the first new token."""
     session_id: str = ""
     """The conversation this is a turn of. It runs where the earlier turns are cached, while loads allow."""
+    cache_salt: str = ""
+    """Only prompts of the same caller with the same salt share cached prefixes and what n-gram arms remember."""
+    owner: str = ""
+    """Name of the caller's token, set by the gateway; empty without one."""
+    cache_key: str = ""
+    """Made of owner and salt by the gateway: prompts with other keys share nothing that is cached."""
+
+    @property
+    def key(self) -> tuple[str, RequestId]:
+        """What identifies the request at a gateway: ids are their owner's."""
+        return self.owner, self.request_id
 
     @property
     def is_continued(self) -> bool:
@@ -156,6 +167,7 @@ class Prompt:
         """
         require_name("prompt.request_id", self.request_id, most=MAX_INTERNAL_ID)
         require_name("prompt.session_id", self.session_id, most=MAX_SESSION_ID)
+        require_name("prompt.cache_salt", self.cache_salt, most=MAX_SESSION_ID)
         if self.policy_version is not None:
             require_range("prompt.policy_version", self.policy_version, low=0, high=INT64_MAX)
         require_range("prompt.attempt", self.attempt, low=0, high=INT32_MAX)
@@ -285,16 +297,3 @@ class TokenChunk:
             policy_versions=self.policy_versions + other.policy_versions,
             rounds=(self.rounds or bool(self.token_ids)) + (other.rounds or bool(other.token_ids)),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One finished sample of a batch."""
-
-    prompt_index: int
-    sample_index: int
-    response: TokenChunk
-    finished_count: int
-    total_count: int
-    elapsed_s: float
-    """Seconds since the start of the batch."""

@@ -19,16 +19,17 @@ class Bearer:
     """Permits callers whose token has the scope of the call."""
 
     def __init__(
-        self, tokens: Tokens, scope_of: Callable[[str, Any], Scope], *, now: Callable[[], datetime] = _now
+        self, tokens: Tokens, scopes_of: Callable[[str, Any], tuple[Scope, ...]], *, now: Callable[[], datetime] = _now
     ) -> None:
         """
         Args:
             tokens: The valid tokens.
-            scope_of: Returns the scope a method requires, from its name and its message or iterator of messages.
+            scopes_of: Returns the scopes of which a method requires one, from its name and its message or iterator of
+                messages.
             now: Returns the current time, for expiry.
         """
         self._tokens = tokens
-        self._scope_of = scope_of
+        self._scopes_of = scopes_of
         self._now = now
 
     def identify(self, caller: Caller) -> str:
@@ -42,19 +43,19 @@ class Bearer:
 
     def permit(self, caller: Caller, request: Any) -> None:
         """
-        Check the token's scope.
+        Check the token's scopes.
 
         Raises:
             UnauthenticatedError: The token was removed or has expired since.
-            PermissionDeniedError: The token lacks the scope.
+            PermissionDeniedError: The token lacks the scopes.
         """
         token = self._token(caller)
         if caller.service == REFLECTION:
             return
-        scope = self._scope_of(caller.method, request)
-        if not token.allows(scope):
+        scopes = self._scopes_of(caller.method, request)
+        if not any(token.allows(scope) for scope in scopes):
             mine = ", ".join(token.scopes)
-            message = f"{caller.method} requires a token with scope {scope}; this one has {mine}"
+            message = f"{caller.method} requires a token with scope {' or '.join(scopes)}; this one has {mine}"
             refuse(caller, "scope", PermissionDeniedError(message, field="authorization"))
 
     def _token(self, caller: Caller) -> Token:

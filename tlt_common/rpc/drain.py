@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from tlt_common.errors import DrainingError
@@ -11,6 +11,9 @@ from tlt_common.telemetry.log import get_logger
 log = get_logger(__name__)
 
 Leave: TypeAlias = Callable[[float], Awaitable[None]]
+
+END_S = 1.0
+"""Seconds for what still runs when the time is over to tell its callers so."""
 
 
 class Drain:
@@ -30,6 +33,7 @@ class Drain:
         self._idle = asyncio.Event()
         self._idle.set()
         self._leaving: list[Leave] = []
+        self._ending: list[Callable[[], None]] = []
 
     @property
     def begun(self) -> bool:
@@ -44,6 +48,10 @@ class Drain:
     def when_begun(self, leave: Leave) -> None:
         """Run `leave` when draining begins, with the seconds left. It is cancelled when draining completes."""
         self._leaving.append(leave)
+
+    def when_over(self, end: Callable[[], None]) -> None:
+        """Call `end` when the time is over, if calls still run: it ends them with an error that says why."""
+        self._ending.append(end)
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:
@@ -79,7 +87,10 @@ class Drain:
                 self._idle.set()
 
     async def complete(self, within_s: float) -> bool:
-        """Begin draining and wait until no call runs. Return False if calls still run after `within_s`."""
+        """
+        Begin draining and wait until no call runs. Return False if calls still ran after `within_s`; they are ended,
+        and have `END_S` to say so.
+        """
         log.info("draining", running=self._running, within_s=within_s)
         self._begun = True
         async with asyncio.TaskGroup() as parts:
@@ -88,11 +99,22 @@ class Drain:
             try:
                 async with asyncio.timeout(within_s):
                     await self._idle.wait()
+                is_idle = True
             except TimeoutError:
+                is_idle = False
                 log.warning("drain_incomplete", running=self._running, within_s=within_s)
+                await self._end()
             for part in leaving:
                 part.cancel()
-        return self._idle.is_set()
+        return is_idle
+
+    async def _end(self) -> None:
+        for end in self._ending:
+            end()
+        if self._ending:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S):
+                    await self._idle.wait()
 
     async def _run(self, leave: Leave, within_s: float) -> None:
         await leave(within_s)

@@ -15,7 +15,7 @@ from tlt_common.rpc.access import Access, Open
 from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
-from tlt_common.rpc.drain import Drain
+from tlt_common.rpc.drain import END_S, Drain
 from tlt_common.rpc.interceptor import CallInterceptor
 from tlt_common.rpc.limits import Limits
 from tlt_common.rpc.readiness import DRAINING, STOPPED, beating, note_ready, note_unready
@@ -103,7 +103,7 @@ async def serving(
         note_unready(DRAINING)
         await status.enter_graceful_shutdown()
         if drain.hangs_up:
-            await server.stop(within_s)
+            await server.stop(within_s + END_S)
 
     drain.when_begun(leave)
     note_ready()

@@ -25,7 +25,7 @@ class Scope(StrEnum):
     GENERATE = "generate"
     """Generate responses and abort one's own requests."""
     UPDATE_WEIGHTS = "update_weights"
-    """Update the weights and abort all requests."""
+    """Update the weights, pause generation and abort the requests of all callers."""
     ADMIN = "admin"
     """All calls."""
 
@@ -92,11 +92,17 @@ class TokenSet:
         """
         self._same = same
         self._by_digest = tuple((token.digest, token) for token in tokens)
-        self._weights = {token.name: token.weight for token in tokens}
+        self._by_name = {token.name: token for token in tokens}
 
     def weight_of(self, name: str) -> float:
         """Return the weight of the holder with this name; 1 if there is none."""
-        return self._weights.get(name, 1.0)
+        token = self._by_name.get(name)
+        return token.weight if token is not None else 1.0
+
+    def allows(self, name: str, scope: Scope) -> bool:
+        """Whether the holder with this name has a scope."""
+        token = self._by_name.get(name)
+        return token is not None and token.allows(scope)
 
     def find(self, secret: str) -> Token | None:
         """

@@ -18,6 +18,13 @@ RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files
 
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Queued requests.")
+GATEWAY_QUEUED_TOKENS = Gauge(
+    "tlt_gateway_queued_tokens", "Tokens of the prompts of queued requests; those of a batch's samples count once."
+)
+GATEWAY_PAUSED = Gauge("tlt_gateway_paused", "1 while generation is paused, else 0.")
+GATEWAY_PAUSES_EXPIRED = Counter(
+    "tlt_gateway_expired_pauses", "Pauses that nobody ended or renewed within max_pause_s."
+)
 GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Completed requests.", ["outcome"])
 GATEWAY_MOVED_REQUESTS = Counter(
     "tlt_gateway_moved_requests", "Requests moved to another worker because theirs was lost."
@@ -170,7 +177,7 @@ LEASES_REVOKED = Counter("tlt_leases_revoked", "Training leases revoked.", ["rea
 
 # Prometheus sees the first increase of a series only if it has scraped the zero before it.
 for _counter, _label, _values in (
-    (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "stale", "hung_up")),
+    (GATEWAY_REQUESTS, "outcome", ("finished", "failed", "aborted", "stale", "hung_up", "drained")),
     (GATEWAY_CHAT_PROMPTS, "history", ("none", "spliced", "tokenized")),
     (GATEWAY_UPDATES, "outcome", ("done", "failed")),
     (GATEWAY_UPDATE_FAILURES, "phase", ("stage", "commit", "bring_forward")),

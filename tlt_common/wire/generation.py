@@ -95,6 +95,7 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         max_staleness=prompt.max_staleness,
         begun_version=prompt.begun_version,
         session_id=prompt.session_id,
+        cache_salt=prompt.cache_salt,
     )
 
 
@@ -120,6 +121,7 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         max_staleness=message.max_staleness if message.HasField("max_staleness") else None,
         begun_version=PolicyVersion(message.begun_version) if message.HasField("begun_version") else None,
         session_id=message.session_id,
+        cache_salt=message.cache_salt,
     )
 
 

@@ -6,11 +6,10 @@ from tlt_common._generated.tlt.rollout.v1 import rollout_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceServicer as Servicer
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
-from tlt_common.domain.batch import Batch, SampleStart, at_index
+from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import Sample
+from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
@@ -150,6 +149,8 @@ def info_to_pb(info: ServerInfo) -> pb.GetServerInfoResponse:
         queued_count=info.queued,
         running_count=info.running,
         server_version=info.server_version,
+        paused=info.pause.holds,
+        pause_left_s=info.pause.left_s,
     )
 
 
@@ -164,6 +165,7 @@ def info_from_pb(message: pb.GetServerInfoResponse) -> ServerInfo:
         queued=message.queued_count,
         running=message.running_count,
         server_version=message.server_version,
+        pause=Pause(left_s=message.pause_left_s),
     )
 
 
@@ -174,8 +176,11 @@ _MODES = {
 }
 
 
-def pause_to_pb(mode: PauseMode, *, from_peer: bool = False) -> pb.PauseRequest:
-    return pb.PauseRequest(mode=_MODES[mode], from_peer=from_peer)
+def pause_to_pb(mode: PauseMode, pause: Pause | None = None) -> pb.PauseRequest:
+    """Encode a pause, which a gateway sends to its peers with what they agree on."""
+    if pause is None:
+        return pb.PauseRequest(mode=_MODES[mode])
+    return pb.PauseRequest(mode=_MODES[mode], from_peer=True, epoch=pause.epoch, left_s=pause.left_s)
 
 
 def pause_from_pb(message: pb.PauseRequest) -> PauseMode:

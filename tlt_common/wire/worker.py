@@ -1,6 +1,7 @@
 """tlt.worker.v1: calls from gateways to one worker."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from dataclasses import replace
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
@@ -8,7 +9,8 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStu
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
 from tlt_common.domain.bounds import require_name
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.pause import Pause
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.rollout import TokenChunk
 from tlt_common.domain.weights import ReleaseEnd, ServedRelease, SpoolFile, StageOrder, TensorChunk, WrittenPiece
@@ -129,7 +131,15 @@ def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
 def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
     if isinstance(request, HangUp):
         return pb.GenerateManyRequest(hang_up=request.request_id)
-    return pb.GenerateManyRequest(start=pb.Start(prompt=prompt_to_pb(request.prompt), traceparent=request.traceparent))
+    prompt = request.prompt
+    return pb.GenerateManyRequest(
+        start=pb.Start(
+            prompt=prompt_to_pb(prompt),
+            traceparent=request.traceparent,
+            owner=prompt.owner,
+            cache_key=prompt.cache_key,
+        )
+    )
 
 
 def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure:
@@ -142,7 +152,9 @@ def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure
     match message.WhichOneof("part"):
         case "start":
             try:
-                return Start(prompt=prompt_from_pb(message.start.prompt), traceparent=message.start.traceparent)
+                start = message.start
+                prompt = replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key)
+                return Start(prompt=prompt, traceparent=start.traceparent)
             except InvalidRequestError as error:
                 return Failure(request_id=RequestId(message.start.prompt.request_id), error=error)
         case "hang_up":
@@ -182,7 +194,12 @@ def parts_from_pb(message: pb.GenerateManyResponse) -> Iterator[Part]:
 
 
 def demand_to_pb(demand: WatchDemand) -> pb.WatchRequest:
-    return pb.WatchRequest(gateway_id=demand.gateway_id, demand_count=demand.demand, serial=demand.serial)
+    return pb.WatchRequest(
+        gateway_id=demand.gateway_id,
+        demand_count=demand.demand,
+        serial=demand.serial,
+        pause=_pause_to_pb(demand.pause),
+    )
 
 
 def demand_from_pb(message: pb.WatchRequest) -> WatchDemand:
@@ -191,7 +208,12 @@ def demand_from_pb(message: pb.WatchRequest) -> WatchDemand:
         InvalidRequestError: The gateway's name is too long or not printable.
     """
     require_name("gateway_id", message.gateway_id)
-    return WatchDemand(gateway_id=message.gateway_id, demand=max(0, message.demand_count), serial=message.serial)
+    return WatchDemand(
+        gateway_id=message.gateway_id,
+        demand=max(0, message.demand_count),
+        serial=message.serial,
+        pause=_pause_from_pb(message.pause),
+    )
 
 
 async def demands_from_pb(messages: AsyncIterator[pb.WatchRequest]) -> AsyncGenerator[WatchDemand, None]:
@@ -207,11 +229,29 @@ async def demands_from_pb(messages: AsyncIterator[pb.WatchRequest]) -> AsyncGene
 
 
 def report_to_pb(report: WatchReport) -> pb.WatchResponse:
-    return pb.WatchResponse(info=info_to_pb(report.info), slot_count=report.slots, serial=report.serial)
+    return pb.WatchResponse(
+        info=info_to_pb(report.info),
+        slot_count=report.slots,
+        serial=report.serial,
+        pause=_pause_to_pb(report.pause),
+    )
 
 
 def report_from_pb(message: pb.WatchResponse) -> WatchReport:
-    return WatchReport(info=info_from_pb(message.info), slots=message.slot_count, serial=message.serial)
+    return WatchReport(
+        info=info_from_pb(message.info),
+        slots=message.slot_count,
+        serial=message.serial,
+        pause=_pause_from_pb(message.pause),
+    )
+
+
+def _pause_to_pb(pause: Pause) -> pb.Pause:
+    return pb.Pause(epoch=pause.epoch, left_s=pause.left_s)
+
+
+def _pause_from_pb(message: pb.Pause) -> Pause:
+    return Pause(epoch=Epoch(message.epoch), left_s=message.left_s if message.left_s > 0 else 0.0)
 
 
 def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:

@@ -72,7 +72,7 @@ def access_of(tokens: Path | None) -> Access | None:
     Raises:
         ConfigError: The token file cannot be used.
     """
-    return Bearer(tokens_in(tokens), lambda _method, _request: Scope.ADMIN) if tokens else None
+    return Bearer(tokens_in(tokens), lambda _method, _request: (Scope.ADMIN,)) if tokens else None
 
 
 def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:

@@ -25,7 +25,7 @@ class Door:
 
     def permit(self, request: Request, method: str, message: Any = None) -> str:
         """
-        Permit a call as one of a gRPC method; return the caller's name.
+        Permit a call as one of a gRPC method; return the caller's name, who owns the requests of this task from now on.
 
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
@@ -39,16 +39,16 @@ class Door:
         )
         name = self._access.identify(caller)
         self._access.permit(caller, message)
+        caller_name.set(name)  # of this request's task alone
         return name
 
     @contextmanager
     def work(self, name: str) -> Iterator[None]:
         """
-        Count a running call of a caller, whose requests are queued under this name.
+        Count a running call of a caller.
 
         Raises:
             OverloadedError: The caller has too many running calls.
         """
         with self._usage.call(name):
-            caller_name.set(name)  # of this request's task alone
             yield

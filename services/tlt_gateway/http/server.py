@@ -5,6 +5,7 @@ from typing import Self
 
 from tlt_common.rpc.access import Access
 from tlt_common.rpc.addresses import announce
+from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.http_protocol import timed
 from tlt_common.rpc.http_server import address_of, bind, serve_http
 from tlt_common.rpc.limits import Limits
@@ -12,6 +13,7 @@ from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.app import http_app
 from tlt_gateway.http.door import Door
+from tlt_gateway.http.draining import Draining
 from tlt_gateway.http.language import Language, load_language
 
 
@@ -45,9 +47,11 @@ class HttpServer:
         self._language = await asyncio.to_thread(load_language, self._config.http)
         announce("rollout_http", address_of(self._bound))
 
-    async def run(self, gateway: Gateway, access: Access, limits: Limits) -> None:
-        """Serve until cancelled."""
-        api = http_app(gateway, Door(access, limits), self._language)
+    async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:
+        """Serve until cancelled. Once `drain` has begun, calls that run complete, and further ones are refused."""
+        api = Draining(
+            http_app(gateway, Door(access, limits), self._language), drain, retry_after_s=limits.retry_after_s
+        )
         await serve_http(
             api,
             self._bound,

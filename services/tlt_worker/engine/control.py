@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import (
     DrainingError,
     EngineError,
@@ -23,6 +24,7 @@ from tlt_common.errors import (
     WeightsError,
 )
 from tlt_worker.engine.policy_load import Policy, replace_policy
+from tlt_worker.link.request_id import sglang_rid
 
 Deliver = Callable[[dict[str, Any] | TltError], object]
 
@@ -99,17 +101,15 @@ class Control:
 
         self._loop.call_soon_threadsafe(end)
 
-    def generate(self, *, rid: str, token_ids: list[int], params: dict[str, Any], deliver: Deliver) -> None:
-        """Start a request; `deliver` is called with each output, or with the error that ended it, on the engine's
-        thread.
-        """
+    def generate(self, prompt: Prompt, *, params: dict[str, Any], deliver: Deliver) -> None:
+        """Start a request; `deliver` gets each output, or the error that ended it, on the engine's thread."""
 
         def begin() -> None:
             if self._death.done():
                 # Not the error of requests that ran when it died: gateways count how many engines a request has ended.
                 deliver(DrainingError(f"the engine has ended: {self._death.result()}"))
                 return
-            task = self._loop.create_task(self._stream(rid, token_ids, params, deliver), name=rid)
+            task = self._loop.create_task(self._stream(prompt, params, deliver), name=prompt.request_id)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -171,10 +171,12 @@ class Control:
     async def _on_loop(self, work: Any) -> None:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    async def _stream(self, rid: str, token_ids: list[int], params: dict[str, Any], deliver: Deliver) -> None:
+    async def _stream(self, prompt: Prompt, params: dict[str, Any], deliver: Deliver) -> None:
+        tokens, rid = [*prompt.token_ids, *prompt.prefix_token_ids], sglang_rid(prompt.request_id)
+        own = {"rid": rid, "cache_salt": prompt.cache_key or None}
         try:
             outputs = await self._engine.async_generate(
-                input_ids=token_ids, sampling_params=params, return_logprob=True, stream=True, rid=rid
+                input_ids=tokens, sampling_params=params, return_logprob=True, stream=True, **own
             )
             async for output in outputs:
                 deliver(output)

@@ -137,8 +137,7 @@ class SglangEngine:
         control, loop = self._need_control(), asyncio.get_running_loop()
         outputs: asyncio.Queue[dict[str, Any] | TltError] = asyncio.Queue()
         control.generate(
-            rid=sglang_rid(prompt.request_id),
-            token_ids=[*prompt.token_ids, *prompt.prefix_token_ids],
+            prompt,
             params=sglang_params(prompt, self.model),
             deliver=lambda output: loop.call_soon_threadsafe(outputs.put_nowait, output),
         )

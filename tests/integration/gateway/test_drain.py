@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,10 @@ HEALTH = health_pb2.HealthCheckRequest()
 
 
 @asynccontextmanager
-async def gateway(worker: FakeWorker, drain: Drain, *, listen: str = "127.0.0.1:0") -> AsyncIterator[str]:
-    config = GatewayConfig(workers=(worker.address,), probe_s=0.05, listen=listen)
+async def gateway(
+    worker: FakeWorker, drain: Drain, *, listen: str = "127.0.0.1:0", **changes: Any
+) -> AsyncIterator[str]:
+    config = GatewayConfig(workers=(worker.address,), probe_s=0.05, listen=listen, **changes)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, drain=drain, on_serving=address.set_result))

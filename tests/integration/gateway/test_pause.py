@@ -89,3 +89,29 @@ async def test_a_mode_that_does_not_exist_is_refused(start: Start, worker: FakeW
     async with start(worker) as client:
         with pytest.raises(InvalidRequestError, match="keep"):
             await client.pause("sleep")
+
+
+async def test_a_pause_that_nobody_ends_expires_at_all_gateways(start: Start, worker: FakeWorker) -> None:
+    async with AsyncExitStack() as stack:
+        first, second = await both(stack, start, worker, max_pause_s=0.5)
+        await first.pause()
+        assert (await second.info()).pause.holds
+        assert [(await client.generate([1], SIX)).token_ids for client in (first, second)] == [TOKENS] * 2
+        assert not (await first.info()).pause.holds
+
+
+async def test_a_gateway_that_restarts_learns_of_a_pause_and_of_its_end_from_the_workers(
+    start: Start, worker: FakeWorker
+) -> None:
+    async with start(worker) as client:
+        await client.pause()
+        async with asyncio.timeout(10):
+            while not worker.watchers.pause.holds:  # noqa: ASYNC110 - told over a socket
+                await asyncio.sleep(0.01)
+    async with start(worker) as restarted, start(worker) as other, asyncio.TaskGroup() as group:
+        assert 3500 < (await restarted.info()).pause.left_s <= 3600
+        call = group.create_task(restarted.generate([1], SIX))
+        await queued(restarted, 1)
+        assert not worker.prompts
+        await other.proceed()  # no peer of the first
+        assert (await call).token_ids == TOKENS

@@ -113,7 +113,7 @@ async def test_the_share_of_cached_prompt_tokens_is_counted_for_sessions(start: 
 class Forgetful(PrefixCache):
     """Caches nothing."""
 
-    def add(self, tokens: Sequence[int]) -> None:
+    def add(self, tokens: Sequence[int], *, key: str = "") -> None:
         """Forget them."""
 
 

@@ -25,11 +25,12 @@ def free_addresses() -> list[str]:
         return [f"127.0.0.1:{one.getsockname()[1]}" for one in (first, second)]
 
 
-async def both(stack: AsyncExitStack, start: Start, *workers: FakeWorker) -> tuple[Client, Client]:
+async def both(stack: AsyncExitStack, start: Start, *workers: FakeWorker, **changes: object) -> tuple[Client, Client]:
     """Start two gateways that know each other."""
     listen = free_addresses()
     first, second = [
-        await stack.enter_async_context(start(*workers, listen=address, peers=tuple(listen))) for address in listen
+        await stack.enter_async_context(start(*workers, listen=address, peers=tuple(listen), **changes))
+        for address in listen
     ]
     return first, second
 

@@ -53,7 +53,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "abort_all": lambda client: client.abort(everything=True),
     "publish": lambda client: client.publish_weights(1, {"w": np.zeros(4, dtype="float32")}),
 }
-READS = {"info", "generate", "batch", "abort"}
+READS = set(CALLS) - {"publish"}
 MAY = {"trainer": set(CALLS), "reader": READS, "operator": set(CALLS)}
 
 

@@ -14,7 +14,7 @@ def attempt(request_id: str, number: int = 1) -> Prompt:
 
 def remembered(*request_ids: str) -> Aborts:
     found = Aborts()
-    found.remember([RequestId(request_id) for request_id in request_ids], now_s=0.0)
+    found.remember("", [RequestId(request_id) for request_id in request_ids], now_s=0.0)
     return found
 
 
@@ -38,7 +38,7 @@ def test_a_first_attempt_is_a_new_request_whose_later_attempts_are_served(prefix
 
 def test_an_abort_is_forgotten_after_its_time_and_renewed_by_another() -> None:
     found = remembered("r", "again")
-    found.remember([RequestId("again")], now_s=1.0)
+    found.remember("", [RequestId("again")], now_s=1.0)
     assert found.concern(attempt("r"), now_s=REMEMBERED_S - 1)
     assert not found.concern(attempt("r"), now_s=REMEMBERED_S)
     assert found.concern(attempt("again"), now_s=REMEMBERED_S)
@@ -47,5 +47,12 @@ def test_an_abort_is_forgotten_after_its_time_and_renewed_by_another() -> None:
 def test_the_oldest_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aborts, "MAX_REMEMBERED", 3)
     found = remembered("a", "b", "c")
-    found.remember([RequestId("a"), RequestId("d")], now_s=1.0)
+    found.remember("", [RequestId("a"), RequestId("d")], now_s=1.0)
     assert [name for name in "abcd" if found.concern(attempt(name), now_s=2.0)] == ["a", "c", "d"]
+
+
+def test_an_abort_concerns_its_owners_requests_only() -> None:
+    found = Aborts()
+    found.remember("mine", [RequestId("r")], now_s=0.0)
+    assert found.concern(replace(attempt("r"), owner="mine"), now_s=1.0)
+    assert not found.concern(replace(attempt("r"), owner="theirs"), now_s=1.0)

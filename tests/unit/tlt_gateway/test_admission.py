@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,9 @@ from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.errors import AbortedError, InvalidRequestError, NotFoundError, OverloadedError, UnavailableError
+from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.admission import Admission
+from tlt_gateway.queue_room import QueueLimits
 from tlt_gateway.room import Room
 
 pytestmark = pytest.mark.looptime
@@ -23,7 +25,7 @@ class Seats:
         self.free = count
         self.absent_since_s: float | None = None
 
-    def acquire(self, prompt: Prompt, *, owner: str, packed: bool = False) -> str | None:
+    def acquire(self, prompt: Prompt, *, packed: bool = False) -> str | None:
         if prompt.policy_version:
             raise NotFoundError("another version is served", field="prompt.policy_version")
         if not self.free or self.absent_since_s is not None:
@@ -36,8 +38,13 @@ class Seats:
         self.free += 1
 
 
-def queue(room: Seats, *, max_queued: int = 100) -> Admission[str]:
-    return Admission(room, max_queued=max_queued, worker_wait_s=60.0, retry_after_s=2.0)
+def queue(room: Seats, *, max_queued: int = 100, max_tokens: int = 1_000_000, share: float = 1.0) -> Admission[str]:
+    limits = QueueLimits(requests=max_queued, tokens=max_tokens, owner_share=share)
+    return Admission(room, limits=limits, worker_wait_s=60.0, retry_after_s=2.0)
+
+
+def reserved(admission: Admission[str], count: int = 1, *, tokens: int = 1, owner: str = "") -> Any:
+    return admission.room.reserved(owner, requests=count, tokens=tokens, field="prompts")
 
 
 def prompt(name: str, version: int | None = None) -> Prompt:
@@ -47,9 +54,11 @@ def prompt(name: str, version: int | None = None) -> Prompt:
 
 
 async def sit(admission: Admission[str], name: str, seconds: float, order: list[str], *, first: bool = False) -> None:
-    async with admission.slot(prompt(name), room=Room(), owner="", first=first):
-        order.append(name)
-        await asyncio.sleep(seconds)
+    with reserved(admission) as reservation:
+        async with admission.slot(prompt(name), room=Room(), first=first):
+            reservation.use()
+            order.append(name)
+            await asyncio.sleep(seconds)
 
 
 async def test_requests_are_seated_in_the_order_they_came() -> None:
@@ -76,27 +85,20 @@ async def test_a_request_that_lost_its_worker_does_not_go_to_the_end_of_the_queu
     assert order == ["a", "moved", "b", "c"]
 
 
-async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
-    admission = queue(Seats(1), max_queued=2)
+async def test_a_request_that_was_assigned_a_slot_before_a_pause_does_not_start_in_it() -> None:
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
     async with asyncio.TaskGroup() as group:
-        for name in "abc":
-            group.create_task(sit(admission, name, 10.0, []))
+        group.create_task(sit(admission, "a", 10.0, order))
+        group.create_task(sit(admission, "b", 10.0, order))
         await asyncio.sleep(1)
-        with pytest.raises(OverloadedError, match="2 requests are queued") as refused:
-            admission.require_room()
-        assert refused.value.retry_after_s == 2.0
-        admission.require_room(0)
-    admission.require_room(3)  # two in the queue and the free slot
-    with pytest.raises(OverloadedError):
-        admission.require_room(4)
-
-
-def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
-    admission = queue(Seats(1), max_queued=2)
-    admission.require_fit(2, field="prompts")
-    with pytest.raises(InvalidRequestError, match="makes 3 requests; accepted: at most 2") as refused:
-        admission.require_fit(3, field="prompts")
-    assert refused.value.field == "prompts"
+        seats.release("slot")
+        admission.pump()  # assigned; the request's task has not run yet
+        admission.hold()
+        await asyncio.sleep(1)
+        assert (order, admission.queued, seats.free) == (["a"], 1, 1)
+        admission.proceed()
+    assert order == ["a", "b"]
 
 
 async def test_whoever_leaves_the_queue_leaves_no_trace() -> None:
@@ -140,7 +142,7 @@ async def test_a_cancellation_in_the_moment_of_being_seated_gives_the_seat_back(
     room = Seats(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a"), room=Room(), owner=""):
+        async with admission.slot(prompt("a"), room=Room()):
             waiting = group.create_task(sit(admission, "b", 1.0, []))
             await asyncio.sleep(0)
         waiting.cancel()  # its future has the slot, its task has not run yet
@@ -152,8 +154,8 @@ async def test_a_withdrawn_request_ends_with_aborted() -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(expect(admission, AbortedError))
         await asyncio.sleep(1)
-        assert admission.withdraw(RequestId("x"))
-        assert not admission.withdraw(RequestId("x"))
+        assert admission.withdraw(prompt("x"))
+        assert not admission.withdraw(prompt("x"))
         await waiting
     assert admission.queued == 0
 
@@ -162,9 +164,9 @@ async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
     room = Seats(1)
     admission = queue(room)
     with pytest.raises(NotFoundError):
-        async with admission.slot(prompt("v", 3), room=Room(), owner=""):
+        async with admission.slot(prompt("v", 3), room=Room()):
             pass
-    async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), room=Room(), owner=""):
+    async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), room=Room()):
         group.create_task(sit(admission, "b", 1.0, []))
         await asyncio.sleep(0)
         group.create_task(expect(admission, NotFoundError, version=3))
@@ -186,7 +188,7 @@ async def test_waiting_for_workers_that_are_all_gone_ends_after_the_limit() -> N
     room = Seats(1)
     admission = queue(room)
     async with asyncio.TaskGroup() as group:
-        async with admission.slot(prompt("a"), room=Room(), owner=""):
+        async with admission.slot(prompt("a"), room=Room()):
             waiting = group.create_task(expect(admission, UnavailableError))
             await asyncio.sleep(100)
             room.absent_since_s = asyncio.get_running_loop().time()
@@ -216,7 +218,7 @@ async def test_a_worker_that_comes_back_in_time_gets_the_requests_that_waited() 
 
 async def expect(admission: Admission[str], error: type[Exception], version: int | None = None) -> None:
     with pytest.raises(error):
-        async with admission.slot(prompt("x", version), room=Room(), owner=""):
+        async with admission.slot(prompt("x", version), room=Room()):
             pytest.fail("it got a slot")
 
 
@@ -231,9 +233,9 @@ async def test_waiting_is_measured_and_refusals_are_counted() -> None:
             group.create_task(sit(admission, name, 3.0, []))
         await asyncio.sleep(1.0)
         with pytest.raises(OverloadedError):
-            admission.require_room(5)
+            reserved(admission, 1).__enter__()
     assert value("queue_seconds_sum") - before[0] == pytest.approx(3.0)
-    assert value("refused_requests_total") - before[1] == 5
+    assert value("refused_requests_total") - before[1] == 1
 
 
 async def test_a_request_whose_room_is_closed_lets_others_pass_and_is_first_when_it_opens() -> None:
@@ -241,7 +243,7 @@ async def test_a_request_whose_room_is_closed_lets_others_pass_and_is_first_when
     admission = queue(seats)
 
     async def slow(name: str) -> None:
-        async with admission.slot(prompt(name), room=room, owner="slow"):
+        async with admission.slot(prompt(name), room=room):
             order.append(name)
             await asyncio.sleep(1)
 

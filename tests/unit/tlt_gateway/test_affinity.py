@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -22,13 +23,13 @@ def turn(tokens: int, session: str = "", *, first: int = 0) -> Prompt:
 
 
 def sent(affinity: Affinity, prompt: Prompt, to: Candidate, *, owner: str = "me", **at: Any) -> None:
-    affinity.sent(keys_of(prompt, owner), to, tokens=len(prompt.token_ids), **at)
+    affinity.sent(keys_of(replace(prompt, owner=owner)), to, tokens=len(prompt.token_ids), **at)
 
 
 def cached(
     affinity: Affinity, prompt: Prompt, candidates: Sequence[Candidate], *, owner: str = "me", **at: Any
 ) -> dict[WorkerId, int]:
-    return affinity.cached(keys_of(prompt, owner), candidates, length=len(prompt.token_ids), **at)
+    return affinity.cached(keys_of(replace(prompt, owner=owner)), candidates, length=len(prompt.token_ids), **at)
 
 
 A, B = worker("a"), worker("b")
@@ -73,6 +74,14 @@ def test_a_finished_session_is_forgotten() -> None:
     assert affinity.forget("s", owner="me")
     assert not affinity.forget("s", owner="me")
     assert cached(affinity, turn(20, "s"), [A], version=OLD, now_s=0.0) == {}
+
+
+def test_what_is_cached_under_another_key_is_not_used() -> None:
+    affinity = Affinity()
+    mine, theirs = (replace(turn(20), cache_key=key) for key in ("mine", "theirs"))
+    sent(affinity, mine, A, version=OLD, now_s=0.0)
+    assert cached(affinity, mine, [A], version=OLD, now_s=0.0) == {A.worker_id: 20}
+    assert cached(affinity, theirs, [A], version=OLD, now_s=0.0) == {}
 
 
 def test_a_session_is_its_owners() -> None:

@@ -14,6 +14,7 @@ from tlt_gateway.admission import Admission
 from tlt_gateway.batch import Batches
 from tlt_gateway.dispatch import Dispatch
 from tlt_gateway.pooled_worker import PooledWorker
+from tlt_gateway.queue_room import QueueLimits, Reservation
 from tlt_gateway.room import Room
 
 pytestmark = pytest.mark.looptime
@@ -30,9 +31,10 @@ class Workers:
         self.started = 0
         self.free = AT_ONCE
         self.absent_since_s: float | None = None
-        self.admission = Admission[str](self, max_queued=SAMPLES, worker_wait_s=60.0, retry_after_s=1.0)
+        limits = QueueLimits(requests=SAMPLES, tokens=SAMPLES)
+        self.admission = Admission[str](self, limits=limits, worker_wait_s=60.0, retry_after_s=1.0)
 
-    def acquire(self, _prompt: Prompt, *, owner: str, packed: bool = False) -> str | None:
+    def acquire(self, _prompt: Prompt, *, packed: bool = False) -> str | None:
         if not self.free:
             return None
         self.free -= 1
@@ -44,8 +46,9 @@ class Workers:
     async def checked(self, prompt: Prompt) -> Prompt:
         return prompt
 
-    async def stream(self, prompt: Prompt, room: Room) -> AsyncGenerator[TokenChunk, None]:
-        async with self.admission.slot(prompt, room=room, owner=""):
+    async def stream(self, prompt: Prompt, room: Room, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
+        async with self.admission.slot(prompt, room=room):
+            reservation.use()
             self.started += 1
             await asyncio.sleep(0.1)
             yield TokenChunk(

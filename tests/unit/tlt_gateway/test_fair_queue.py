@@ -75,3 +75,50 @@ def test_what_was_moved_goes_ahead_of_its_owners_and_what_was_removed_is_gone() 
     queue.remove("two")
     assert "two" not in queue
     assert [queue.pop() for _ in range(len(queue))] == ["moved", "one", "three"]
+
+
+@given(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), min_size=1, max_size=60))
+def test_whoever_returns_is_served_after_at_most_two_turns_of_each_other_owner(
+    floods: int, returns: list[tuple[int, int]]
+) -> None:
+    """Owners with one request at a time, which return after some turns, beside owners with a thousand queued."""
+    queue: FairQueue[tuple[str, int]] = FairQueue()
+    for number in range(1000):
+        for flood in range(floods):
+            queue.push((f"flood{flood}", number), f"flood{flood}")
+    pushed, turn = dict[str, int](), 0
+    for number, (index, pause) in enumerate(returns):
+        if (owner := f"single{index}") not in pushed:
+            queue.push((owner, number), owner)
+            pushed[owner] = turn
+        for _ in range(pause):
+            taken, _ = queue.pop()
+            turn += 1
+            if taken in pushed:
+                assert turn - pushed.pop(taken) <= 2 * (floods + 9)
+
+
+def test_an_owner_with_one_request_at_a_time_takes_no_more_than_its_share() -> None:
+    queue: FairQueue[tuple[str, int]] = FairQueue()
+    for number in range(1000):
+        queue.push(("flood", number), "flood")
+    taken = Counter[str]()
+    queue.push(("quick", 0), "quick")
+    for number in range(1, 101):
+        owner, _ = queue.pop()
+        taken[owner] += 1
+        if owner == "quick":  # back before anything else is taken
+            queue.push(("quick", number), "quick")
+    assert taken == {"flood": 50, "quick": 50}
+
+
+def test_what_leaves_the_queue_unserved_costs_its_owner_nothing() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for number in range(100):
+        queue.push(f"gone{number}", "a")
+        queue.push(f"b{number}", "b")
+    for number in range(100):
+        queue.remove(f"gone{number}")
+    for number in range(100):
+        queue.push(f"a{number}", "a")
+    assert Counter(queue.pop()[0] for _ in range(20)) == {"a": 10, "b": 10}

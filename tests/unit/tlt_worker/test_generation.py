@@ -124,7 +124,7 @@ async def test_a_caller_that_stops_reading_aborts_its_request(bench: Bench) -> N
 async def test_aborting_ends_the_stream_and_counts_only_what_ran(bench: Bench) -> None:
     caller = asyncio.ensure_future(bench.answer(prompt()))
     await asyncio.sleep(0.025)
-    assert await bench.generation.abort([RequestId("r"), RequestId("unknown")]) == {"r"}
+    assert await bench.generation.abort([RequestId("r"), RequestId("unknown")], owner="") == {"r"}
     chunks = await caller
     assert chunks[-1].finish_reason is FinishReason.ABORT
     assert sum(len(chunk.token_ids) for chunk in chunks) == 2
@@ -136,3 +136,12 @@ async def test_a_dying_engine_fails_its_requests(bench: Bench) -> None:
     bench.engine.die("killed")
     with pytest.raises(EngineError, match="killed"):
         await caller
+
+
+async def test_an_owner_aborts_its_own_requests_and_gateways_single_attempts(bench: Bench) -> None:
+    caller = asyncio.ensure_future(bench.answer(prompt("r~1", owner="me")))
+    await asyncio.sleep(0.025)
+    assert await bench.generation.abort([RequestId("r")], owner="other") == set()
+    assert await bench.generation.abort([RequestId("r")], owner="") == set()
+    assert await bench.generation.abort([RequestId("r~1")], owner="") == {"r"}
+    assert (await caller)[-1].finish_reason is FinishReason.ABORT

@@ -10,12 +10,14 @@ from tlt_gateway.http.body import Body
 from tlt_gateway.http.openai.conversation import Conversation
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.requests import UNSUPPORTED, Sampling
+from tlt_gateway.http.salt import salt_of
 from tlt_gateway.http.text import Text
 
 CHAT_NAMES = {
     "token_ids": "messages",
     "session_id": "X-Session-ID",
     "request_id": "request_id",
+    "cache_salt": "cache_salt",
     "samples_per_prompt": "n",
     "sampling.max_new_tokens": "max_tokens",
     "sampling.min_new_tokens": "min_tokens",
@@ -58,7 +60,7 @@ class Chat(Conversation, Sampling):
         **dict.fromkeys(
             ("functions", "function_call", "audio", "prediction", "reasoning_effort", "verbosity"), (None,)
         ),
-        **dict.fromkeys(("web_search_options", "cache_salt", "mm_processor_kwargs", "guided_regex"), (None,)),
+        **dict.fromkeys(("web_search_options", "mm_processor_kwargs", "guided_regex"), (None,)),
     }
 
     max_tokens: int | None = None
@@ -70,6 +72,7 @@ class Chat(Conversation, Sampling):
     return_token_ids: bool | None = False
     return_tokens_as_token_ids: bool | None = False
     request_id: str = ""
+    cache_salt: str | None = None
 
     def params(self) -> SamplingParams:
         """
@@ -120,6 +123,7 @@ class Chat(Conversation, Sampling):
             token_ids=tuple(token_ids),
             sampling=self.params(),
             session_id=session,
+            cache_salt=salt_of(self.cache_salt),
         )
 
 

@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_gateway.http.body import Body, strings_of
+from tlt_gateway.http.salt import salt_of
 from tlt_gateway.http.text import Text
 
 COMPLETION_NAMES = {
     "token_ids": "prompt",
     "session_id": "X-Session-ID",
     "request_id": "request_id",
+    "cache_salt": "cache_salt",
     "samples_per_prompt": "n",
     "sampling.max_new_tokens": "max_tokens",
     "sampling.min_new_tokens": "min_tokens",
@@ -21,6 +23,7 @@ GENERATE_NAMES = {
     "token_ids": "token_ids",
     "session_id": "X-Session-ID",
     "request_id": "request_id",
+    "cache_salt": "cache_salt",
     "samples_per_prompt": "sampling_params.n",
     "sampling.max_new_tokens": "sampling_params.max_tokens",
     "sampling.min_new_tokens": "sampling_params.min_tokens",
@@ -99,8 +102,8 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
 
 
 _SGLANG_NONE = (
-    "bootstrap_host", "bootstrap_port", "bootstrap_room", "cache_salt", "custom_labels", "custom_logit_processor",
-    "custom_params", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "extra_key", "images_config",
+    "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels", "custom_logit_processor",
+    "custom_params", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "images_config",
     "json_schema", "lora_path", "mm_processor_kwargs", "regex", "response_format", "routed_dp_rank", "session_id",
     "session_params", "watermark",
 )  # fmt: skip
@@ -143,6 +146,8 @@ class Completion(Sampling):
     logprobs: int | None = None
     request_id: str = ""
     rid: str | None = None
+    cache_salt: str | None = None
+    extra_key: str | None = None
 
     async def prompts(self, text: Text) -> list[Prompt]:
         """
@@ -156,7 +161,12 @@ class Completion(Sampling):
         given = self.rid or self.request_id
         names = [given] if len(found) == 1 else [f"{given}-{i}" for i in range(len(found))]
         return [
-            Prompt(request_id=RequestId(name if given else ""), token_ids=tuple(ids), sampling=sampling)
+            Prompt(
+                request_id=RequestId(name if given else ""),
+                token_ids=tuple(ids),
+                sampling=sampling,
+                cache_salt=salt_of(self.cache_salt, self.extra_key),
+            )
             for name, ids in zip(names, found, strict=True)
         ]
 
@@ -191,7 +201,6 @@ class TokenGenerate(Body):
     token_ids: list[int]
     sampling_params: TokenSampling
     cache_salt: str | None = None
-    """Separates the cached prefixes of different weights in other servers. Here they are never used with others."""
     model: str | None = None
     request_id: str = ""
 
@@ -206,4 +215,5 @@ class TokenGenerate(Body):
             request_id=RequestId(self.request_id),
             token_ids=tuple(self.token_ids),
             sampling=self.sampling_params.params(),
+            cache_salt=salt_of(self.cache_salt),
         )

@@ -7,12 +7,14 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.body import Body, strings_of
+from tlt_gateway.http.salt import salt_of
 from tlt_gateway.http.text import Text
 
 NAMES = {
     "token_ids": "input_ids",
     "session_id": "X-SMG-Routing-Key",
     "request_id": "rid",
+    "cache_salt": "cache_salt",
     "samples_per_prompt": "sampling_params.n",
     "sampling.seed": "sampling_params.sampling_seed",
     "sampling.": "sampling_params.",
@@ -88,7 +90,7 @@ _NONE = (
     "watermark", "sampling_logprobs_mode", "modalities", "session_params", "lora_path", "lora_id", "token_ids_logprob",
     "custom_logit_processor", "positional_embed_overrides", "bootstrap_host", "bootstrap_port", "bootstrap_room",
     "bootstrap_pair_key", "decode_tp_size", "routed_dp_rank", "data_parallel_rank", "disagg_prefill_dp_rank",
-    "max_thinking_tokens", "priority", "extra_key", "session_id", "conversation_id", "routing_key", "cache_salt",
+    "max_thinking_tokens", "priority", "session_id", "conversation_id", "routing_key",
     "custom_labels", "kv_hints", "encoder_urls", "external_trace_header", "http_worker_ipc", "images_config",
     "image_max_dynamic_patch", "max_dynamic_patch", "min_dynamic_patch", "video_max_dynamic_patch",
     "mm_processor_kwargs", "multi_item_delimiter_indices", "need_wait_for_mm_inputs", "num_items_assigned",
@@ -110,6 +112,8 @@ class Generate(Body):
     }
 
     rid: str | list[str] | None = None
+    cache_salt: str | list[str] | None = None
+    extra_key: str | list[str] | None = None
     text: str | list[str] | None = None
     input_ids: list[int] | list[list[int]] | None = None
     sampling_params: Sampling | list[Sampling] | None = None
@@ -148,7 +152,7 @@ class Generate(Body):
                 "return_text_in_logprobs is True, and the gateway has no tokenizer (http.tokenizer); accepted: False",
                 field="return_text_in_logprobs",
             )
-        for name in ("rid", "sampling_params", "return_logprob", "logprob_start_len"):
+        for name in ("rid", "cache_salt", "extra_key", "sampling_params", "return_logprob", "logprob_start_len"):
             value = getattr(self, name)
             if isinstance(value, list) and len(value) != len(ids):
                 raise InvalidRequestError(
@@ -165,6 +169,7 @@ class Generate(Body):
                 request_id=RequestId(self._name(index, len(ids))),
                 token_ids=tuple(tokens),
                 sampling=self.sampling(index).params(),
+                cache_salt=salt_of(_at(self.cache_salt, index), _at(self.extra_key, index)),
             )
             for index, tokens in enumerate(ids)
         ]
@@ -192,6 +197,11 @@ class Generate(Body):
                 f"logprob_start_len is {start}; accepted: -1 or the length of the prompt, since prompts are not scored",
                 field="logprob_start_len",
             )
+
+
+def _at(given: str | list[str] | None, index: int) -> str | None:
+    """Return a prompt's value of a field that has one for all, or one for each."""
+    return given[index] if isinstance(given, list) else given
 
 
 def _or(value: float | None, default: float) -> float:

@@ -136,10 +136,10 @@ class NgramIndex:
         known = self._requests.get(request)
         return None if known is None else known.count
 
-    def begin(self, request: str, prompt: Sequence[int]) -> None:
-        """Add a request. One that is already present starts over."""
+    def begin(self, request: str, prompt: Sequence[int], cache_key: str = "") -> None:
+        """Add a request, whose drafts come from requests with the same cache key. One that is present starts over."""
         self.forget(request)
-        key = blake2b(array("i", prompt).tobytes(), digest_size=16).digest()
+        key = blake2b(array("i", prompt).tobytes(), digest_size=16, key=cache_key.encode()).digest()
         if len(self._requests) >= MAX_REQUESTS:
             self.forget(next(iter(self._requests)))
         group = self._use(key)

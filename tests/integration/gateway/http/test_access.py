@@ -25,7 +25,6 @@ CALLS = {
     ("POST", "/generate"): "generate",
     ("POST", "/v1/completions"): "generate",
     ("POST", "/inference/v1/generate"): "generate",
-    ("POST", "/abort_request"): "update_weights",  # of all requests
     ("POST", "/pause_generation"): "update_weights",
     ("POST", "/continue_generation"): "update_weights",
     ("POST", "/update_weights_from_disk"): "update_weights",
@@ -48,8 +47,7 @@ async def test_calls_need_a_token_of_their_scope(
         statuses = {}
         for name, secret in {**SECRETS, "wrong": "x" * 20, "": ""}.items():
             headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-            body = {"abort_all": True} if call[1] == "/abort_request" else None
-            statuses[name] = (await http.client.request(*call, headers=headers, json=body)).status_code
+            statuses[name] = (await http.client.request(*call, headers=headers)).status_code
     assert statuses[""] == statuses["wrong"] == 401
     assert statuses[scope] not in {401, 403}
     assert statuses["admin"] not in {401, 403}

@@ -10,8 +10,9 @@ import pytest
 from tlt_bench.campaign.suite.load import Flight, Load, undisturbed
 from tlt_bench.campaign.suite.requests import GROUP, draw
 from tlt_common.client import Client
+from tlt_common.domain.batch import Sample
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Sample, SamplingParams, TokenChunk
+from tlt_common.domain.rollout import FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import UnavailableError
 
 REQUESTS = draw(2, seed=1, min_tokens=4, max_tokens=8)

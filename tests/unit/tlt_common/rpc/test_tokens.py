@@ -28,7 +28,7 @@ def caller(secret: str, *, service: str = "RolloutService") -> Caller:
 
 
 def bearer(path: Path, *, now: datetime = EXPIRY, scope: Scope = Scope.GENERATE) -> Bearer:
-    return Bearer(tokens_in(path), lambda _method, _request: scope, now=lambda: now)
+    return Bearer(tokens_in(path), lambda _method, _request: (scope,), now=lambda: now)
 
 
 def admit(access: Bearer, one: Caller) -> None:

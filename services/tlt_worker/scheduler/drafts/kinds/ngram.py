@@ -81,7 +81,7 @@ class Retrieval:
         if known is None or known > held + len(late):
             # The index has more tokens than the request: a round was discarded together with the request's cache.
             prompt = len(req.origin_input_ids) - prefix
-            self.index.begin(req.rid, req.origin_input_ids[:prompt])
+            self.index.begin(req.rid, req.origin_input_ids[:prompt], req.cache_salt or "")
             self.index.extend(req.rid, req.origin_input_ids[prompt:])
             known = prefix
         if known < held:

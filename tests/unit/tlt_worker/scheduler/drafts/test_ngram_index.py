@@ -199,3 +199,14 @@ def test_a_request_whose_texts_had_to_leave_goes_on_from_there() -> None:
     assert index.draft("long", 1) == [7]
     index.finish("long", 20_005)
     assert not index._requests
+
+
+def test_requests_with_another_key_find_nothing_of_one_another() -> None:
+    index = NgramIndex(1 << 20)
+    text = list(range(100, 140))
+    index.begin("first", text[:8], "mine")
+    index.extend("first", text[8:])
+    index.finish("first", len(text) - 8)
+    for name, key, drafts in (("same", "mine", text[8:12]), ("other", "theirs", []), ("none", "", [])):
+        index.begin(name, text[:8], key)
+        assert index.draft(name, 4) == drafts

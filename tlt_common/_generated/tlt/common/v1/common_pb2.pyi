@@ -224,6 +224,7 @@ class Prompt(_message.Message):
     MAX_STALENESS_FIELD_NUMBER: _builtins.int
     BEGUN_VERSION_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    CACHE_SALT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Idempotency key, chosen by the caller and unique among its requests, at most 256 printable characters; if empty, the
     server generates one.
@@ -249,6 +250,10 @@ class Prompt(_message.Message):
     session_id: _builtins.str
     """The conversation that this is a turn of, at most 256 printable characters; may be empty. A turn runs on the worker
     that has the earlier ones cached, while loads allow.
+    """
+    cache_salt: _builtins.str
+    """Only prompts of the same caller with the same salt share cached prefixes and what n-gram arms remember; at most 256
+    printable characters, may be empty.
     """
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -278,10 +283,11 @@ class Prompt(_message.Message):
         max_staleness: _builtins.int | None = ...,
         begun_version: _builtins.int | None = ...,
         session_id: _builtins.str = ...,
+        cache_salt: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "attempt", b"attempt", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "session_id", b"session_id", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "attempt", b"attempt", "begun_version", b"begun_version", "cache_salt", b"cache_salt", "max_staleness", b"max_staleness", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "session_id", b"session_id", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__begun_version: _TypeAlias = _typing.Literal["begun_version"]  # noqa: Y015
     _WhichOneofArgType__begun_version: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version"]  # noqa: Y015

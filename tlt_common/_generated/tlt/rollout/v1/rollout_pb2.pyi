@@ -228,7 +228,9 @@ class AbortRequest(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     FROM_PEER_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
-    """Abort all running and queued requests. Responses between two attempts are not among them."""
+    """Abort all running and queued requests: the caller's own or, if its token may update weights, those of all callers.
+    Responses between two attempts are not among them.
+    """
     from_peer: _builtins.bool
     """The call comes from a peer gateway: abort here only."""
     @_builtins.property
@@ -286,19 +288,27 @@ class PauseRequest(_message.Message):
 
     MODE_FIELD_NUMBER: _builtins.int
     FROM_PEER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
     mode: Global___PauseMode.ValueType
     """What happens to running requests."""
     from_peer: _builtins.bool
     """The call comes from a peer gateway: pause here only."""
+    epoch: _builtins.int
+    """From a peer: the epoch of the pause."""
+    left_s: _builtins.float
+    """From a peer: seconds until generation continues by itself; infinite without a limit."""
     def __init__(
         self,
         *,
         mode: Global___PauseMode.ValueType = ...,
         from_peer: _builtins.bool = ...,
+        epoch: _builtins.int = ...,
+        left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_peer", b"from_peer", "mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "from_peer", b"from_peer", "left_s", b"left_s", "mode", b"mode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -328,16 +338,20 @@ class ProceedRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FROM_PEER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     from_peer: _builtins.bool
     """The call comes from a peer gateway: proceed here only."""
+    epoch: _builtins.int
+    """From a peer: the epoch of the end of the pause."""
     def __init__(
         self,
         *,
         from_peer: _builtins.bool = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_peer", b"from_peer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "from_peer", b"from_peer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -488,6 +502,8 @@ class GetServerInfoResponse(_message.Message):
     QUEUED_COUNT_FIELD_NUMBER: _builtins.int
     RUNNING_COUNT_FIELD_NUMBER: _builtins.int
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    PAUSE_LEFT_S_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name or directory of the model."""
     vocab_size: _builtins.int
@@ -506,6 +522,10 @@ class GetServerInfoResponse(_message.Message):
     """Requests running in engines."""
     server_version: _builtins.str
     """Version of the suite."""
+    paused: _builtins.bool
+    """Generation is paused: requests queue."""
+    pause_left_s: _builtins.float
+    """Seconds until it continues by itself; infinite without a limit, 0 while it is not paused."""
     def __init__(
         self,
         *,
@@ -518,10 +538,12 @@ class GetServerInfoResponse(_message.Message):
         queued_count: _builtins.int = ...,
         running_count: _builtins.int = ...,
         server_version: _builtins.str = ...,
+        paused: _builtins.bool = ...,
+        pause_left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "drafter_version", b"drafter_version", "model", b"model", "policy_version", b"policy_version", "queued_count", b"queued_count", "running_count", b"running_count", "server_version", b"server_version", "vocab_size", b"vocab_size", "worker_count", b"worker_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "drafter_version", b"drafter_version", "model", b"model", "pause_left_s", b"pause_left_s", "paused", b"paused", "policy_version", b"policy_version", "queued_count", b"queued_count", "running_count", b"running_count", "server_version", b"server_version", "vocab_size", b"vocab_size", "worker_count", b"worker_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -93,7 +93,7 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Abort(self, request, context):
-        """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
         above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -109,7 +109,8 @@ class RolloutServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Pause(self, request, context):
-        """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect.
+        """Pauses generation at all gateways: requests queue until Proceed, or until the gateway's max_pause_s has passed.
+        Repeating it renews the pause.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class RolloutServiceStub:
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Abort: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]
-    """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
     above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
     """
     UpdateWeights: _grpc.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]
@@ -50,7 +50,9 @@ class RolloutServiceStub:
     follow unless it names a source. Repeating an update has no effect.
     """
     Pause: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]
-    """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+    """Pauses generation at all gateways: requests queue until Proceed, or until the gateway's max_pause_s has passed.
+    Repeating it renews the pause.
+    """
     Proceed: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]
     """Ends a pause. Does nothing without one."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]
@@ -70,7 +72,7 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
     Abort: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]  # type: ignore[assignment]
-    """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+    """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
     above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
     """
     UpdateWeights: _aio.StreamUnaryMultiCallable[_rollout_pb2.UpdateWeightsRequest, _rollout_pb2.UpdateWeightsResponse]  # type: ignore[assignment]
@@ -78,7 +80,9 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     follow unless it names a source. Repeating an update has no effect.
     """
     Pause: _aio.UnaryUnaryMultiCallable[_rollout_pb2.PauseRequest, _rollout_pb2.PauseResponse]  # type: ignore[assignment]
-    """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+    """Pauses generation at all gateways: requests queue until Proceed, or until the gateway's max_pause_s has passed.
+    Repeating it renews the pause.
+    """
     Proceed: _aio.UnaryUnaryMultiCallable[_rollout_pb2.ProceedRequest, _rollout_pb2.ProceedResponse]  # type: ignore[assignment]
     """Ends a pause. Does nothing without one."""
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetServerInfoRequest, _rollout_pb2.GetServerInfoResponse]  # type: ignore[assignment]
@@ -113,7 +117,7 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.AbortRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.AbortResponse, _abc.Awaitable[_rollout_pb2.AbortResponse]]:
-        """Aborts requests. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
+        """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
         above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
         """
 
@@ -133,7 +137,9 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _rollout_pb2.PauseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rollout_pb2.PauseResponse, _abc.Awaitable[_rollout_pb2.PauseResponse]]:
-        """Pauses generation at all gateways: requests queue until Proceed. Repeating it has no effect."""
+        """Pauses generation at all gateways: requests queue until Proceed, or until the gateway's max_pause_s has passed.
+        Repeating it renews the pause.
+        """
 
     @_abc_1.abstractmethod
     def Proceed(

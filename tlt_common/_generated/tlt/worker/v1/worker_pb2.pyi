@@ -57,8 +57,14 @@ class Start(_message.Message):
 
     PROMPT_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    CACHE_KEY_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
     """W3C trace context of the caller's span; empty if it has none."""
+    owner: _builtins.str
+    """Name of the caller's token; empty without one. Other callers cannot abort the request."""
+    cache_key: _builtins.str
+    """Requests share cached prefixes and what n-gram arms remember only with those of the same key."""
     @_builtins.property
     def prompt(self) -> _common_pb2.Prompt:
         """The prompt to complete, with an id that is unique on this worker."""
@@ -68,10 +74,12 @@ class Start(_message.Message):
         *,
         prompt: _common_pb2.Prompt | None = ...,
         traceparent: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        cache_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_key", b"cache_key", "owner", b"owner", "prompt", b"prompt", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -150,6 +158,9 @@ class AbortRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_IDS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """Whose requests: name of the caller's token, empty without one. A single attempt is aborted whoever owns it."""
     @_builtins.property
     def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ids of requests, of their prompts in a batch, or of single attempts: attempt S at request R has id "R~S"."""
@@ -158,10 +169,11 @@ class AbortRequest(_message.Message):
         self,
         *,
         request_ids: _abc.Iterable[_builtins.str] | None = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_ids", b"request_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner", "request_ids", b"request_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -969,6 +981,7 @@ class WatchRequest(_message.Message):
     GATEWAY_ID_FIELD_NUMBER: _builtins.int
     DEMAND_COUNT_FIELD_NUMBER: _builtins.int
     SERIAL_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     gateway_id: _builtins.str
     """Name of the gateway, for logs."""
     demand_count: _builtins.int
@@ -977,20 +990,51 @@ class WatchRequest(_message.Message):
     """
     serial: _builtins.int
     """Chosen by the gateway, rising; the worker repeats the last one it received."""
+    @_builtins.property
+    def pause(self) -> Global___Pause:
+        """The pause of the fleet, as far as the gateway knows. The worker keeps the one with the highest epoch."""
+
     def __init__(
         self,
         *,
         gateway_id: _builtins.str = ...,
         demand_count: _builtins.int = ...,
         serial: _builtins.int = ...,
+        pause: Global___Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["demand_count", b"demand_count", "gateway_id", b"gateway_id", "serial", b"serial"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["demand_count", b"demand_count", "gateway_id", b"gateway_id", "pause", b"pause", "serial", b"serial"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class Pause(_message.Message):
+    """Whether the gateways of a fleet start requests. Workers hand it on, also to gateways that restart."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    LEFT_S_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Rises with every pause, renewal and end. 0: there has been none."""
+    left_s: _builtins.float
+    """Seconds until generation continues by itself; infinite without a limit, 0 while it is not paused."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        left_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "left_s", b"left_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pause: _TypeAlias = Pause  # noqa: Y015
 
 @_typing.final
 class WatchResponse(_message.Message):
@@ -1001,6 +1045,7 @@ class WatchResponse(_message.Message):
     INFO_FIELD_NUMBER: _builtins.int
     SLOT_COUNT_FIELD_NUMBER: _builtins.int
     SERIAL_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     slot_count: _builtins.int
     """Concurrent requests this gateway may run here: its max-min fair share of max_running, by the gateways' demands,
     plus an equal part of what none demands.
@@ -1011,16 +1056,21 @@ class WatchResponse(_message.Message):
     def info(self) -> Global___WorkerInfo:
         """The worker."""
 
+    @_builtins.property
+    def pause(self) -> Global___Pause:
+        """The pause of the fleet with the highest epoch that a gateway has told this worker."""
+
     def __init__(
         self,
         *,
         info: Global___WorkerInfo | None = ...,
         slot_count: _builtins.int = ...,
         serial: _builtins.int = ...,
+        pause: Global___Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "serial", b"serial", "slot_count", b"slot_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "pause", b"pause", "serial", b"serial", "slot_count", b"slot_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,6 +24,7 @@ class FakeRequest:
     origin_input_ids: "array[int]"
     output_ids: "array[int]" = field(default_factory=lambda: array("q"))
     limit: int = 1000
+    cache_salt: str | None = None
     custom_params: dict[str, Any] = field(default_factory=dict)
 
     @property

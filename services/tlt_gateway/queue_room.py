@@ -1,0 +1,142 @@
+"""Room in the queue, reserved before a call is validated, so that no burst exceeds it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tlt_common.errors import InvalidRequestError, OverloadedError
+from tlt_common.telemetry import metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """What may wait at a time."""
+
+    requests: int
+    tokens: int
+    """Of their prompts and prefixes, which take memory: those of a batch count once per prompt."""
+    owner_share: float = 1.0
+    """Share of both that one owner with a name may take, so that there is room for others."""
+
+    def of(self, owner: str) -> "QueueLimits":
+        """Return the limits of one owner."""
+        if not owner:
+            return self
+        requests, tokens = (max(1, int(most * self.owner_share)) for most in (self.requests, self.tokens))
+        return QueueLimits(requests=requests, tokens=tokens)
+
+
+class QueueRoom:
+    """
+    Counts what has been admitted and does not run yet.
+
+    Args:
+        limits: What may wait.
+        free: Returns the number of requests that would run at once, for which the queue needs no room.
+        retry_after_s: Retry delay of refusals.
+    """
+
+    def __init__(self, limits: QueueLimits, *, free: Callable[[], int], retry_after_s: float) -> None:
+        self._limits = limits
+        self._free = free
+        self._retry_after_s = retry_after_s
+        self._requests: Counter[str] = Counter()
+        self._tokens: Counter[str] = Counter()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that wait."""
+        return self._tokens.total()
+
+    @contextmanager
+    def reserved(self, owner: str, *, requests: int = 1, tokens: int, field: str) -> Iterator["Reservation"]:
+        """
+        Reserve room for the requests of a call. What is left of it is given back when the block ends.
+
+        Args:
+            owner: Name of the caller's token; empty without one.
+            requests: Requests of the call.
+            tokens: Tokens of their prompts and prefixes.
+            field: The field that makes it as many requests.
+
+        Raises:
+            InvalidRequestError: The queue could never hold them; the error names `field`.
+            OverloadedError: There is no room at the moment.
+        """
+        self._require_fit(owner, requests, tokens, field)
+        self._require_room(owner, requests, tokens)
+        reservation = Reservation(self, owner, requests, tokens)
+        self._add(owner, requests, tokens)
+        try:
+            yield reservation
+        finally:
+            reservation.close()
+
+    def _require_fit(self, owner: str, requests: int, tokens: int, field: str) -> None:
+        most = self._limits.of(owner)
+        if requests > most.requests:
+            raise InvalidRequestError(
+                f"{field} makes {requests} requests; accepted: at most {most.requests} per call", field=field
+            )
+        if tokens > most.tokens:
+            raise InvalidRequestError(
+                f"the prompts of the call have {tokens} tokens; accepted: at most {most.tokens} per call", field=field
+            )
+
+    def _require_room(self, owner: str, requests: int, tokens: int) -> None:
+        self._require_within(self._limits, "", self._requests.total(), self.tokens, requests, tokens)
+        if owner:
+            mine = self._requests[owner], self._tokens[owner]
+            self._require_within(self._limits.of(owner), f" of {owner}", *mine, requests, tokens)
+
+    def _require_within(
+        self, most: QueueLimits, whose: str, waiting: int, held: int, requests: int, tokens: int
+    ) -> None:
+        if waiting + requests > most.requests and waiting + requests > most.requests + self._free():
+            self._refuse(
+                requests, f"{waiting} requests{whose} are queued and {requests} arrived", f"{most.requests} queued"
+            )
+        if held + tokens > most.tokens:
+            self._refuse(
+                requests, f"{held} tokens{whose} are queued and {tokens} arrived", f"{most.tokens} tokens queued"
+            )
+
+    def _refuse(self, requests: int, found: str, accepted: str) -> NoReturn:
+        metrics.GATEWAY_REFUSED.inc(requests)
+        raise OverloadedError(
+            f"{found}; accepted: at most {accepted}; retry after {self._retry_after_s:g} s",
+            retry_after_s=self._retry_after_s,
+        )
+
+    def _add(self, owner: str, requests: int, tokens: int) -> None:
+        for counter, count in ((self._requests, requests), (self._tokens, tokens)):
+            counter[owner] += count
+            if not counter[owner]:
+                del counter[owner]
+        metrics.GATEWAY_QUEUED_TOKENS.set(self.tokens)
+
+
+class Reservation:
+    """Room of one call. Its tokens are given back with its last request, since a batch's samples share prompts."""
+
+    def __init__(self, room: QueueRoom, owner: str, requests: int, tokens: int) -> None:
+        self._room = room
+        self._owner = owner
+        self._requests = requests
+        self._tokens = tokens
+
+    def use(self) -> None:
+        """Give back the room of one request, which has started or ended."""
+        if self._requests:
+            self._give(1)
+
+    def close(self) -> None:
+        """Give back the rest."""
+        if self._requests:
+            self._give(self._requests)
+
+    def _give(self, requests: int) -> None:
+        self._requests -= requests
+        self._room._add(self._owner, -requests, 0 if self._requests else -self._tokens)  # noqa: SLF001 - its other half
