@@ -1,6 +1,7 @@
 """The gateway's HTTP server, from its bound port to its end."""
 
 import asyncio
+from ipaddress import ip_address
 from typing import Self
 
 from tlt_common.rpc.access import Access
@@ -47,7 +48,8 @@ class HttpServer:
 
     async def run(self, gateway: Gateway, access: Access, limits: Limits) -> None:
         """Serve until cancelled."""
-        api = http_app(gateway, Door(access, limits), self._language)
+        door = Door(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
+        api = await asyncio.to_thread(http_app, gateway, door, self._language)  # a tenth of a second
         await serve_http(
             api,
             self._bound,
