@@ -23,13 +23,20 @@ demo: install  ## run the demo and write its report (12 to 13 minutes)
 demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
 	$(BIN)/tlt demo --quick
 
-test: check unit package integration engine lossless  ## run all tests except slow ones and those that start the whole suite
+test: check unit package integration hostile-tests engine lossless  ## run all tests except slow ones and those that start the whole suite
 
 unit: install
 	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image" -n 2
 
 integration: install
 	$(BIN)/pytest tests/integration -m "not stack" -n 2
+
+.PHONY: hostile hostile-tests
+hostile-tests: install
+	$(BIN)/pytest tests/hostile
+
+hostile: install  ## send hostile and odd inputs to running gateways; wrong answers, memory and stalls in reports/hostile.json
+	$(BIN)/python -m tests.hostile
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
 SLOW := $(patsubst %,tests/engine/test_%.py,export families ranks)

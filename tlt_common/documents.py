@@ -21,12 +21,18 @@ def json_of(text: str | bytes) -> Any:
         ValueError: It is not JSON, not UTF-8, nested too deeply, or a number is not finite.
     """
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=finite, parse_float=finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _finite(number: str) -> float:
+def finite(number: str) -> float:
+    """
+    Return a number of a JSON document.
+
+    Raises:
+        ValueError: It is Infinity or NaN, or too large for a float.
+    """
     if not math.isfinite(found := float(number)):
         raise ValueError(f"{number} is not finite")
     return found

@@ -24,6 +24,15 @@ class Batches:
         self._dispatch = dispatch
         self._admission = admission
 
+    def require_fit(self, count: int, *, field: str) -> None:
+        """
+        Check that `count` samples fit into an empty queue.
+
+        Raises:
+            InvalidRequestError: They do not; the error names `field`.
+        """
+        self._admission.require_fit(count, field=field)
+
     async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """
         Generate the samples of a batch. Closing the iterator aborts the unfinished ones.

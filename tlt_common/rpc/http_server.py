@@ -37,21 +37,21 @@ async def serve_http(
         bound: The socket.
         tls: Serve HTTPS, without client certificates.
         connections: Above as many at a time, further requests are answered with 503; None: no limit.
-        protocol: Of connections; None: uvicorn's.
+        protocol: Of connections; None: h11's, whose heads are limited.
 
     Raises:
         ConfigError: The TLS files cannot be used.
     """
     config = uvicorn.Config(
         app,
-        http=protocol or "auto",
+        http=protocol or "h11",
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
         limit_concurrency=connections,
     )
-    config.load()
+    await asyncio.to_thread(config.load)  # it imports what it serves with
     config.ssl = following(certificates(tls)) if tls else None
     server = _Server(config)
     try:

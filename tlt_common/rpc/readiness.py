@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 from tlt_common.rpc.liveness import Liveness
+from tlt_common.rpc.loop_stall import stalls_measured
 
 STARTING = "starting"
 DRAINING = "draining"
@@ -40,12 +41,12 @@ def watched(liveness_s: float | None = None) -> Iterator[Readiness]:
 
 @asynccontextmanager
 async def beating() -> AsyncIterator[None]:
-    """Let the event loop show within the block that it runs."""
+    """Let the event loop show within the block that it runs, and how long it is held."""
     readiness = _current.get()
     if readiness is None:
         yield
         return
-    async with readiness.liveness.judged():
+    async with readiness.liveness.judged(), stalls_measured():
         yield
 
 

@@ -14,6 +14,10 @@ CERTIFICATE_EXPIRY = Gauge(
     "tlt_tls_certificate_expiry_timestamp_seconds", "Expiry of the process's certificate, as Unix time; 0 without one."
 )
 RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused by authentication or authorization.", ["service", "reason"])
+RPC_LOOP_STALL = Gauge(
+    "tlt_rpc_loop_stall_seconds",
+    "Longest time for which the event loop ran nothing else, in the last 30 to 60 s. Waits for a core do not count.",
+)
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")

@@ -1,15 +1,17 @@
 """The gateway's HTTP application."""
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
 from pydantic import JsonValue
+from starlette.responses import Response
 
-from tlt_common.errors import NotFoundError, TltError, UnavailableError
+from tlt_common.errors import InvalidRequestError, UnavailableError
+from tlt_common.rpc.http_calls import CountedCalls
+from tlt_common.rpc.http_failures import answer_errors, response_to
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http import failures
 from tlt_gateway.http.body import BodyTooLargeError
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.language import Language
+from tlt_gateway.http.odd_headers import require_known_query
 from tlt_gateway.http.openai import chat_routes
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.routes import router as openai_router
@@ -23,10 +25,11 @@ def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
     """Return the application. Health checks are open to everyone."""
     text = language.text
     prompting = Prompting(text, language.template, Turns())
-    api = FastAPI(title="TLT rollout", docs_url=None, redoc_url=None, openapi_url=None)
-    api.add_exception_handler(TltError, failures.answer)
-    api.add_exception_handler(BodyTooLargeError, failures.too_large)
-    api.add_exception_handler(404, _unknown)
+    # Without redirects: a path with one slash more is another path, and a redirect would name the host of the request.
+    api = FastAPI(title="TLT rollout", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    api.add_middleware(CountedCalls, service="Http")
+    answer_errors(api, listed_in="docs/http.md")
+    api.add_exception_handler(BodyTooLargeError, _too_large)
     api.include_router(sglang_router(gateway, door, text))
     for routes in (control_routes, tensor_routes, info_routes, pause_routes, weight_routes):
         api.include_router(routes.router(gateway, door))
@@ -36,7 +39,8 @@ def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
     @api.get("/health")
     @api.get("/health_generate")
     @api.get("/liveness")
-    async def health() -> dict[str, JsonValue]:
+    async def health(request: Request) -> dict[str, JsonValue]:
+        require_known_query(request, ())
         if not gateway.info.workers:
             raise UnavailableError("no worker is available")
         return {"status": "ok"}
@@ -44,6 +48,8 @@ def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
     return api
 
 
-async def _unknown(request: Request, _error: Exception) -> JSONResponse:
-    error = NotFoundError(f"{request.method} {request.url.path} is not served here; docs/http.md lists what is")
-    return JSONResponse(failures.content_of(error), 404)
+async def _too_large(_request: Request, error: Exception) -> Response:
+    """Return the response to a call whose body is too large, the rest of which is not read."""
+    answer = response_to(InvalidRequestError(str(error), field="body"), 413)
+    answer.headers["Connection"] = "close"
+    return answer

@@ -1,44 +1,67 @@
 """Who may make an HTTP call: the same tokens, scopes and limits as for the gRPC method that does the same."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fastapi import Request
 
-from tlt_common.rpc.access import Access, Caller, caller_name
+from tlt_common.rpc.access import Access, Caller, Open, caller_name
 from tlt_common.rpc.limits import Limits, Usage
 from tlt_common.wire.rollout import SERVICE_NAME
+from tlt_gateway.http.odd_headers import require_known_query, require_no_page, require_single_headers
+
+CHANGES = "UpdateWeights"
+"""The method as which calls that change what is served are permitted."""
 
 
 class Door:
     """
     Args:
-        access: Identifies and permits callers.
+        access: Identifies and permits callers. If it is open to all, it is so to programs only, not to web pages.
         limits: What one caller may use at a time over HTTP.
+        on_loopback: Only this machine can connect.
     """
 
-    def __init__(self, access: Access, limits: Limits) -> None:
+    def __init__(self, access: Access, limits: Limits, *, on_loopback: bool = False) -> None:
         self._access = access
         self._usage = Usage(limits)
+        self._on_loopback = on_loopback
         self.max_bytes = limits.message_bytes
 
-    def permit(self, request: Request, method: str, message: Any = None) -> str:
+    def permit(self, request: Request, method: str, message: Any = None, *, query: Collection[str] = ()) -> str:
         """
-        Permit a call as one of a gRPC method; return the caller's name, who owns the requests of this task from now on.
+        Permit a call as one of a gRPC method, before its body is read; return the caller's name, who owns the requests
+        of this task from now on.
+
+        Args:
+            request: The call.
+            method: The gRPC method.
+            message: Its message, if the scope depends on it.
+            query: Names of the query parameters that the call knows.
 
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
-            PermissionDeniedError: The token lacks the method's scope.
+            PermissionDeniedError: The token lacks the method's scope, or a web page makes the call.
+            InvalidRequestError: A query parameter is unknown, or a header is there twice.
         """
-        caller = Caller(
-            service=SERVICE_NAME.rpartition(".")[2],
-            method=method,
-            peer=request.client.host if request.client else "",
-            authorization=request.headers.get("authorization", ""),
-        )
-        name = self._access.identify(caller)
-        self._access.permit(caller, message)
+        name = self.identify(request, method)
+        self._access.permit(_caller(request, method), message)
+        require_known_query(request, query)
+        return name
+
+    def identify(self, request: Request, method: str) -> str:
+        """
+        Return the caller's name, who owns the requests of this task from now on; `permit` once what the scope depends
+        on is known.
+
+        Raises:
+            UnauthenticatedError, PermissionDeniedError, InvalidRequestError: As for `permit`.
+        """
+        require_single_headers(request)
+        if isinstance(self._access, Open):
+            require_no_page(request, on_loopback=self._on_loopback, changes=method == CHANGES)
+        name = self._access.identify(_caller(request, method))
         caller_name.set(name)  # of this request's task alone
         return name
 
@@ -52,3 +75,12 @@ class Door:
         """
         with self._usage.call(name):
             yield
+
+
+def _caller(request: Request, method: str) -> Caller:
+    return Caller(
+        service=SERVICE_NAME.rpartition(".")[2],
+        method=method,
+        peer=request.client.host if request.client else "",
+        authorization=request.headers.get("authorization", ""),
+    )

@@ -5,26 +5,75 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from fastapi.responses import StreamingResponse
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from tlt_common.errors import TltError
-from tlt_gateway.http.failures import content_of
+from tlt_common.errors import AbortedError, TltError
+from tlt_common.rpc.http_calls import ENDED_WITH, code_of, failed
+from tlt_common.rpc.http_failures import content_of, status_of
+from tlt_gateway.http.generation import unless_hung_up
 
-
-def streamed(answers: AsyncGenerator[Mapping[str, Any], None]) -> StreamingResponse:
-    """Return a response that sends each answer, an error if they end with one, and [DONE]."""
-    return StreamingResponse(_events(answers), media_type="text/event-stream")
-
-
-async def _events(answers: AsyncGenerator[Mapping[str, Any], None]) -> AsyncGenerator[bytes, None]:
-    try:
-        async with aclosing(answers):
-            async for answer in answers:
-                yield _event(answer)
-    except TltError as error:  # the status has been sent
-        yield _event(content_of(error))
-    yield b"data: [DONE]\n\n"
+HEAD = {
+    "type": "http.response.start",
+    "status": 200,
+    "headers": [(b"content-type", b"text/event-stream; charset=utf-8")],
+}
 
 
-def _event(answer: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(answer).encode() + b"\n\n"
+class Events(Response):
+    """
+    A response that sends each answer, an error if they end with one, and [DONE].
+
+    The first answer is awaited before anything is sent: until then, an error is answered with its own status. All are
+    made by one task, which is cancelled when the client hangs up.
+    """
+
+    def __init__(self, answers: AsyncGenerator[Mapping[str, Any], None]) -> None:
+        super().__init__(media_type="text/event-stream")
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """
+        Send the response.
+
+        Raises:
+            TltError: The first answer is an error, or the client hung up before it.
+        """
+        started = False
+
+        async def send_all() -> None:
+            nonlocal started
+            async with aclosing(self._answers) as answers:
+                first = await anext(answers)
+                started = True
+                await send(HEAD)
+                await _send(send, first)
+                try:
+                    async for answer in answers:
+                        await _send(send, answer)
+                except TltError as error:
+                    await self._send_error(scope, send, error)
+                except Exception as error:  # noqa: BLE001 - the status has been sent, so nobody else can answer it
+                    await self._send_error(scope, send, failed(error, service="Http", method=scope["path"]))
+            await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+        try:
+            await unless_hung_up(Request(scope, receive), send_all())
+        except AbortedError:
+            if not started:
+                raise
+
+    async def _send_error(self, scope: Scope, send: Send, error: TltError) -> None:
+        scope.setdefault("state", {})[ENDED_WITH] = code_of(status_of(error))
+        await _send(send, content_of(error))
+
+
+def streamed(answers: AsyncGenerator[Mapping[str, Any], None]) -> Events:
+    """Return a response that streams answers, of which there is at least one."""
+    return Events(answers)
+
+
+async def _send(send: Send, answer: Mapping[str, Any]) -> None:
+    event = b"data: " + json.dumps(answer).encode() + b"\n\n"
+    await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -28,6 +28,19 @@ class Generation:
         self._batches = batches
         self._names = names
 
+    def require_fit(self, prompts: int, samples: int) -> None:
+        """
+        Check the size of a call before anything is made for each of its samples.
+
+        Raises:
+            InvalidRequestError: It has more than fit into the queue.
+        """
+        field = "prompt.token_ids" if samples <= 1 else "samples_per_prompt"
+        try:
+            self._batches.require_fit(prompts * max(1, samples), field=field)
+        except TltError as error:
+            raise renamed(error, self._names) from None
+
     async def whole(self, prompts: Sequence[Prompt], samples: int) -> list[TokenChunk]:
         """
         Return the complete responses, those to one prompt next to each other.

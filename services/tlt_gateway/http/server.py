@@ -1,6 +1,7 @@
 """The gateway's HTTP server, from its bound port to its end."""
 
 import asyncio
+from ipaddress import ip_address
 from typing import Self
 
 from tlt_common.rpc.access import Access
@@ -49,9 +50,9 @@ class HttpServer:
 
     async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:
         """Serve until cancelled. Once `drain` has begun, calls that run complete, and further ones are refused."""
-        api = Draining(
-            http_app(gateway, Door(access, limits), self._language), drain, retry_after_s=limits.retry_after_s
-        )
+        door = Door(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
+        app = await asyncio.to_thread(http_app, gateway, door, self._language)  # a tenth of a second
+        api = Draining(app, drain, retry_after_s=limits.retry_after_s)
         await serve_http(
             api,
             self._bound,

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from tlt_common.domain.request_ids import new_request_id
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
@@ -33,6 +33,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         name = door.permit(request, "Generate")
         body = await body_of(request, Chat, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
+        generation.require_fit(1, body.n)
         try:
             call, prompt = await called(request, name, body)
         except TltError as error:
@@ -94,7 +95,8 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
 
     @api.post("/finish_session")
     async def finish(request: Request) -> dict[str, JsonValue]:
-        name = door.permit(request, "Generate")
+        name = door.permit(request, "Generate", query={"session_id"})
+        await no_body(request, max_bytes=door.max_bytes)
         session = request.query_params.get("session_id", "")
         if not session:
             raise InvalidRequestError(

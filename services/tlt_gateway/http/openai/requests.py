@@ -149,6 +149,12 @@ class Completion(Sampling):
     cache_salt: str | None = None
     extra_key: str | None = None
 
+    @property
+    def count(self) -> int:
+        """Number of prompts."""
+        given = self.prompt
+        return len(given) if isinstance(given, list) and given and isinstance(given[0], list | str) else 1
+
     async def prompts(self, text: Text) -> list[Prompt]:
         """
         Return the prompts.

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
@@ -35,6 +35,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         body = await body_of(request, Completion, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
         _require_sampled(body.logprobs, "logprobs")
+        completions.require_fit(body.count, body.n)
         try:
             prompts = in_session(request, await body.prompts(text))
         except TltError as error:
@@ -63,6 +64,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         body = await body_of(request, TokenGenerate, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
         _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
+        generation.require_fit(1, body.sampling_params.n)
         try:
             [prompt] = in_session(request, [body.prompt()])
         except TltError as error:
@@ -74,6 +76,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
     @api.get("/v1/models")
     async def models(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         info = gateway.info
         model: dict[str, JsonValue] = {
             "id": info.model,

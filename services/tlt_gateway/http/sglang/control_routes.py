@@ -5,7 +5,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of
+from tlt_gateway.http.body import body_of, no_body
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
@@ -56,7 +56,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.api_route("/flush_cache", methods=["GET", "POST"])
     async def flush(request: Request) -> PlainTextResponse:
-        door.permit(request, "UpdateWeights")
+        door.permit(request, "UpdateWeights", query={"timeout"})
+        await no_body(request, max_bytes=door.max_bytes)
         return PlainTextResponse("Cached prefixes are never used with other weights: there is nothing to flush.\n")
 
     return api

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import Body, body_of
+from tlt_gateway.http.body import Body, body_of, no_body
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
 
@@ -28,12 +28,14 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/weight_version")
     async def version(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         return {"weight_version": str(gateway.info.policy_version)}
 
     @api.get("/model_info")
     @api.get("/get_model_info")
     async def model(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         info = gateway.info
         return {
             "model_path": info.model,
@@ -47,6 +49,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/get_server_info")
     async def server(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         info = gateway.info
         return {
             "model_path": info.model,
@@ -67,6 +70,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     async def workers(request: Request) -> dict[str, JsonValue]:
         """List, as SGLang's router does, where requests, aborts and loads can be sent: here, for all workers."""
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         here: dict[str, JsonValue] = {
             "url": str(request.base_url).rstrip("/"),
             "model_id": gateway.info.model,
@@ -91,6 +95,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/v1/loads")
     async def loads(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         info = gateway.info
         load: dict[str, JsonValue] = {
             "dp_rank": 0,

@@ -129,6 +129,12 @@ class Generate(Body):
         many = isinstance(self.text, list) or bool(self.input_ids and isinstance(self.input_ids[0], list))
         return many or self.sampling(0).n > 1
 
+    @property
+    def count(self) -> int:
+        """Number of prompts."""
+        given = self.text if self.text is not None else self.input_ids
+        return len(given) if isinstance(given, list) and given and isinstance(given[0], list | str) else 1
+
     def sampling(self, index: int) -> Sampling:
         """Return the parameters of a prompt."""
         if isinstance(self.sampling_params, list):

@@ -31,6 +31,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
     async def generate(request: Request) -> Response:
         name = door.permit(request, "Generate")
         body = await body_of(request, Generate, max_bytes=door.max_bytes)
+        generation.require_fit(body.count, body.sampling(0).n)
         try:
             prompts = in_session(request, await body.prompts(text))
         except TltError as error:
@@ -54,6 +55,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
 
     @api.post("/abort_request")
     async def abort(request: Request) -> Response:
+        door.identify(request, "Abort")
         body = await body_of(request, Abort, max_bytes=door.max_bytes)
         door.permit(request, "Abort", wire.pb.AbortRequest(all=body.abort_all))
         if body.abort_all or body.rid:  # as in SGLang, an empty name is that of no request

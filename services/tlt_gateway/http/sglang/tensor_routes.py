@@ -7,10 +7,10 @@ from fastapi.responses import JSONResponse
 
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
+from tlt_common.rpc.http_failures import status_of
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.failures import status_of
 from tlt_gateway.http.sglang.control import Nothing
 from tlt_gateway.http.sglang.tensors import DestroyGroup, InitGroup, UpdateFromGroup, UpdateFromTensor
 from tlt_gateway.http.weight_version import version_of

@@ -6,8 +6,9 @@ from pydantic import JsonValue
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import Body, body_of
+from tlt_gateway.http.body import Body, body_of, no_body
 from tlt_gateway.http.door import Door
+from tlt_gateway.http.shown import shown
 
 
 class ResetCache(Body):
@@ -23,24 +24,28 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/pause")
     async def pause(request: Request, mode: str = PauseMode.ABORT, clear_cache: str = "true") -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        _require_known(request, {"mode", "clear_cache"})
+        door.permit(request, "UpdateWeights", query={"mode", "clear_cache"})
+        await no_body(request, max_bytes=door.max_bytes)
         if clear_cache.lower() not in {"true", "false"}:
-            raise InvalidRequestError(f"clear_cache is {clear_cache!r}; accepted: true, false", field="clear_cache")
+            raise InvalidRequestError(
+                f"clear_cache is {shown(clear_cache)}; accepted: true, false", field="clear_cache"
+            )
         if mode not in tuple(PauseMode):
-            raise InvalidRequestError(f"mode is {mode!r}; accepted: {', '.join(PauseMode)}", field="mode")
+            raise InvalidRequestError(f"mode is {shown(mode)}; accepted: {', '.join(PauseMode)}", field="mode")
         await gateway.pauses.pause(PauseMode(mode), authorization=request.headers.get("authorization"))
         return {"status": "paused"}
 
     @api.post("/resume")
     async def resume(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "UpdateWeights")
+        await no_body(request, max_bytes=door.max_bytes)
         await gateway.pauses.proceed(authorization=request.headers.get("authorization"))
         return {"status": "resumed"}
 
     @api.get("/is_paused")
     async def is_paused(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         return {"is_paused": gateway.pauses.paused}
 
     @api.post("/reset_prefix_cache")
@@ -52,21 +57,14 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.post("/sleep")
     @api.post("/wake_up")
     async def keep_awake(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        _require_known(request, {"level", "tags"})
+        door.permit(request, "UpdateWeights", query={"level", "tags"})
+        await no_body(request, max_bytes=door.max_bytes)
         return {"status": "ok", "message": "Nothing was released: trainers have devices of their own."}
 
     @api.get("/is_sleeping")
     async def is_sleeping(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         return {"is_sleeping": False}
 
     return api
-
-
-def _require_known(request: Request, names: set[str]) -> None:
-    for name in request.query_params:
-        if name not in names:
-            raise InvalidRequestError(
-                f"{name} is no parameter of this call; accepted: {', '.join(sorted(names))}", field=name
-            )

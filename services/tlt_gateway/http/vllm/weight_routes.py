@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of
+from tlt_gateway.http.body import body_of, no_body
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.vllm.marker import until_stable
@@ -25,6 +25,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/get_world_size")
     async def world_size(request: Request) -> dict[str, JsonValue]:
         door.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=door.max_bytes)
         return {"world_size": WORLD_SIZE}
 
     @api.post("/init_weight_transfer_engine")

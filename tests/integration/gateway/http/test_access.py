@@ -1,5 +1,6 @@
 """Who may make HTTP calls."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -59,18 +60,15 @@ async def test_one_caller_cannot_use_all_calls(serve: Serve, worker: FakeWorker,
     async with serve(worker, tokens=tokens, max_calls_per_token=1) as http:
         headers = {"Authorization": f"Bearer {SECRETS['generate']}"}
         worker.gate.clear()
-        async with http.client.stream(
-            "POST",
-            "/generate",
-            json={"input_ids": [4], "sampling_params": {"max_new_tokens": 20}, "stream": True},
-            headers=headers,
-        ) as running:
-            assert running.status_code == 200
-            await worker.until(1)
-            refused = await http.client.post("/generate", json={"input_ids": [4]}, headers=headers)
+        body = {"input_ids": [4], "sampling_params": {"max_new_tokens": 20}, "stream": True}
+        running = asyncio.create_task(http.client.post("/generate", json=body, headers=headers))
+        await worker.until(1)
+        for stream in (False, True):
+            refused = await http.client.post("/generate", json={**body, "stream": stream}, headers=headers)
             assert refused.status_code == 429
             assert int(refused.headers["Retry-After"]) >= 1
-            worker.gate.set()
+        worker.gate.set()
+        assert (await running).status_code == 200
 
 
 async def test_a_caller_finishes_no_session_of_another(serve: Serve, worker: FakeWorker, tokens: Path) -> None:

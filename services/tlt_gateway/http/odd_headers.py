@@ -1,0 +1,99 @@
+"""Checks of what surrounds a body: headers that are there once, query parameters that are known, no web page behind."""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from ipaddress import ip_address
+
+from fastapi import Request
+
+from tlt_common.errors import InvalidRequestError, PermissionDeniedError
+from tlt_gateway.http.shown import shown
+
+_ONCE = {
+    b"authorization": "Authorization",
+    b"content-encoding": "Content-Encoding",
+    b"content-type": "Content-Type",
+    b"host": "Host",
+    b"x-session-id": "X-Session-ID",
+    b"x-smg-routing-key": "X-SMG-Routing-Key",
+}
+"""Headers that are read, of which a second one would be ignored."""
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
+
+
+def require_single_headers(request: Request) -> None:
+    """
+    Raises:
+        InvalidRequestError: A header that is read is there twice, or Host is no host.
+    """
+    names = [name for name, _ in request.scope["headers"] if name in _ONCE]
+    if len(set(names)) != len(names):
+        field = _ONCE[Counter(names).most_common(1)[0][0]]
+        raise InvalidRequestError(f"the header {field} is there twice; accepted: one", field=field)
+    host = request.headers.get("host", "")
+    if host and not _HOST.fullmatch(host):
+        raise InvalidRequestError(f"Host is {shown(host)}; accepted: host or host:port", field="Host")
+
+
+def require_known_query(request: Request, known: Collection[str]) -> None:
+    """
+    Raises:
+        InvalidRequestError: The call has a query parameter that it does not know, or one twice.
+    """
+    if not request.scope["query_string"]:
+        return
+    seen = set[str]()
+    for name, _ in request.query_params.multi_items():
+        field = f"{name:.80}"
+        if name not in known:
+            accepted = ", ".join(sorted(known)) or "none; fields of a call go into its body"
+            raise InvalidRequestError(f"{field} is no query parameter of this call; accepted: {accepted}", field=field)
+        if name in seen:
+            raise InvalidRequestError(f"the query parameter {field} is there twice; accepted: once", field=field)
+        seen.add(name)
+
+
+def require_no_page(request: Request, *, on_loopback: bool, changes: bool) -> None:
+    """
+    Refuse calls that a web page makes through the browser of somebody who can reach this gateway. Programs send none of
+    what gives them away.
+
+    Args:
+        request: The call.
+        on_loopback: The gateway serves this machine only, so callers have no name for it but the machine's own.
+        changes: The call changes what is served: then not even a link may make it.
+
+    Raises:
+        PermissionDeniedError: The call is one of a page.
+    """
+    site = request.headers.get("sec-fetch-site", "none")
+    name = _name_in(request.headers.get("host", ""))
+    is_browser = request.headers.get("user-agent", "").startswith("Mozilla/")
+    if "origin" in request.headers:
+        field = "Origin"
+    elif site != "none":
+        field = "Sec-Fetch-Site"
+    elif on_loopback and "." in name and not _is_address(name) and not name.endswith(".localhost"):
+        field = "Host"  # a name of the page's, which it lets resolve to this machine
+    elif changes and is_browser:
+        field = "User-Agent"
+    else:
+        return
+    raise PermissionDeniedError(
+        f"{field} is {shown(request.headers[field])}: web pages may not call a gateway without tokens; accepted: calls "
+        "of programs, or a gateway with tokens",
+        field=field,
+    )
+
+
+def _name_in(host: str) -> str:
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

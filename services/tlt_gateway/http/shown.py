@@ -1,0 +1,17 @@
+"""Values of callers in messages: cut before they are written out, since their size is the caller's."""
+
+from reprlib import Repr
+from typing import Any
+
+_REPR = Repr()
+_REPR.maxstring = _REPR.maxother = 80
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 4
+_REPR.maxlevel = 3
+_DIGITS = 10**40
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it, in at most 80 characters."""
+    if isinstance(value, int) and not -_DIGITS < value < _DIGITS:
+        return f"a number of {value.bit_length()} bits"
+    return _REPR.repr(value)[:80]

@@ -1,0 +1,72 @@
+"""How long the event loop of this process was held by one function."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Never
+
+from tlt_common.telemetry import metrics
+
+TICK_S = 0.02
+"""Seconds between measurements, and the error of one: a stall that begins between two is measured from the next."""
+WINDOW_S = 30.0
+"""The metric is the longest stall of this window and the one before, so that no scrape misses one."""
+SCHEDSTAT = "/proc/thread-self/schedstat"
+
+
+class Longest:
+    """The longest stall of the last one to two windows. Pure."""
+
+    def __init__(self) -> None:
+        self._began_s = 0.0
+        self._now_s = self._before_s = 0.0
+
+    def add(self, stall_s: float, now_s: float) -> float:
+        """Add a measurement; return the longest."""
+        if now_s - self._began_s >= WINDOW_S:
+            is_next = now_s - self._began_s < 2 * WINDOW_S
+            self._before_s = self._now_s if is_next else 0.0
+            self._now_s, self._began_s = 0.0, now_s
+        self._now_s = max(self._now_s, stall_s)
+        return max(self._now_s, self._before_s)
+
+
+@asynccontextmanager
+async def stalls_measured() -> AsyncIterator[None]:
+    """Measure the running event loop within the block, and export the longest stall."""
+    measuring = asyncio.ensure_future(_measure())
+    try:
+        yield
+    finally:
+        measuring.cancel()
+        await asyncio.wait({measuring})
+
+
+async def _measure() -> Never:
+    # Time in which the thread waited for a core is the machine's, not the loop's.
+    starved = _opened()
+    longest = Longest()
+    try:
+        while True:
+            began_s, waited_s = time.monotonic(), _waited_s(starved)
+            await asyncio.sleep(TICK_S)
+            now_s = time.monotonic()
+            late_s = now_s - began_s - TICK_S - (_waited_s(starved) - waited_s)
+            metrics.RPC_LOOP_STALL.set(longest.add(max(0.0, late_s), now_s))
+    finally:
+        if starved is not None:
+            os.close(starved)
+
+
+def _opened() -> int | None:
+    """Open Linux's scheduler statistics of this thread; None where there are none."""
+    with suppress(OSError):
+        return os.open(SCHEDSTAT, os.O_RDONLY)
+    return None
+
+
+def _waited_s(file: int | None) -> float:
+    """Return the seconds that this thread has waited for a core."""
+    return int(os.pread(file, 64, 0).split()[1]) / 1e9 if file is not None else 0.0
