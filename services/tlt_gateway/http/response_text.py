@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tlt_common.domain.rollout import FinishReason, TokenChunk
-from tlt_gateway.http.text import Decoder
+from tlt_common.text.detokenizer import Detokenizer
 
 
 class ResponseText:
@@ -16,7 +16,7 @@ class ResponseText:
         keeps_stop: Whether the stop token or the stop string belongs to the text.
     """
 
-    def __init__(self, decoder: Decoder, stop: Sequence[str] = (), *, keeps_stop: bool = False) -> None:
+    def __init__(self, decoder: Detokenizer, stop: Sequence[str] = (), *, keeps_stop: bool = False) -> None:
         self._decoder = decoder
         self._stop = stop
         self._keeps_stop = keeps_stop
