@@ -43,6 +43,8 @@ def scripted_chunk(
 
 
 def _matched(prompt: Prompt, tokens: Sequence[int], decode: Callable[[list[int]], str]) -> str:
-    search = StopSearch(Detokenizer(Vocabulary(decode)), prompt.sampling.stop, min_tokens=prompt.sampling.min_new_tokens)
+    search = StopSearch(
+        Detokenizer(Vocabulary(decode)), prompt.sampling.stop, min_tokens=prompt.sampling.min_new_tokens
+    )
     *_, last = map(search.add, tokens[len(prompt.token_ids) :])
     return last or ""

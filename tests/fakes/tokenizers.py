@@ -44,7 +44,7 @@ def word_piece() -> Tokenizer:
     """BERT's kind: words, and ## before what continues one."""
     pieces = [*SPECIAL, *WORDS, *(f"##{word}" for word in WORDS)]
     tokenizer = Tokenizer(models.WordPiece(_ids(pieces), unk_token="<unk>"))  # noqa: S106
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore[no-untyped-call]
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     return _special(tokenizer)
 

@@ -56,7 +56,7 @@ def ending_at(sampling: SamplingParams, end_token_ids: tuple[int, ...]) -> Sampl
     """
     End responses at these tokens, too, as vLLM does at those of the trainer's tokenizer; not with `ignore_eos`.
 
-    Workers know the end tokens of the model that they were started with, and a trainer may have changed its tokenizer's.
+    Workers know those of the model that they were started with, and a trainer may have changed its tokenizer's.
     """
     if sampling.ignore_eos:
         return sampling

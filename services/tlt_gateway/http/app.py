@@ -22,7 +22,7 @@ from tlt_gateway.http.vllm import pause_routes, weight_routes
 def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
     """Return the application. Health checks are open to everyone."""
     text = language.text
-    prompting = Prompting(text, language.template, Turns())
+    prompting = Prompting(text, language.template, Turns(), language.end_tokens)
     api = FastAPI(title="TLT rollout", docs_url=None, redoc_url=None, openapi_url=None)
     api.add_exception_handler(TltError, failures.answer)
     api.add_exception_handler(BodyTooLargeError, failures.too_large)

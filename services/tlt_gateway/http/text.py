@@ -21,6 +21,8 @@ class Text:
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer
         lead = [] if tokenizer is None else lead_of(tokenizer)
+        added = {} if tokenizer is None else tokenizer.get_added_tokens_decoder()
+        self._special = frozenset(token for token, one in added.items() if one.special)
         self._vocabularies = {
             skips: Vocabulary(partial(_decoded, tokenizer, skip_special_tokens=skips), lead) for skips in (True, False)
         }
@@ -53,6 +55,10 @@ class Text:
     def has_tokenizer(self) -> bool:
         """Whether there is a tokenizer."""
         return self._tokenizer is not None
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token is one of the special ones, such as the end of a turn."""
+        return token in self._special
 
     def name(self, token: int, *, as_id: bool) -> str:
         """Return what a token is called beside its log-probability: its text, or its id if asked or without text."""

@@ -42,7 +42,7 @@ def stop_at_stop_tokens(original: Callable[..., bool], self: Any, new_accepted_t
 
 def end_as_the_tokenizer_says(original: Callable[..., set[int] | None], self: Any) -> set[int]:
     """
-    Wrap `ModelConfig._get_hf_eos_token_id`: SGLang asks its tokenizer for further end tokens, which it does not have here.
+    Wrap `ModelConfig._get_hf_eos_token_id`: SGLang asks its tokenizer for further ones, which it does not have here.
 
     A minimum length suppresses all of them, and `ignore_eos` ignores them. Those outside the vocabulary are never
     sampled, and would be an index outside a tensor.

@@ -81,7 +81,7 @@ def byte(*values: int) -> list[int]:
 
 def test_half_a_character_and_then_a_word_is_text() -> None:
     tokenizer, skipping, _ = made("byte_fallback")
-    the = tokenizer.token_to_id("▁the")
+    the = tokenizer.token_to_id("▁the") or 0
     you = byte(0xE4, 0xBD, 0xA0)
     assert pieces(skipping, [the, *you, 3 + 0xE5, the]) == ["the", "", "", "你", "", REPLACEMENT + " the", ""]
     assert "".join(pieces(skipping, [*you, the])) == "你 the"
@@ -100,8 +100,11 @@ def test_undecided_bytes_of_the_prompt_do_not_begin_the_response(kind: str) -> N
 
 def test_the_first_word_of_a_text_has_no_space_and_that_of_a_response_to_one_has() -> None:
     tokenizer, skipping, _ = made("byte_fallback")
-    the = tokenizer.token_to_id("▁the")
-    for after, expected in (([], "the the"), ([1], "the the"), ([the], " the the"), ([the, 2], " the the")):
+    the = tokenizer.token_to_id("▁the") or 0
+    cases: list[tuple[list[int], str]] = [
+        ([], "the the"), ([1], "the the"), ([the], " the the"), ([the, 2], " the the"),
+    ]  # fmt: skip
+    for after, expected in cases:
         assert "".join(pieces(skipping, [2, the, 1, the], after=after)) == expected
 
 
