@@ -18,9 +18,10 @@ class HttpSettings(Frozen):
     """host:port of the HTTP server; port 0 picks a free port. Null disables it."""
     tokenizer: Path | None = None
     """Directory of the model's tokenizer and chat template. Null accepts token ids only, and answers have no text."""
-    request_templates: bool = True
-    """Whether chat requests may bring their own template. Templates run in a sandbox, but one that loops for long keeps
-    a thread of the gateway busy: disable it if callers do not trust each other."""
+    request_templates: bool | None = None
+    """Whether chat requests may bring their own template. Templates are programs: they run in a process of their own,
+    limited in CPU time and memory, but one caller's keep those of others waiting. Null accepts them unless `tokens` is
+    set."""
     tool_parser: str | None = None
     """Finds tool calls in chat responses: the name of one of SGLang's parsers, such as qwen25, hermes or llama3. Needs
     SGLang (`tlt-suite[tools]`), which workers' images have. Null refuses tools, except with tool_choice none."""

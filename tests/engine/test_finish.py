@@ -1,13 +1,15 @@
 """SGLang's own request object, in the round in which it ends. No engine is started."""
 
+import json
 from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.chat_model import END as TURN_END
 from tests.fakes.chat_model import write_chat_model
-from tlt_worker.scheduler.finish import finish_before_abort, stop_at_stop_tokens
+from tlt_worker.scheduler.finish import end_as_the_tokenizer_says, finish_before_abort, stop_at_stop_tokens
 from tlt_worker.scheduler.stop_strings import stop_at_strings
 
 schedule_batch = pytest.importorskip("sglang.srt.managers.schedule_batch")
@@ -118,3 +120,16 @@ def test_sglang_asks_for_it_in_its_check_of_a_round(searching: Any, monkeypatch:
     searching.update_finish_state(len(searching.output_ids))
     assert searching.finished()
     assert list(searching.output_ids_through_stop) == searching.ids("/s>")
+
+
+def test_the_tokenizers_end_of_turn_is_an_end_token_of_the_model(tmp_path: Path) -> None:
+    from sglang.srt.configs.model_config import ModelConfig
+
+    tokenizer = write_chat_model(tmp_path)
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 300, "eos_token_id": [0, 300]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": 5}))
+    found = ModelConfig(str(tmp_path))
+    assert found.hf_eos_token_id == {0, 5, 300}
+    ends = end_as_the_tokenizer_says(ModelConfig._get_hf_eos_token_id, found)
+    assert ends == {0, 5, tokenizer.token_to_id(TURN_END)}, "and none outside the vocabulary"

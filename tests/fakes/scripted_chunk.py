@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.text.detokenizer import Detokenizer, Vocabulary
 from tlt_worker.scheduler.stop_search import StopSearch
 
 
@@ -42,6 +43,8 @@ def scripted_chunk(
 
 
 def _matched(prompt: Prompt, tokens: Sequence[int], decode: Callable[[list[int]], str]) -> str:
-    search = StopSearch(decode, prompt.sampling.stop, min_tokens=prompt.sampling.min_new_tokens)
-    found = search.first(tokens, length=len(tokens) - len(prompt.token_ids), new=1)
-    return found[1] if found else ""
+    search = StopSearch(
+        Detokenizer(Vocabulary(decode)), prompt.sampling.stop, min_tokens=prompt.sampling.min_new_tokens
+    )
+    *_, last = map(search.add, tokens[len(prompt.token_ids) :])
+    return last or ""

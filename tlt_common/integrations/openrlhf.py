@@ -22,7 +22,7 @@ from typing import Any, Self
 from tlt_common.client import Client, FinishReason, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
 from tlt_common.errors import AbortedError, InvalidRequestError
-from tlt_common.integrations.sampling import KNOWN, arguments_of
+from tlt_common.integrations.sampling import KNOWN, arguments_of, end_tokens_of, ending_at
 from tlt_common.rpc.endpoint import Secret
 
 
@@ -71,7 +71,7 @@ class TltEngine:
 
         Args:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
-            tokenizer: Decodes responses; without one their text is empty.
+            tokenizer: Decodes responses, which also end at its end token; without one their text is empty.
             token: Token with the scope generate; see `Client`.
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
@@ -86,7 +86,7 @@ class TltEngine:
         self._client: Client | None = None
 
     def bound(self, tokenizer: Any) -> Self:
-        """Decode with this tokenizer from now on."""
+        """Decode with this tokenizer, and end responses at its end token, from now on."""
         self._tokenizer = tokenizer
         return self
 
@@ -115,7 +115,8 @@ class TltEngine:
             raise InvalidRequestError("the prompt has images; accepted: text", field="multi_modal_data")
         if self._client is None:
             self._client = Client(self._endpoint, **self._options)
-        response = await self._client.generate(list(prompt_token_ids), sampling_of(sampling_params))
+        sampling = ending_at(sampling_of(sampling_params), end_tokens_of(self._tokenizer))
+        response = await self._client.generate(list(prompt_token_ids), sampling)
         if response.finish_reason is FinishReason.ABORT:
             raise AbortedError(f"request {response.request_id} was aborted")
         return RequestOutput(outputs=[self._output(response, sampling_params)])

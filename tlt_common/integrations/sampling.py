@@ -1,9 +1,12 @@
 """Sampling parameters by vLLM's names, which trainers use for all their engines."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from tlt_common.domain.rollout import SamplingParams
 from tlt_common.errors import InvalidRequestError
+from tlt_common.text.end_tokens import ids_of
 
 _SAME = frozenset({
     "temperature", "top_p", "min_p", "ignore_eos", "seed",
@@ -47,3 +50,19 @@ def arguments_of(params: Mapping[str, Any]) -> dict[str, Any]:
     if (stop := found.pop("stop", None)) is not None:
         found["stop"] = tuple([stop] if isinstance(stop, str) and stop else stop)
     return found
+
+
+def ending_at(sampling: SamplingParams, end_token_ids: tuple[int, ...]) -> SamplingParams:
+    """
+    End responses at these tokens, too, as vLLM does at those of the trainer's tokenizer; not with `ignore_eos`.
+
+    Workers know those of the model that they were started with, and a trainer may have changed its tokenizer's.
+    """
+    if sampling.ignore_eos:
+        return sampling
+    return replace(sampling, stop_token_ids=tuple(dict.fromkeys((*sampling.stop_token_ids, *end_token_ids))))
+
+
+def end_tokens_of(*named: Any) -> tuple[int, ...]:
+    """Return the end tokens that transformers' objects name as `eos_token_id`: tokenizers and generation settings."""
+    return tuple(dict.fromkeys(token for one in named for token in ids_of(getattr(one, "eos_token_id", None))))

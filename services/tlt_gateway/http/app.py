@@ -24,7 +24,7 @@ from tlt_gateway.http.vllm import pause_routes, weight_routes
 def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
     """Return the application. Health checks are open to everyone."""
     text = language.text
-    prompting = Prompting(text, language.template, Turns())
+    prompting = Prompting(text, language.template, Turns(), language.end_tokens)
     # Without redirects: a path with one slash more is another path, and a redirect would name the host of the request.
     api = FastAPI(title="TLT rollout", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     api.add_middleware(CountedCalls, service="Http")

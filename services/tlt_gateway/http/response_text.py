@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from tlt_common.domain.rollout import FinishReason, TokenChunk
-from tlt_gateway.http.text import Decoder
+from tlt_common.text.detokenizer import Detokenizer
+from tlt_gateway.http.beginnings import begun
 
 
 class ResponseText:
@@ -16,7 +17,7 @@ class ResponseText:
         keeps_stop: Whether the stop token or the stop string belongs to the text.
     """
 
-    def __init__(self, decoder: Decoder, stop: Sequence[str] = (), *, keeps_stop: bool = False) -> None:
+    def __init__(self, decoder: Detokenizer, stop: Sequence[str] = (), *, keeps_stop: bool = False) -> None:
         self._decoder = decoder
         self._stop = stop
         self._keeps_stop = keeps_stop
@@ -63,13 +64,7 @@ class ResponseText:
         """Return how many of the held characters may be the beginning of a stop string that is not to be shown."""
         if self._keeps_stop or not self._stop:
             return 0
-        text, longest = "".join(self._held), 0
-        for stop in self._stop:
-            for length in range(min(len(stop) - 1, len(text)), longest, -1):
-                if text.endswith(stop[:length]):
-                    longest = length
-                    break
-        return longest
+        return begun("".join(self._held), self._stop)
 
     def _released(self, count: int) -> list[str]:
         """Return the first characters that are held, as pieces, and hold the rest."""

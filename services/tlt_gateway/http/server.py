@@ -37,6 +37,7 @@ class HttpServer:
 
     def __exit__(self, *_: object) -> None:
         self._bound.close()
+        self._language.close()
 
     async def prepare(self) -> None:
         """
@@ -45,7 +46,7 @@ class HttpServer:
         Raises:
             ConfigError: One cannot be loaded.
         """
-        self._language = await asyncio.to_thread(load_language, self._config.http)
+        self._language = await asyncio.to_thread(load_language, self._config.http, trusted=self._config.tokens is None)
         announce("rollout_http", address_of(self._bound))
 
     async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:

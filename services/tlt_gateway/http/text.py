@@ -2,52 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
 
-from tlt_common.errors import ConfigError, InvalidRequestError
-
-FILE = "tokenizer.json"
-CONTEXT = 5
-"""Tokens before a text that decide how it begins: as many as in SGLang."""
-
-
-class Decoder:
-    """
-    Decodes a response as it grows: every token once. Half a character is kept back until the rest of it is there.
-
-    Args:
-        tokenizer: None: there is no text.
-        after: The tokens before the response; see `Text.decoded`.
-        skip_special_tokens: Leave out end tokens and the like.
-    """
-
-    def __init__(
-        self, tokenizer: Tokenizer | None, *, after: Sequence[int] = (), skip_special_tokens: bool = True
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._skips = skip_special_tokens
-        self._stream = DecodeStream(skip_special_tokens=skip_special_tokens)
-        self._kept: list[int] = []
-        for token in after[-CONTEXT:]:
-            self.step(token)
-        self._kept.clear()
-
-    def step(self, token: int) -> str:
-        """Return the text that a token adds."""
-        if self._tokenizer is None:
-            return ""
-        added = self._stream.step(self._tokenizer, token)
-        self._kept = [*self._kept, token] if added is None else []
-        return str(added or "")
-
-    def rest(self) -> str:
-        """Return what was kept back, at the end of the response."""
-        if self._tokenizer is None or not self._kept:
-            return ""
-        return str(self._tokenizer.decode(self._kept, skip_special_tokens=self._skips))
+from tlt_common.errors import InvalidRequestError
+from tlt_common.text.detokenizer import Detokenizer, Vocabulary, lead_of
+from tlt_gateway.http.tokenizer import load_tokenizer
 
 
 class Text:
@@ -58,6 +20,12 @@ class Text:
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer
+        lead = [] if tokenizer is None else lead_of(tokenizer)
+        added = {} if tokenizer is None else tokenizer.get_added_tokens_decoder()
+        self._special = frozenset(token for token, one in added.items() if one.special)
+        self._vocabularies = {
+            skips: Vocabulary(partial(_decoded, tokenizer, skip_special_tokens=skips), lead) for skips in (True, False)
+        }
 
     async def encoded(self, texts: Sequence[str], *, field: str, special_tokens: bool = True) -> list[list[int]]:
         """
@@ -79,28 +47,18 @@ class Text:
         except UnicodeEncodeError as error:
             raise InvalidRequestError(f"{field} is not Unicode: {error.reason}", field=field) from error
 
-    def decoded(self, token_ids: Sequence[int], *, after: Sequence[int] = (), skip_special_tokens: bool = True) -> str:
-        """
-        Return the text of tokens; empty without a tokenizer.
-
-        Args:
-            token_ids: The tokens.
-            after: The tokens before them, such as the prompt: tokenizers of many models write the space before a word
-                unless it is the first of a text.
-            skip_special_tokens: Leave out end tokens and the like.
-        """
-        if self._tokenizer is None:
-            return ""
-        before = list(after[-CONTEXT:])
-        whole = str(self._tokenizer.decode([*before, *token_ids], skip_special_tokens=skip_special_tokens))
-        if not before:
-            return whole
-        return whole[len(self._tokenizer.decode(before, skip_special_tokens=skip_special_tokens)) :]
+    def decoded(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text of tokens, by default without end tokens and the like; empty without a tokenizer."""
+        return self._vocabularies[skip_special_tokens].text(token_ids, first=True)
 
     @property
     def has_tokenizer(self) -> bool:
         """Whether there is a tokenizer."""
         return self._tokenizer is not None
+
+    def is_special(self, token: int) -> bool:
+        """Whether a token is one of the special ones, such as the end of a turn."""
+        return token in self._special
 
     def name(self, token: int, *, as_id: bool) -> str:
         """Return what a token is called beside its log-probability: its text, or its id if asked or without text."""
@@ -108,9 +66,10 @@ class Text:
             return f"token_id:{token}"
         return self.decoded([token], skip_special_tokens=False)
 
-    def decoder(self, *, after: Sequence[int] = (), skip_special_tokens: bool = True) -> Decoder:
+    def decoder(self, *, after: Sequence[int] = (), skip_special_tokens: bool = True) -> Detokenizer:
         """Return a decoder for one response, to a prompt of the tokens `after`."""
-        return Decoder(self._tokenizer, after=after, skip_special_tokens=skip_special_tokens)
+        vocabulary = self._vocabularies[skip_special_tokens]
+        return Detokenizer(vocabulary, first=vocabulary.begins_after(after))
 
     def pieces(self, token_ids: Sequence[int], *, field: str) -> list[str]:
         """
@@ -142,14 +101,12 @@ def load_text(directory: Path | None) -> Text:
     Load the tokenizer of a model directory.
 
     Raises:
-        ConfigError: It has no tokenizer.json, or a damaged one.
+        ConfigError: It has no tokenizer.json, or a file is damaged.
     """
     if directory is None:
         return Text()
-    try:
-        return Text(Tokenizer.from_file(str(directory / FILE)))
-    except Exception as error:  # tokenizers raises Exception itself
-        raise ConfigError(
-            f"http.tokenizer: {directory / FILE} cannot be loaded: {error}; accepted: a directory with a {FILE}",
-            field="http.tokenizer",
-        ) from error
+    return Text(load_tokenizer(directory))
+
+
+def _decoded(tokenizer: Tokenizer | None, token_ids: list[int], *, skip_special_tokens: bool) -> str:
+    return "" if tokenizer is None else str(tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens))

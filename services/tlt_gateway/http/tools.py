@@ -1,12 +1,21 @@
-"""Tool calls in the text of responses, found by SGLang's parsers."""
+"""Tool calls in the text of responses; `parsing` finds them, in a process of its own."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pydantic_core
+
 from tlt_common.errors import ConfigError, InvalidRequestError
+from tlt_common.telemetry.log import get_logger
+from tlt_gateway.http.beginnings import begun
+from tlt_gateway.http.resident.child import RefusedError
+from tlt_gateway.http.resident.process import OverrunError, Resident
 
 Tools = Sequence[dict[str, Any]]
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,33 +25,6 @@ class ToolCall:
     name: str
     arguments: str
     """JSON, as the model wrote it."""
-
-
-class ToolText:
-    """The text of one response, which may contain tool calls."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._parser = make()
-        self._text: list[str] = []
-
-    def step(self, added: str) -> str:
-        """Add text; return what of it belongs to no tool call. Text that may begin one is kept back."""
-        self._text.append(added)
-        return str(self._parser.parse_stream_chunk(added)[0] or "")
-
-    def rest(self) -> str:
-        """Return what was kept back and belongs to no tool call, at the end of the response."""
-        return str(self._parser.parse_stream_end()[0] or "")
-
-    def calls(self) -> list[ToolCall]:
-        """Return the calls in what was added."""
-        return self.whole("".join(self._text))[1]
-
-    def whole(self, text: str) -> tuple[str, list[ToolCall]]:
-        """Return a complete text without its tool calls, and the calls."""
-        content, calls = self._make().parse_non_stream(text)
-        return str(content or ""), [ToolCall(name=str(one.name), arguments=one.parameters) for one in calls]
 
 
 class ToolParser:
@@ -55,42 +37,99 @@ class ToolParser:
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self._name = name
-        self._parsers: Any = None
-        self._tool: Any = None
-        if name is None:
+        self._resident = None if name is None else Resident("tlt_gateway.http.parsing", name)
+        self._markers: list[str] | None = None
+        if self._resident is None:
             return
         try:
-            # Takes seconds, and imports torch.
-            from sglang.srt.entrypoints.openai.protocol import Tool
-            from sglang.srt.function_call.function_call_parser import FunctionCallParser
-        except ImportError as error:
-            raise ConfigError(
-                f"http.tool_parser: SGLang's parsers cannot be imported ({error}); install tlt-suite[tools]",
-                field="http.tool_parser",
-            ) from error
-        self._parsers, self._tool = FunctionCallParser, Tool
-        accepted = sorted(FunctionCallParser.ToolCallParserEnum)
-        if name not in accepted:
-            raise ConfigError(
-                f"http.tool_parser is {name!r}; accepted: {', '.join(accepted)}", field="http.tool_parser"
-            )
+            self._markers = json.loads(self._resident.start())
+        except RefusedError as error:
+            self.close()
+            raise ConfigError(f"http.tool_parser: {error}", field="http.tool_parser") from error
 
-    def text(self, tools: Tools) -> ToolText:
+    def close(self) -> None:
+        """End the process. Closing twice does nothing."""
+        if self._resident is not None:
+            self._resident.close()
+
+    async def require(self, tools: Tools) -> None:
         """
-        Return the parser of one response.
+        Check tools before a response to them is generated.
 
         Raises:
             InvalidRequestError: The gateway has no parser, or a tool is malformed.
         """
-        if self._name is None:
+        if self._resident is None:
             raise InvalidRequestError(
                 "tools: the gateway has no parser of tool calls (http.tool_parser); accepted: tool_choice none, which "
                 "shows the tools to the model and leaves its calls in the text",
                 field="tools",
             )
         try:
-            known = [self._tool.model_validate(tool) for tool in tools]
-        except ValueError as error:
+            await self._resident.ask(lambda: pydantic_core.to_json({"tools": tools}))
+        except (RefusedError, OverrunError, ValueError) as error:
             raise InvalidRequestError(f"tools: {error}", field="tools") from error
-        return ToolText(lambda: self._parsers(known, self._name))
+
+    def text(self, tools: Tools) -> "ToolText":
+        """Return the text of one response."""
+        return ToolText(self, tools, self._markers)
+
+    async def parsed(self, text: str, tools: Tools) -> tuple[str, list[ToolCall]]:
+        """Return a text without its tool calls, and the calls. What cannot be parsed in time has none, as in SGLang."""
+        if self._resident is None:
+            return text, []
+        try:
+            answer = await self._resident.ask(lambda: pydantic_core.to_json({"tools": tools, "text": text}))
+        except (RefusedError, OverrunError) as error:
+            log.warning("tool_calls_not_parsed", reason=str(error), characters=len(text))
+            return text, []
+        content, calls = json.loads(answer)
+        return content, [ToolCall(name=name, arguments=arguments) for name, arguments in calls]
+
+
+class ToolText:
+    """
+    The text of one response, which may contain tool calls.
+
+    Args:
+        parser: Finds them.
+        tools: The tools that may be called.
+        markers: Strings one of which is in a text with calls; None if that is not known, and all text is kept back.
+    """
+
+    def __init__(self, parser: ToolParser, tools: Tools, markers: Sequence[str] | None) -> None:
+        self._parser = parser
+        self._tools = tools
+        self._markers = markers
+        self._text: list[str] = []
+        self._held = ""
+        self._shown = 0
+        """Characters that were returned."""
+        self._calls = False
+
+    def step(self, added: str) -> str:
+        """Add text; return what belongs to no tool call. What follows the first call is kept back until the end."""
+        self._text.append(added)
+        if self._calls or self._markers is None:
+            return ""
+        text = self._held + added
+        places = [at for marker in self._markers if (at := text.find(marker)) >= 0]
+        self._calls = bool(places)
+        end = min(places) if places else len(text) - begun(text, self._markers)
+        self._held, self._shown = text[end:], self._shown + end
+        return text[:end]
+
+    async def rest(self) -> tuple[str, list[ToolCall]]:
+        """Return the text that was kept back and belongs to no tool call, and the calls, at the end of the response."""
+        whole = "".join(self._text)
+        content, calls = await self.whole(whole)
+        shown = whole[: self._shown]
+        # Parsers strip what is before a call.
+        for begin in (shown, shown.rstrip()):
+            if content.startswith(begin):
+                return content[len(begin) :], calls
+        return "", calls
+
+    async def whole(self, text: str) -> tuple[str, list[ToolCall]]:
+        """Return a complete text without its tool calls, and the calls."""
+        return await self._parser.parsed(text, self._tools)

@@ -1,7 +1,10 @@
-"""When a response ends: two rules that SGLang decides otherwise. Used inside SGLang's processes only."""
+"""When a response ends: three rules that SGLang decides otherwise. Used inside SGLang's processes only."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+from tlt_common.text.end_tokens import tokenizer_end_tokens
 
 
 def finish_before_abort(original: Callable[..., None], self: Any, new_accepted_len: int = 1) -> None:
@@ -35,3 +38,14 @@ def stop_at_stop_tokens(original: Callable[..., bool], self: Any, new_accepted_t
     finally:
         params.ignore_eos = True
         self.eos_token_ids, self.tokenizer = kept
+
+
+def end_as_the_tokenizer_says(original: Callable[..., set[int] | None], self: Any) -> set[int]:
+    """
+    Wrap `ModelConfig._get_hf_eos_token_id`: SGLang asks its tokenizer for further ones, which it does not have here.
+
+    A minimum length suppresses all of them, and `ignore_eos` ignores them. Those outside the vocabulary are never
+    sampled, and would be an index outside a tensor.
+    """
+    found = (original(self) or set()) | tokenizer_end_tokens(Path(self.model_path))
+    return {token for token in found if 0 <= token < self.vocab_size}

@@ -47,7 +47,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
-    from tlt_worker.scheduler.finish import finish_before_abort, stop_at_stop_tokens
+    from tlt_worker.scheduler.finish import end_as_the_tokenizer_says, finish_before_abort, stop_at_stop_tokens
     from tlt_worker.scheduler.launched_round import copy_with_states
     from tlt_worker.scheduler.policy_load import report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
@@ -67,6 +67,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("managers.scheduler.Scheduler.run_batch", containment.run_contained),
         _around("managers.scheduler.Scheduler.process_batch_result", capture_around),
         _around("managers.scheduler.Scheduler.get_init_info", report_start),
+        _around("configs.model_config.ModelConfig._get_hf_eos_token_id", end_as_the_tokenizer_says),
         _around("managers.schedule_batch.Req.update_finish_state", finish_before_abort),
         _around("managers.schedule_batch.Req._check_token_based_finish", stop_at_stop_tokens),
         _around("managers.schedule_batch.Req._check_str_based_finish", stop_at_strings),

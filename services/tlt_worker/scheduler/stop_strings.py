@@ -12,6 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from tlt_common.errors import InvalidRequestError
+from tlt_common.text.detokenizer import CONTEXT, Detokenizer, Vocabulary, lead_of
 from tlt_worker.link.stop_strings import StopStrings
 from tlt_worker.scheduler.sampling.penalties import prefix_of
 from tlt_worker.scheduler.stop_search import StopSearch
@@ -26,21 +27,35 @@ def stop_at_strings(original: Callable[..., bool], self: Any, new_accepted_len: 
     stops = StopStrings.of(self)
     if stops is None:
         return original(self, new_accepted_len)
-    search = StopSearch(decoder_of(stops.tokenizer), stops.strings, min_tokens=stops.min_tokens)
-    prefix, kept = prefix_of(self), search.tokens(new_accepted_len)
-    tokens = list(self.output_ids[-kept:])
-    if missing := kept - len(tokens):
-        tokens = [*self.origin_input_ids[-missing:], *tokens]
-    found = search.first(tokens, length=prefix + len(self.output_ids), new=new_accepted_len)
+    found = _first(self, stops, new_accepted_len)
     if found is None:
         return False
-    finished_len = found[0] - prefix
+    finished_len = found[0]
     if self._check_token_based_finish(self.output_ids[-new_accepted_len:]) and self.finished_len < finished_len:
         return True
     from sglang.srt.managers.schedule_batch import FINISH_MATCHED_STR
 
     self.finished_reason, self.finished_len = FINISH_MATCHED_STR(matched=found[1]), finished_len
     return True
+
+
+def _first(req: Any, stops: StopStrings, new: int) -> tuple[int, str] | None:
+    """Return the first stop string that one of a request's new tokens completes, and the length of its output then."""
+    prefix, done = prefix_of(req), len(req.output_ids) - new
+    search: StopSearch | None = getattr(req, "tlt_stop_search", None)
+    if search is None or search.tokens > prefix + done:
+        prompt = req.origin_input_ids[: len(req.origin_input_ids) - prefix]
+        vocabulary = vocabulary_of(stops.tokenizer)
+        text = Detokenizer(vocabulary, first=vocabulary.begins_after(list(prompt[-CONTEXT:])))
+        search = req.tlt_stop_search = StopSearch(text, stops.strings, min_tokens=stops.min_tokens)
+        for token in req.origin_input_ids[len(prompt) :]:
+            search.add(token)
+    for token in req.output_ids[search.tokens - prefix : done]:
+        search.add(token)
+    for place in range(done, done + new):
+        if (found := search.add(req.output_ids[place])) is not None:
+            return place + 1, found
+    return None
 
 
 def require_decodable(arrived: Any) -> None:
@@ -53,7 +68,7 @@ def require_decodable(arrived: Any) -> None:
     if (stops := StopStrings.of(arrived)) is None:
         return
     try:
-        decoder_of(stops.tokenizer)
+        vocabulary_of(stops.tokenizer)
     except Exception as error:  # tokenizers raises Exception itself
         raise InvalidRequestError(
             f"sampling.stop: {stops.tokenizer} cannot be loaded: {error}; accepted: sampling.stop_token_ids",
@@ -62,6 +77,7 @@ def require_decodable(arrived: Any) -> None:
 
 
 @cache
-def decoder_of(tokenizer: str) -> Callable[[list[int]], str]:
-    """Return a function that decodes tokens with a tokenizer.json, special tokens included."""
-    return partial(Tokenizer.from_file(tokenizer).decode, skip_special_tokens=False)
+def vocabulary_of(tokenizer: str) -> Vocabulary:
+    """Return the texts of tokens by a tokenizer.json, special tokens included."""
+    found = Tokenizer.from_file(tokenizer)
+    return Vocabulary(partial(found.decode, skip_special_tokens=False), lead_of(found))

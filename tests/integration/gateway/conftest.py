@@ -15,12 +15,12 @@ Start: TypeAlias = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 @asynccontextmanager
-async def gateway(config: GatewayConfig) -> AsyncIterator[str]:
-    """Run a gateway on a real socket; yield its address."""
+async def gateway(config: GatewayConfig, *, within_s: float = 10) -> AsyncIterator[str]:
+    """Run a gateway on a real socket; yield its address once it serves, within so many seconds."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(live(config, on_serving=address.set_result))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(within_s):
             await address
         yield address.result()
         serving.cancel()

@@ -17,6 +17,8 @@ from tlt_gateway.config import GatewayConfig
 class Words:
     """A tokenizer whose token 7 is the word w7."""
 
+    eos_token_id: int | None = None
+
     def decode(self, ids: list[int], **_: Any) -> str:
         return " ".join(f"w{token}" for token in ids)
 
@@ -39,6 +41,20 @@ async def test_responses_have_the_form_of_vllm() -> None:
         -11 / 128, -12 / 128, -13 / 128,
     ]  # fmt: skip
     assert (bare.token_ids, bare.finish_reason, bare.logprobs) == ([13], "stop", None)
+
+
+@pytest.mark.parametrize(("ignored", "tokens"), [(False, [11, 12]), (True, [11, 12, 13])])
+async def test_responses_end_at_the_tokenizers_end_token(ignored: bool, tokens: list[int]) -> None:
+    tokenizer = Words()
+    tokenizer.eos_token_id = 12
+    async with (
+        FakeWorker() as worker,
+        gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address,
+    ):
+        engine = TltEngine(address).bound(tokenizer)
+        (output,) = (await engine.generate([3, 10], params(ignore_eos=ignored))).outputs
+        await engine.aclose()
+    assert (output.token_ids, output.finish_reason) == (tokens, "length" if ignored else "stop")
 
 
 @pytest.mark.parametrize(("keeps", "text"), [(False, "w11 w"), (True, "w11 w12")])

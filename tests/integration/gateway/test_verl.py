@@ -70,6 +70,16 @@ async def test_responses_have_the_form_of_verl(worker: FakeWorker) -> None:
     assert [prompt.session_id for prompt in worker.prompts] == ["conversation", ""]
 
 
+async def test_responses_end_at_the_end_tokens_of_verls_tokenizer(worker: FakeWorker) -> None:
+    async with gateway(GatewayConfig(workers=(worker.address,), probe_s=0.05)) as address:
+        connection = Connection.of({"endpoint": address, "wait_s": 10})
+        server = TltServer(connection, prompt_length=8, response_length=4, end_token_ids=(12,))
+        ended = await server.generate("a", [3, 10], dict(SAMPLING))
+        ignoring = await server.generate("b", [3, 10], {**SAMPLING, "ignore_eos": True})
+        await server.aclose()
+    assert (ended["token_ids"], ignoring["token_ids"]) == ([11, 12], [11, 12, 13, 14])
+
+
 async def test_an_update_ends_responses_with_the_tokens_they_have(worker: FakeWorker) -> None:
     worker.free_tokens = 2
     async with serving(worker) as (server, connection):

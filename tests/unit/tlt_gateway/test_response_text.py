@@ -11,7 +11,7 @@ from tests.fakes.chat_model import END, SPECIAL, write_chat_model
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, TokenChunk
 from tlt_gateway.http.response_text import ResponseText
-from tlt_gateway.http.text import Decoder
+from tlt_gateway.http.text import Text
 
 STOP = "</s>"
 
@@ -54,7 +54,7 @@ def test_nothing_is_shown_that_a_stop_string_takes_back(
     if STOP in said:
         return
     ids = bytes_of(tokenizer, said + STOP)
-    text = ResponseText(Decoder(tokenizer), [STOP], keeps_stop=keeps)
+    text = ResponseText(Text(tokenizer).decoder(), [STOP], keeps_stop=keeps)
     shown = events(text, ids, size, FinishReason.STOP, STOP)
     whole = said + (STOP if keeps else "")
     assert shown[-1] == whole
@@ -65,7 +65,7 @@ def test_nothing_is_shown_that_a_stop_string_takes_back(
 @given(st.text(alphabet="a<s/>€", max_size=20), st.integers(1, 9))
 def test_what_only_looked_like_a_stop_string_is_shown_in_the_end(tokenizer: Tokenizer, said: str, size: int) -> None:
     ids = bytes_of(tokenizer, said)
-    text = ResponseText(Decoder(tokenizer), [STOP + "!"])
+    text = ResponseText(Text(tokenizer).decoder(), [STOP + "!"])
     assert ["", *events(text, ids, size, FinishReason.LENGTH)][-1] == said
     assert text.ended_by is None
 
@@ -75,26 +75,26 @@ def test_text_behind_the_stop_string_in_its_token_is_not_shown(tokenizer: Tokeni
     piece = tokenizer.decode([token])
     assert len(piece) > 1
     for keeps, expected in ((False, ""), (True, piece[0])):
-        text = ResponseText(Decoder(tokenizer), [piece[0]], keeps_stop=keeps)
+        text = ResponseText(Text(tokenizer).decoder(), [piece[0]], keeps_stop=keeps)
         assert text.added(chunk([token], FinishReason.STOP, piece[0])) == ([expected] if expected else [])
 
 
 def test_an_earlier_occurrence_within_the_minimum_stays(tokenizer: Tokenizer) -> None:
     ids = bytes_of(tokenizer, "a</s>b</s>")
-    text = ResponseText(Decoder(tokenizer), [STOP])
+    text = ResponseText(Text(tokenizer).decoder(), [STOP])
     assert "".join(text.added(chunk(ids, FinishReason.STOP, STOP))) == "a</s>b"
 
 
 def test_a_stop_string_of_special_tokens_is_not_in_the_text_anyway(tokenizer: Tokenizer, tmp_path: Path) -> None:
     ids = [*bytes_of(tokenizer, "hi"), SPECIAL.index(END)]
     for skips, keeps, expected in ((True, False, "hi"), (False, False, "hi"), (False, True, "hi" + END)):
-        text = ResponseText(Decoder(tokenizer, skip_special_tokens=skips), [END], keeps_stop=keeps)
+        text = ResponseText(Text(tokenizer).decoder(skip_special_tokens=skips), [END], keeps_stop=keeps)
         assert "".join(text.added(chunk(ids, FinishReason.STOP, END))) == expected
 
 
 def test_a_stop_token_is_hidden_unless_it_is_kept(tokenizer: Tokenizer) -> None:
     ids = bytes_of(tokenizer, "hi!")
     for keeps, expected in ((False, "hi"), (True, "hi!")):
-        text = ResponseText(Decoder(tokenizer), [STOP], keeps_stop=keeps)
+        text = ResponseText(Text(tokenizer).decoder(), [STOP], keeps_stop=keeps)
         assert "".join(text.added(chunk(ids, FinishReason.STOP))) == expected
         assert (text.ended_by, text.offsets) == (ids[-1], [0, 1, 2])

@@ -1,13 +1,23 @@
 """Remembered turns of conversations."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tlt_gateway.http.openai.conversation import Conversation
-from tlt_gateway.http.openai.turns import Key, Turns, keys_of
+from tlt_gateway.http.openai.turns import Key, Turn, Turns, keys_of
 
 
 def key(digest: int, session: str = "s", owner: str = "") -> Key:
     return Key(owner=owner, session=session, digest=bytes([digest]))
+
+
+def turn(ids: Iterable[int]) -> Turn:
+    return Turn(token_ids=list(ids), ended=True)
+
+
+def ids(turns: Turns, one: Key) -> list[int] | None:
+    found = turns.get(one)
+    return None if found is None else list(found.token_ids)
 
 
 def last(messages: list[dict[str, Any]], **fields: Any) -> Key:
@@ -17,26 +27,36 @@ def last(messages: list[dict[str, Any]], **fields: Any) -> Key:
 
 def test_the_longest_unused_turns_are_forgotten_first() -> None:
     turns = Turns(most=10)
-    turns.add(key(1), range(4))
-    turns.add(key(2), range(4))
-    assert turns.get(key(1)) == [0, 1, 2, 3]
-    turns.add(key(3), range(4))
-    assert (turns.get(key(2)), turns.get(key(1)), turns.tokens) == (None, [0, 1, 2, 3], 8)
-    turns.add(key(1), range(2))
-    assert (turns.get(key(1)), turns.tokens) == ([0, 1], 6)
-    turns.add(key(4), range(11))
+    turns.add(key(1), turn(range(4)))
+    turns.add(key(2), turn(range(4)))
+    assert ids(turns, key(1)) == [0, 1, 2, 3]
+    turns.add(key(3), turn(range(4)))
+    assert (ids(turns, key(2)), ids(turns, key(1)), turns.tokens) == (None, [0, 1, 2, 3], 8)
+    turns.add(key(1), turn(range(2)))
+    assert (ids(turns, key(1)), turns.tokens) == ([0, 1], 6)
+    turns.add(key(4), turn(range(11)))
     assert turns.tokens == 0
     few = Turns(most_turns=1)
-    few.add(key(1), [1])
-    few.add(key(2), [2])
-    assert (few.get(key(1)), few.get(key(2))) == (None, [2])
+    few.add(key(1), turn([1]))
+    few.add(key(2), turn([2]))
+    assert (ids(few, key(1)), ids(few, key(2))) == (None, [2])
 
 
 def test_a_session_is_finished_for_its_owner_alone() -> None:
     turns = Turns()
     for one in (key(1), key(2), key(3, "t"), key(4, owner="other")):
-        turns.add(one, [1])
+        turns.add(one, turn([1]))
     assert (turns.finish("", "s"), turns.tokens) == (2, 2)
+    assert (turns.finish("", "s"), turns.finish("", "t"), turns.finish("other", "s"), turns.tokens) == (0, 1, 1, 0)
+
+
+def test_it_is_remembered_whether_the_last_token_ended_the_response() -> None:
+    turns = Turns()
+    for ended in (True, False):
+        turns.add(key(1), Turn(token_ids=[1], ended=ended))
+        found = turns.get(key(1))
+        assert found is not None
+        assert found.ended is ended
 
 
 def test_a_turn_is_known_by_what_was_said_and_under_which_conditions() -> None:

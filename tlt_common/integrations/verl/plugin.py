@@ -14,6 +14,7 @@ from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegist
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
 from tlt_common.errors import ConfigError
+from tlt_common.integrations.sampling import end_tokens_of
 from tlt_common.integrations.verl.connection import Connection
 from tlt_common.integrations.verl.server import TltServer
 from tlt_common.integrations.verl.settings import require_supported
@@ -64,6 +65,9 @@ class TltReplica(RolloutReplica):  # type: ignore[misc]
             prompt_length=self.config.prompt_length,
             response_length=self.config.response_length,
             ignore_eos=self.config.ignore_eos,
+            end_token_ids=end_tokens_of(
+                getattr(self.model_config, "tokenizer", None), getattr(self.model_config, "generation_config", None)
+            ),
             output=TokenOutput,
         )
         endpoint = await server.launch.remote()

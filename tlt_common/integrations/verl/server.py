@@ -11,6 +11,7 @@ from typing import Any
 from tlt_common.client import Client, FinishReason, TokenChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.sampling import ending_at
 from tlt_common.integrations.verl.connection import Connection
 from tlt_common.integrations.verl.requests import Lengths, sampling_of
 
@@ -32,6 +33,7 @@ class TltServer:
         prompt_length: int,
         response_length: int,
         ignore_eos: bool = False,
+        end_token_ids: tuple[int, ...] = (),
         output: Callable[..., Any] = dict,
     ) -> None:
         """
@@ -42,11 +44,13 @@ class TltServer:
             prompt_length: verl's `rollout.prompt_length`.
             response_length: verl's `rollout.response_length`.
             ignore_eos: verl's `rollout.ignore_eos`.
+            end_token_ids: Those of verl's tokenizer and generation settings, which end responses as the model's do.
             output: verl's TokenOutput.
         """
         self._connection = connection
         self._widths = {"prompt_length": prompt_length, "response_length": response_length}
         self._ignore_eos = ignore_eos
+        self._end_token_ids = end_token_ids
         self._output = output
         self._client: Client | None = None
         self._lengths: Lengths | None = None
@@ -106,7 +110,8 @@ class TltServer:
         assert self._lengths is not None  # noqa: S101 - launch has set it
         prompt, wants_logprobs = [int(token) for token in prompt_ids], bool(sampling_params.get("logprobs"))
         room = self._lengths.room(sampling_params, len(prompt))
-        sampling = sampling_of(sampling_params, room=max(1, room), ignore_eos=self._ignore_eos)
+        plain = sampling_of(sampling_params, room=max(1, room), ignore_eos=self._ignore_eos)
+        sampling = ending_at(plain, self._end_token_ids)
         if self._rejecting or not room:
             return self._empty("aborted" if self._rejecting else "completed")
         response = await self._connected().generate(prompt, sampling, request_id=request_id, session_id=session_id)

@@ -6,12 +6,13 @@ from contextlib import aclosing
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_gateway.http.generation import Generation
 from tlt_gateway.http.openai.answers import request_of
 from tlt_gateway.http.openai.chat_requests import Chat
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.reply import Reply
+from tlt_gateway.http.openai.turns import Turn
 from tlt_gateway.http.openai.usage import usage
 from tlt_gateway.http.text import Text
 from tlt_gateway.http.tools import ToolParser
@@ -26,9 +27,6 @@ class ChatCall:
         prompt: Its messages as tokens.
         owner: Name of the caller, whose turns are remembered apart from others'.
         model: Name of the model, for the answer.
-
-    Raises:
-        InvalidRequestError: Tools are given, and the gateway cannot parse calls of them.
     """
 
     def __init__(
@@ -44,11 +42,11 @@ class ChatCall:
         ]
         self._stats: list[ResponseStats | None] = [None] * body.n
 
-    def whole(self, chunks: Sequence[TokenChunk]) -> dict[str, JsonValue]:
+    async def whole(self, chunks: Sequence[TokenChunk]) -> dict[str, JsonValue]:
         """Return the answer with complete responses."""
         choices: list[JsonValue] = []
         for place, (reply, chunk) in enumerate(zip(self._replies, chunks, strict=True)):
-            choices.append({"index": place, **reply.whole(chunk)})
+            choices.append({"index": place, **await reply.whole(chunk)})
             self._finished(place, chunk)
         return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
 
@@ -58,7 +56,7 @@ class ChatCall:
         async with aclosing(generation.chunks([self._prompt], self._body.n)) as chunks:
             async for place, chunk in chunks:
                 request = request or request_of(chunk)
-                choice: JsonValue = {"index": place, **self._replies[place].grown(chunk)}
+                choice: JsonValue = {"index": place, **await self._replies[place].grown(chunk)}
                 if chunk.finish_reason is not None:
                     self._finished(place, chunk)
                 yield self._answer("chat.completion.chunk", request, [choice], prompt=first)
@@ -68,8 +66,11 @@ class ChatCall:
 
     def _finished(self, place: int, chunk: TokenChunk) -> None:
         reply, self._stats[place] = self._replies[place], chunk.stats
-        ids = [*self._prompt.token_ids, *reply.token_ids]
-        self._prompting.remember(self._body, reply.message(), ids, owner=self._owner, session=self._prompt.session_id)
+        turn = Turn(
+            token_ids=[*self._prompt.token_ids, *reply.token_ids],
+            ended=chunk.finish_reason is FinishReason.STOP and not chunk.matched_stop,
+        )
+        self._prompting.remember(self._body, reply.message(), turn, owner=self._owner, session=self._prompt.session_id)
 
     def _answer(
         self, kind: str, request: str, choices: list[JsonValue], *, prompt: bool = True

@@ -46,7 +46,6 @@ class Chat(Conversation, Sampling):
         "user": (None, ""),
         "priority": (None, 0),
         "store": (None, False),
-        "continue_final_message": (None, False),
         "parallel_tool_calls": (None, True),
         "separate_reasoning": (None, False),
         "include_reasoning": (None, False),
@@ -55,7 +54,6 @@ class Chat(Conversation, Sampling):
         "service_tier": (None, "auto", "default"),
         "logit_bias": (None, {}),
         "metadata": (None, {}),
-        "documents": (None, []),
         "add_special_tokens": (None, False),  # templates write them
         **dict.fromkeys(
             ("functions", "function_call", "audio", "prediction", "reasoning_effort", "verbosity"), (None,)
@@ -105,9 +103,9 @@ class Chat(Conversation, Sampling):
             )
         if self.stream_options is not None and not self.stream:
             raise InvalidRequestError("stream_options; accepted: with stream", field="stream_options")
-        if not self.add_generation_prompt:
+        if self.add_generation_prompt is False and not self.continue_final_message:
             raise InvalidRequestError(
-                "add_generation_prompt is False; accepted: true, since a response follows",
+                "add_generation_prompt is False; accepted: true, since a response follows, or continue_final_message",
                 field="add_generation_prompt",
             )
 
@@ -131,7 +129,6 @@ class Tokenize(Conversation):
     """The body of /tokenize: a prompt, or messages."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "continue_final_message": (None, False),
         "mm_processor_kwargs": (None,),
     }
 

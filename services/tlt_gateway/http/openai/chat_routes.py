@@ -42,12 +42,14 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
             return streamed(growing(name, call))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
-        return JSONResponse(call.whole(chunks))
+        return JSONResponse(await call.whole(chunks))
 
     async def called(request: Request, name: str, body: Chat) -> Any:
         body.require_consistent()
         session = session_of(request)
         prompt = body.prompt(await prompting.prompt_ids(body, owner=name, session=session), session)
+        if body.parses_tools:
+            await tools.require(body.tools or ())
         return ChatCall(body, prompt, text, tools, prompting, owner=name, model=gateway.info.model), prompt
 
     async def growing(name: str, call: ChatCall) -> AsyncGenerator[Mapping[str, Any], None]:

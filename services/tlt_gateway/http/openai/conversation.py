@@ -60,9 +60,9 @@ class Message(Body):
 
     @property
     def text(self) -> str:
-        """The content as text."""
+        """The content as text: parts with spaces between them, as in SGLang."""
         if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
+            return " ".join(part.text for part in self.content)
         return self.content or ""
 
     def sampled(self, place: int) -> list[int] | None:
@@ -89,8 +89,9 @@ class Message(Body):
         return [*self.prompt_token_ids, *self.generation_token_ids]
 
     def for_template(self) -> dict[str, Any]:
-        """Return the message as templates read it: with arguments of tools as values."""
-        found: dict[str, Any] = {"role": self.role, "content": self.text}
+        """Return the message for a template: with arguments of tools as values, and parts as they are."""
+        parts = [part.model_dump() for part in self.content] if isinstance(self.content, list) else None
+        found: dict[str, Any] = {"role": self.role, "content": self.text if parts is None else parts}
         for name in ("name", "tool_call_id", "reasoning_content"):
             if (value := getattr(self, name)) is not None:
                 found[name] = value
@@ -125,7 +126,9 @@ class Conversation(Body):
     tool_choice: str | dict[str, Any] | None = None
     chat_template: str | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    add_generation_prompt: bool = True
+    documents: list[dict[str, Any]] | None = None
+    add_generation_prompt: bool | None = True
+    continue_final_message: bool | None = False
     required_prefix_token_ids: list[int] | None = None
 
     @property
@@ -133,15 +136,23 @@ class Conversation(Body):
         """Whether tool calls are looked for in responses."""
         return bool(self.tools) and self.tool_choice != "none"
 
+    @property
+    def opens_response(self) -> bool:
+        """Whether the prompt ends with the beginning of a response, and not within the last message."""
+        return self.add_generation_prompt is not False and not self.continue_final_message
+
     def require_valid(self) -> None:
         """
         Check that there are messages, and what is asked of tools.
 
         Raises:
-            InvalidRequestError: There are none; a call is forced, which takes a grammar; or a tool is no function.
+            InvalidRequestError: There are none; the last one cannot be continued; a call is forced, which takes a
+                grammar; or a tool is no function.
         """
         if not self.messages:
             raise InvalidRequestError("messages is empty; accepted: at least one message", field="messages")
+        if self.continue_final_message:
+            self._require_continuable()
         if isinstance(self.tool_choice, dict) or self.tool_choice not in {None, "none", "auto"}:
             raise InvalidRequestError(
                 f"tool_choice is {self.tool_choice!r:.80}; accepted: none, auto, since calls cannot be forced",
@@ -159,3 +170,13 @@ class Conversation(Body):
                     f"tools[{place}].function.strict; accepted: false, since calls cannot be forced into a schema",
                     field=f"tools[{place}].function.strict",
                 )
+
+    def _require_continuable(self) -> None:
+        last = self.messages[-1]
+        if self.add_generation_prompt and "add_generation_prompt" in self.model_fields_set:
+            accepted = "without add_generation_prompt"
+        elif last.role != "assistant" or not last.text:
+            accepted = "with text of the assistant in the last message"
+        else:
+            return
+        raise InvalidRequestError(f"continue_final_message; accepted: {accepted}", field="continue_final_message")

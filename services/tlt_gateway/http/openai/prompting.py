@@ -7,19 +7,17 @@ policy, and its prefix would not be cached. So a later turn begins with the very
 what follows the last known response is tokenised.
 """
 
-import asyncio
-from dataclasses import dataclass
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from tlt_common.domain.bounds import INT32_MAX, require_ids
 from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry import metrics
 from tlt_gateway.http.openai.conversation import Conversation, Message
-from tlt_gateway.http.openai.turns import Turns, keys_of
+from tlt_gateway.http.openai.turns import Turn, Turns, keys_of
 from tlt_gateway.http.template import ChatTemplate
 from tlt_gateway.http.text import Text
-
-MARK = "\ue000response\ue000"
-"""Stands for a response while what follows it is rendered; of characters that no text has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,7 @@ class _Known:
 
     place: int
     """Index of its message."""
-    token_ids: list[int]
+    turn: Turn
     """The conversation up to its end."""
     field: str = ""
     """The field that gave them; empty if they are remembered."""
@@ -40,12 +38,14 @@ class Prompting:
         text: The tokenizer.
         template: The model's chat template.
         turns: Responses that were sampled here.
+        end_tokens: The model's, with which a response ends whose tokens a request gives.
     """
 
-    def __init__(self, text: Text, template: ChatTemplate, turns: Turns) -> None:
+    def __init__(self, text: Text, template: ChatTemplate, turns: Turns, end_tokens: Collection[int] = ()) -> None:
         self._text = text
         self._template = template
         self._turns = turns
+        self._end_tokens = end_tokens
 
     async def prompt_ids(self, body: Conversation, *, owner: str, session: str) -> list[int]:
         """
@@ -55,20 +55,30 @@ class Prompting:
             InvalidRequestError: There is no tokenizer or template, or the template refuses the messages.
         """
         body.require_valid()
-        known = _given(body) or self._remembered(body, owner, session)
+        known = self._given(body) or self._remembered(body, owner, session)
         if known is not None:
             after = await self._after(body, known)
             if after is not None:
                 metrics.GATEWAY_CHAT_PROMPTS.labels(history="spliced").inc()
-                return known.token_ids + after
+                return [*self._kept(body, known), *after]
         is_new = all(message.role != "assistant" for message in body.messages)
         metrics.GATEWAY_CHAT_PROMPTS.labels(history="none" if is_new else "tokenized").inc()
         return await self._encoded(await self._rendered(body, body.messages))
 
-    def remember(self, body: Conversation, answer: Message, token_ids: list[int], *, owner: str, session: str) -> None:
-        """Remember the tokens of a conversation up to the end of its answer."""
-        *_, key = keys_of(body, [*body.messages, answer], owner=owner, session=session)
-        self._turns.add(key, token_ids)
+    @staticmethod
+    def _kept(body: Conversation, known: _Known) -> Sequence[int]:
+        """Return the tokens of a known response, without the end of one that is to be continued."""
+        is_continued = body.continue_final_message and known.place == len(body.messages) - 1
+        return known.turn.token_ids[:-1] if is_continued and known.turn.ended else known.turn.token_ids
+
+    def remember(self, body: Conversation, answer: Message, turn: Turn, *, owner: str, session: str) -> None:
+        """Remember a conversation up to the end of its answer."""
+        messages = [*body.messages, answer]
+        if body.continue_final_message:
+            begun = messages.pop(-2)
+            messages[-1] = answer.model_copy(update={"content": begun.text + answer.text})
+        *_, key = keys_of(body, messages, owner=owner, session=session)
+        self._turns.add(key, turn)
 
     def finish(self, owner: str, session: str) -> int:
         """Forget the turns of a session; return their number."""
@@ -81,16 +91,20 @@ class Prompting:
         Raises:
             InvalidRequestError: As for `prompt_ids`, or it does not show where a response ends that the request gives.
         """
-        marked = Message(role="assistant", content=MARK)
+        if body.continue_final_message and known.place == len(body.messages) - 1:
+            return []
+        # No text contains it, and no caller can know it.
+        mark = f"\ue000{secrets.token_hex(8)}\ue000"
+        marked = Message(role="assistant", content=mark)
         messages = [*body.messages[: known.place], marked, *body.messages[known.place + 1 :]]
         try:
-            _, found, after = (await self._rendered(body, messages)).partition(MARK)
+            _, found, after = (await self._rendered(body, messages)).partition(mark)
         except InvalidRequestError:
             if known.field:
                 raise
             return None
         if found:
-            last = self._text.decoded(known.token_ids[-1:], skip_special_tokens=False)
+            last = self._text.decoded(known.turn.token_ids[-1:], skip_special_tokens=False) if known.turn.ended else ""
             # The token that ended the response is the first of what the template writes after it.
             return await self._encoded(after.removeprefix(last) if last else after)
         if known.field:
@@ -105,16 +119,24 @@ class Prompting:
         keys = list(keys_of(body, body.messages, owner=owner, session=session))
         for place in reversed(range(len(keys))):
             if body.messages[place].role == "assistant" and (found := self._turns.get(keys[place])) is not None:
-                return _Known(place=place, token_ids=found)
+                return _Known(place=place, turn=found)
         return None
 
+    def _given(self, body: Conversation) -> _Known | None:
+        """Return the last response whose tokens the request gives."""
+        known = _given(body)
+        if known is None:
+            return None
+        last = known.turn.token_ids[-1]
+        return replace(known, turn=replace(known.turn, ended=last in self._end_tokens or self._text.is_special(last)))
+
     async def _rendered(self, body: Conversation, messages: list[Message]) -> str:
-        # In a thread: templates are programs, and the event loop streams tokens to others.
-        return await asyncio.to_thread(
-            self._template.rendered,
+        return await self._template.rendered(
             [message.for_template() for message in messages],
             tools=body.tools,
-            add_generation_prompt=body.add_generation_prompt,
+            documents=body.documents,
+            add_generation_prompt=body.opens_response,
+            continues=bool(body.continue_final_message),
             source=body.chat_template,
             variables=body.chat_template_kwargs,
         )
@@ -133,22 +155,22 @@ def _given(body: Conversation) -> _Known | None:
             raise InvalidRequestError(
                 f"{field}; accepted: with a message of the assistant, whose end it is", field=field
             )
-        return _checked(_Known(place=places[-1], token_ids=body.required_prefix_token_ids, field=field))
+        return _checked(places[-1], body.required_prefix_token_ids, field)
     found = None
     for place, message in enumerate(body.messages):
         if (ids := message.sampled(place)) is not None:
-            found = _checked(_Known(place=place, token_ids=ids, field=f"messages[{place}].generation_token_ids"))
+            found = _checked(place, ids, f"messages[{place}].generation_token_ids")
     return found
 
 
-def _checked(known: _Known) -> _Known:
+def _checked(place: int, token_ids: list[int], field: str) -> _Known:
     """
     Check tokens of a request before they are decoded; whether the model has them is checked with the prompt.
 
     Raises:
         InvalidRequestError: There are none, or one is no token.
     """
-    if not known.token_ids:
-        raise InvalidRequestError(f"{known.field} is empty; accepted: at least one token", field=known.field)
-    require_ids(known.field, known.token_ids, INT32_MAX)
-    return known
+    if not token_ids:
+        raise InvalidRequestError(f"{field} is empty; accepted: at least one token", field=field)
+    require_ids(field, token_ids, INT32_MAX)
+    return _Known(place=place, turn=Turn(token_ids=token_ids, ended=False), field=field)

@@ -34,11 +34,11 @@ class Reply:
         self._calls: list[Call] = []
         self.token_ids: list[int] = []
 
-    def whole(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+    async def whole(self, chunk: TokenChunk) -> dict[str, JsonValue]:
         """Return the choice of a complete response."""
         said = "".join(self._said(chunk))
         if self._tools is not None:
-            said, calls = self._tools.whole(said)
+            said, calls = await self._tools.whole(said)
             self._calls = _identified(calls)
         self._content = [said]
         message: dict[str, JsonValue] = {"role": "assistant", "content": said or (None if self._calls else "")}
@@ -46,17 +46,15 @@ class Reply:
             message["tool_calls"] = [_shown(call) for call in self._calls]
         return {"message": message, **self._about(chunk)}
 
-    def grown(self, chunk: TokenChunk) -> dict[str, JsonValue]:
+    async def grown(self, chunk: TokenChunk) -> dict[str, JsonValue]:
         """Return the choice of the event that a chunk adds: text at once, tool calls when they are complete."""
         delta: dict[str, JsonValue] = {} if self.token_ids else {"role": "assistant"}
-        pieces = self._said(chunk)
-        added = "".join(pieces)
+        added = "".join(self._said(chunk))
         if self._tools is not None:
-            # By token: parsers lose text that arrives together with the tag of the call after it.
-            added = "".join(map(self._tools.step, pieces))
+            added = self._tools.step(added)
             if chunk.finish_reason is not None:
-                added += self._tools.rest()
-                self._calls = _identified(self._tools.calls())
+                rest, calls = await self._tools.rest()
+                added, self._calls = added + rest, _identified(calls)
         self._content.append(added)
         if self._calls:
             delta["tool_calls"] = [{"index": place, **_shown(call)} for place, call in enumerate(self._calls)]

@@ -4,7 +4,7 @@ import json
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import xxhash
 
@@ -25,6 +25,15 @@ class Key:
     digest: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A conversation up to the end of a response."""
+
+    token_ids: Sequence[int]
+    ended: bool
+    """Whether the last token ended the response, and was not one of it that was cut off."""
+
+
 class Turns:
     """
     Args:
@@ -36,45 +45,51 @@ class Turns:
         self._most = most
         self._most_turns = most_turns
         self._tokens = 0
-        self._known: OrderedDict[Key, array[int]] = OrderedDict()
+        self._known: OrderedDict[Key, Turn] = OrderedDict()
+        self._sessions: dict[tuple[str, str], set[Key]] = {}
 
     @property
     def tokens(self) -> int:
         """Number of tokens remembered."""
         return self._tokens
 
-    def get(self, key: Key) -> list[int] | None:
-        """Return the tokens of a conversation up to the end of a response."""
+    def get(self, key: Key) -> Turn | None:
+        """Return a conversation up to the end of a response."""
         found = self._known.get(key)
-        if found is None:
-            return None
-        self._known.move_to_end(key)
-        return found.tolist()
+        if found is not None:
+            self._known.move_to_end(key)
+        return found
 
-    def add(self, key: Key, token_ids: Sequence[int]) -> None:
-        """Remember the tokens of a conversation up to the end of a response."""
+    def add(self, key: Key, turn: Turn) -> None:
+        """Remember a conversation up to the end of a response."""
         self._forget(key)
-        self._known[key] = array("i", token_ids)
-        self._tokens += len(token_ids)
+        self._known[key] = replace(turn, token_ids=array("i", turn.token_ids))
+        self._sessions.setdefault((key.owner, key.session), set()).add(key)
+        self._tokens += len(turn.token_ids)
         while self._tokens > self._most or len(self._known) > self._most_turns:
             self._forget(next(iter(self._known)))
 
     def finish(self, owner: str, session: str) -> int:
         """Forget a session; return the number of its turns."""
-        found = [key for key in self._known if (key.owner, key.session) == (owner, session)]
+        found = list(self._sessions.get((owner, session), ()))
         for key in found:
             self._forget(key)
         return len(found)
 
     def _forget(self, key: Key) -> None:
-        if (old := self._known.pop(key, None)) is not None:
-            self._tokens -= len(old)
+        if (old := self._known.pop(key, None)) is None:
+            return
+        self._tokens -= len(old.token_ids)
+        keys = self._sessions[key.owner, key.session]
+        keys.remove(key)
+        if not keys:
+            del self._sessions[key.owner, key.session]
 
 
 def keys_of(body: Conversation, messages: Sequence[Message], *, owner: str, session: str) -> Iterator[Key]:
     """Yield a key for each of the messages: of the conversation up to its end, with its tools and its template."""
     digest = xxhash.xxh3_128()
-    digest.update(_bytes([body.tools, body.chat_template, body.chat_template_kwargs]))
+    digest.update(_bytes([body.tools, body.documents, body.chat_template, body.chat_template_kwargs]))
     for message in messages:
         digest.update(_bytes(_content(message)))
         yield Key(owner=owner, session=session, digest=digest.digest())

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,21 +47,24 @@ class Http:
 Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Http]]
 
 
+@asynccontextmanager
+async def serving_in(
+    directory: Path, *fakes: FakeWorker, within_s: float = 10, **changes: object
+) -> AsyncIterator[Http]:
+    """Start a gateway with HTTP in front of fake workers, and wait until they accept requests."""
+    config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05, report_s=0.05)
+    changes = {"http": {"listen": "127.0.0.1:0"}} | changes
+    ports = directory / "ports.json"
+    with announced_in(ports):
+        async with gateway(GatewayConfig.model_validate(config.model_dump() | changes), within_s=within_s):
+            address = json.loads(ports.read_text())["rollout_http"]
+            async with httpx.AsyncClient(base_url=f"http://{address}", timeout=20) as client, asyncio.timeout(20):
+                while fakes and (await client.get("/health")).status_code != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+                yield Http(client=client, address=address)
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Start a gateway with HTTP in front of fake workers, and wait until they accept requests."""
-
-    @asynccontextmanager
-    async def serving(*fakes: FakeWorker, **changes: object) -> AsyncIterator[Http]:
-        config = GatewayConfig(workers=tuple(fake.address for fake in fakes), probe_s=0.05, report_s=0.05)
-        changes = {"http": {"listen": "127.0.0.1:0"}} | changes
-        ports = tmp_path / "ports.json"
-        with announced_in(ports):
-            async with gateway(GatewayConfig.model_validate(config.model_dump() | changes)):
-                address = json.loads(ports.read_text())["rollout_http"]
-                async with httpx.AsyncClient(base_url=f"http://{address}", timeout=20) as client, asyncio.timeout(20):
-                    while fakes and (await client.get("/health")).status_code != 200:  # noqa: ASYNC110
-                        await asyncio.sleep(0.02)
-                    yield Http(client=client, address=address)
-
-    return serving
+    """Return `serving_in` for a directory of the test."""
+    return partial(serving_in, tmp_path)

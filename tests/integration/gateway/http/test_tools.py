@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.fakes.chat_model import write_chat_model
 from tests.fakes.worker import FakeWorker
-from tests.integration.gateway.http.conftest import Serve
+from tests.integration.gateway.http.conftest import serving_in
 from tests.integration.gateway.http.test_chat import ASK, Chat
 from tlt_common.errors import ConfigError
 from tlt_gateway.http.tools import ToolParser
@@ -26,17 +25,19 @@ TOOLS = [
 CALL = 'I look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """Import SGLang's parsers, which takes longer than a gateway is given to start."""
-    ToolParser("qwen25")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 
-@pytest_asyncio.fixture
-async def chat(serve: Serve, tmp_path: Path) -> AsyncIterator[Chat]:
-    tokenizer = write_chat_model(tmp_path / "model")
-    settings = {"listen": "127.0.0.1:0", "tokenizer": tmp_path / "model", "tool_parser": "qwen25"}
-    async with FakeWorker("w0", vocab_size=300, context_length=2048) as worker, serve(worker, http=settings) as http:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chat(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chat]:
+    """A gateway with a parser, whose process takes long to start."""
+    directory = tmp_path_factory.mktemp("gateway")
+    tokenizer = write_chat_model(directory / "model")
+    settings = {"listen": "127.0.0.1:0", "tokenizer": directory / "model", "tool_parser": "qwen25"}
+    async with (
+        FakeWorker("w0", vocab_size=300, context_length=2**15) as worker,
+        serving_in(directory, worker, within_s=200, http=settings) as http,
+    ):
         yield Chat(http, worker, tokenizer)
 
 
@@ -86,6 +87,19 @@ async def test_a_malformed_tool_is_refused(chat: Chat) -> None:
     assert error["param"] == "tools"
 
 
-def test_an_unknown_parser_is_refused_by_its_key() -> None:
-    with pytest.raises(ConfigError, match=r"http\.tool_parser is 'nobody'.*hermes"):
+async def test_a_degenerate_response_costs_nothing_but_its_text(chat: Chat) -> None:
+    degenerate = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "' * 500
+    for streams in (False, True):
+        [said, _] = chat.script(degenerate, "sunny")
+        answer = await chat.ask(ASK, tools=TOOLS, stream=streams, max_tokens=30_000)
+        if streams:
+            assert [token for event in answer for token in event.choices[0].token_ids] == said
+        else:
+            assert (answer.choices[0].message.tool_calls, answer.choices[0].token_ids) == (None, said)
+    whole = await chat.ask(ASK, tools=TOOLS)
+    assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == ("sunny", "stop")
+
+
+async def test_an_unknown_parser_is_refused_by_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"http\.tool_parser: it is 'nobody'.*hermes"):
         ToolParser("nobody")

@@ -9,7 +9,7 @@ import pytest
 from tlt_common.domain.rollout import SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_common.integrations.openrlhf import sampling_of as openrlhf_sampling_of
-from tlt_common.integrations.sampling import arguments_of
+from tlt_common.integrations.sampling import arguments_of, end_tokens_of, ending_at
 from tlt_common.integrations.trl.requests import sampling_of as trl_sampling_of
 from tlt_common.integrations.verl.requests import sampling_of as verl_sampling_of
 
@@ -75,3 +75,13 @@ def test_openrlhfs_parameters_are_attributes() -> None:
     assert openrlhf_sampling_of(params) == SamplingParams(max_new_tokens=9, stop=("x",))
     with pytest.raises(InvalidRequestError, match="prompt_logprobs is 1"):
         openrlhf_sampling_of(SimpleNamespace(prompt_logprobs=1))
+
+
+def test_responses_end_where_the_trainers_tokenizer_says_too_unless_that_is_ignored() -> None:
+    tokenizer, generation = SimpleNamespace(eos_token_id=2), SimpleNamespace(eos_token_id=[2, 5])
+    ends = end_tokens_of(tokenizer, generation, None, SimpleNamespace(eos_token_id=None), object())
+    assert ends == (2, 5)
+    asked = SamplingParams(max_new_tokens=4, stop_token_ids=(9, 5))
+    assert ending_at(asked, ends).stop_token_ids == (9, 5, 2)
+    ignoring = SamplingParams(max_new_tokens=4, stop_token_ids=(9,), ignore_eos=True)
+    assert ending_at(ignoring, ends) is ignoring

@@ -1,4 +1,4 @@
-"""Where a response first contains a stop string, however its text is cut into tokens and its tokens into rounds."""
+"""Where a response first contains a stop string, however its text is cut into tokens."""
 
 import random
 from collections.abc import Sequence
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models
 
 from tests.fakes.chat_model import END, SPECIAL, write_chat_model
-from tlt_worker.scheduler.stop_search import PARTIAL, StopSearch
+from tlt_common.text.detokenizer import REPLACEMENT, Detokenizer, Vocabulary, lead_of
+from tlt_worker.scheduler.stop_search import StopSearch
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +29,16 @@ def ended(
     response: Sequence[int],
     *stop: str,
     prompt: Sequence[int] = (5,),
-    rounds: Sequence[int] = (),
     prefix: int = 0,
     min_tokens: int = 0,
 ) -> tuple[int, str] | None:
-    """Generate a response in rounds of so many tokens, of one by default, until a stop string ends it."""
-    search = StopSearch(lambda ids: tokenizer.decode(ids, skip_special_tokens=False), stop, min_tokens=min_tokens)
-    sizes, length = iter(rounds), prefix
-    while length < len(response):
-        new = min(next(sizes, 1), len(response) - length)
-        length += new
-        tokens = [*prompt, *response[:length]][-search.tokens(new) :]
-        if found := search.first(tokens, length=length, new=new):
-            return found
+    """Generate a response, whose first tokens were generated elsewhere, until a stop string ends it."""
+    vocabulary = Vocabulary(lambda ids: tokenizer.decode(ids, skip_special_tokens=False), lead_of(tokenizer))
+    search = StopSearch(Detokenizer(vocabulary, first=vocabulary.begins_after(prompt)), stop, min_tokens=min_tokens)
+    for place, token in enumerate(response):
+        found = search.add(token)
+        if found and place >= prefix:
+            return place + 1, found
     return None
 
 
@@ -50,11 +48,10 @@ def test_the_token_that_completes_a_string_is_the_last(tokenizer: Tokenizer) -> 
     assert ended(tokenizer, said, "</answer>") is None
 
 
-@pytest.mark.parametrize("rounds", [(), (4,) * 9, (7, 1, 30)])
-def test_rounds_of_several_tokens_end_at_the_same_one(tokenizer: Tokenizer, rounds: tuple[int, ...]) -> None:
+def test_of_several_strings_the_one_that_is_complete_first_ends_a_response(tokenizer: Tokenizer) -> None:
     said = bytes_of(tokenizer, "天气很好</s> 🌞</s>")
-    assert ended(tokenizer, said, "🌞", "</s>", rounds=rounds) == (len("天气很好</s>".encode()), "</s>")
-    assert ended(tokenizer, said, "🌞", rounds=rounds) == (len("天气很好</s> 🌞".encode()), "🌞")
+    assert ended(tokenizer, said, "🌞", "</s>") == (len("天气很好</s>".encode()), "</s>")
+    assert ended(tokenizer, said, "🌞") == (len("天气很好</s> 🌞".encode()), "🌞")
 
 
 def test_a_character_ends_with_its_last_byte(tokenizer: Tokenizer) -> None:
@@ -72,7 +69,7 @@ def test_a_string_does_not_begin_in_the_prompt(tokenizer: Tokenizer) -> None:
 def test_a_continued_response_ends_where_a_whole_one_does(tokenizer: Tokenizer) -> None:
     said = bytes_of(tokenizer, "it</search> and </search>")
     for prefix in range(len("it</search>")):
-        assert ended(tokenizer, said, "</search>", prefix=prefix, rounds=(3,) * 9) == (11, "</search>")
+        assert ended(tokenizer, said, "</search>", prefix=prefix) == (11, "</search>")
     assert ended(tokenizer, said, "</search>", prefix=11) == (len(said), "</search>")
 
 
@@ -97,16 +94,20 @@ def test_of_strings_that_one_token_completes_the_first_is_named(tokenizer: Token
     assert ended(tokenizer, said, "ab", "b") == (2, "ab")
 
 
-@given(seed=st.integers(0, 10**6), rounds=st.lists(st.integers(1, 9), min_size=60, max_size=60))
-def test_random_tokens_end_where_their_text_first_has_the_string(
-    tokenizer: Tokenizer, seed: int, rounds: list[int]
-) -> None:
+@given(seed=st.integers(0, 10**6))
+def test_random_tokens_end_where_their_text_first_has_the_string(tokenizer: Tokenizer, seed: int) -> None:
     rng = random.Random(seed)
     said = [rng.randrange(3, 300) for _ in range(60)]
     texts = [tokenizer.decode(said[:end], skip_special_tokens=False) for end in range(len(said) + 1)]
     place = rng.randrange(len(texts[-1]) - 3)
     stop = texts[-1][place : place + rng.randrange(1, 4)]
-    if PARTIAL in stop:
+    if REPLACEMENT in stop:
         return
     expected = next(end for end, text in enumerate(texts) if stop in text)
-    assert ended(tokenizer, said, stop, rounds=rounds) == (expected, stop)
+    assert ended(tokenizer, said, stop) == (expected, stop)
+
+
+def test_tokens_without_bytes_between_its_letters_hide_no_string() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"": 0, "a": 1, "b": 2, "c": 3}))
+    tokenizer.decoder = decoders.Fuse()
+    assert ended(tokenizer, [1, *[0] * 50, 2, *[0] * 3, 3], "abc", prompt=()) == (56, "abc")

@@ -1,0 +1,1 @@
+"""What a model's tokenizer files say: special tokens, end tokens, and the text of tokens. Imports no tokenizer."""
