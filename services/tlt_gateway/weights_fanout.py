@@ -14,6 +14,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.update_key import generated_key
 from tlt_gateway.joins import Joins
+from tlt_gateway.plain_tensors import plainly_named
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.release import FIRST, Release
 from tlt_gateway.release_store import ReleaseStore
@@ -250,7 +251,7 @@ class WeightsFanout:
 
 async def _received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
     try:
-        await incoming.receive(tensors)
+        await incoming.receive(plainly_named(tensors))
     except TimeoutError:
         raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
     await incoming.finish()

@@ -80,7 +80,7 @@ class Worker:
         )
         self.watchers = Watchers(lambda: self.info)
         self.receiver = Receiver(
-            Collection(spool_dir, config.model),
+            Collection(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,
             max_bytes=config.max_weights_bytes,
             on_change=self.watchers.changed,
