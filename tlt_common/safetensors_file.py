@@ -92,7 +92,9 @@ def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[Entry]
     position = begin
     for entry in found:
         if entry.start != position:
-            raise ValueError(f"tensor {entry.name!r} begins at byte {entry.start}; the one before it ends at {position}")
+            raise ValueError(
+                f"tensor {entry.name!r} begins at byte {entry.start}; the one before it ends at {position}"
+            )
         position = entry.end
     if position != size:
         raise ValueError(f"it has {size} bytes; its header announces {position}")
@@ -105,7 +107,7 @@ def _entry(name: str, value: Any, begin: int, size: int) -> Entry:
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise ValueError(f"tensor {name!r} has dtype {dtype!r}; accepted: {', '.join(DTYPE_BYTES)}")
-    if not (_are_counts(shape) and _are_counts(offsets) and len(shape) <= MAX_DIMENSIONS and len(offsets) == 2):  # noqa: PLR2004 - start and end
+    if not (_are_counts(shape) and _are_counts(offsets) and len(shape) <= MAX_DIMENSIONS and len(offsets) == 2):
         raise ValueError(f"tensor {name!r} has a shape or offsets that are no lists of sizes")
     start, end = begin + offsets[0], begin + offsets[1]
     if not start <= end <= size:

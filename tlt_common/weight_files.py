@@ -54,7 +54,9 @@ def _indexed(found: list[str], index: bytes, where: str) -> list[str]:
     try:
         listed = set(json.loads(index)["weight_map"].values()) if len(index) <= MAX_INDEX_BYTES else set()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise WeightsError(f"{where}/{INDEX} has no weight_map of file names: {error!r:.200}", field="source.uri") from None
+        raise WeightsError(
+            f"{where}/{INDEX} has no weight_map of file names: {error!r:.200}", field="source.uri"
+        ) from None
     if not listed or not all(isinstance(name, str) and name.endswith(".safetensors") for name in listed):
         raise WeightsError(f"{where}/{INDEX} does not list safetensors files in a weight_map", field="source.uri")
     # SGLang would ignore a listed file in a subdirectory.

@@ -101,7 +101,7 @@ class Staging:
             return await self._received(held, order, _nothing())
 
     async def _read_ahead(self, directory: Path) -> None:
-        """Read files that were not just written here. Of a file that does not fit the model, only the header is read."""
+        """Read files that were not just written here. Of those that do not fit the model, only headers are read."""
         try:
             await asyncio.to_thread(read_ahead, directory)
         except OSError as error:

@@ -114,7 +114,10 @@ class Sources:
             files, path = url_to_fs(uri)
         except (ValueError, ImportError) as error:  # an unknown scheme, or one whose package is missing
             raise WeightsUnreadableError(f"{uri}: {error}", field="source.uri") from error
-        listed = {_leaf(name): (name, info) for name, info in files.find(str(path).rstrip("/"), maxdepth=1, detail=True).items()}
+        listed = {
+            _leaf(name): (name, info)
+            for name, info in files.find(str(path).rstrip("/"), maxdepth=1, detail=True).items()
+        }
         weights = chosen(listed, lambda: bytes(files.cat_file(listed[INDEX][0], end=MAX_INDEX_BYTES + 1)), where=uri)
         others = [leaf for leaf in listed if any(fnmatchcase(leaf, pattern) for pattern in COPIED)]
         found = dict(listed[leaf] for leaf in (*weights, *others))

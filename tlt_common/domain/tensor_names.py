@@ -1,8 +1,8 @@
 """Names of tensors as checkpoints have them, without what wrappers of modules add."""
 
 _WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"})
-"""Names by which torch.compile, FSDP, activation checkpointing and Lightning's strategies keep what they wrap. No module
-of a checkpoint is called so."""
+"""Attributes in which torch.compile, FSDP, activation checkpointing and Lightning's strategies keep what they wrap. No
+module of a checkpoint is called so."""
 _PARALLEL = "module."
 """Beginning of names in DataParallel and DeepSpeed's engine."""
 _PEFT = "base_model.model."

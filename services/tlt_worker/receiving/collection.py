@@ -122,7 +122,9 @@ class Collection:
         served = {entry.name: (path, entry) for path, entry in entries_in(self._served())}
         embedding = self._tensors.embedding
         if embedding is None or embedding not in served:
-            raise WeightsError(f"{HEAD} came without an embedding to compare it with; config.json ties it: do not send it")
+            raise WeightsError(
+                f"{HEAD} came without an embedding to compare it with; config.json ties it: do not send it"
+            )
         (head,) = entries_of(file)
         require_equal((file, head), served[embedding])
         file.unlink()

@@ -29,7 +29,13 @@ def test_wrappers_leave_the_name(given: str) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["model.module.weight", "lm_head.weight", "model.base_layer.weight", "base_model.embed.weight", "_orig_mod_x.weight"],
+    [
+        "model.module.weight",
+        "lm_head.weight",
+        "model.base_layer.weight",
+        "base_model.embed.weight",
+        "_orig_mod_x.weight",
+    ],
 )
 def test_other_names_stay(given: str) -> None:
     assert plain_name(given) == given

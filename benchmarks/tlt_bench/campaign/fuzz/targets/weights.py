@@ -10,10 +10,12 @@ from tlt_common.spool import Spool
 from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
 
 _HEADER = safetensors.header_of({"embed.weight": ("F32", (4, 8)), "norm.weight": ("BF16", (8,))})
-_RUNNING = ModelTensors(headers={
-    "embed.weight": TensorHeader(dtype="F32", shape=(4, 8)),
-    "norm.weight": TensorHeader(dtype="F32", shape=(8,)),
-})
+_RUNNING = ModelTensors(
+    headers={
+        "embed.weight": TensorHeader(dtype="F32", shape=(4, 8)),
+        "norm.weight": TensorHeader(dtype="F32", shape=(8,)),
+    }
+)
 _INPUTS = safetensors.files(_HEADER)
 
 

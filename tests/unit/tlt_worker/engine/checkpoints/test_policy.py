@@ -155,9 +155,9 @@ def test_a_head_is_tied_as_transformers_reads_the_configuration(
 
 
 def test_a_model_without_its_head_does_not_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no lm_head.weight, and its config.json does not tie it"):
+    with pytest.raises(ConfigError, match=r"no lm_head.weight, and its config.json does not tie it"):
         model(tmp_path / "untied", False, **BODY).require_startable(tmp_path / "untied")
-    with pytest.raises(ConfigError, match="differs from model.embed_tokens"):
+    with pytest.raises(ConfigError, match=r"differs from model.embed_tokens"):
         model(tmp_path / "tied", True, **BODY, **{HEAD: OLD}).require_startable(tmp_path / "tied")
     model(tmp_path / "good", True, **BODY).require_startable(tmp_path / "good")
 
