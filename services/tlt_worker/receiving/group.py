@@ -34,7 +34,7 @@ class Group:
             UnavailableError: It does not become complete in time, or its store cannot be reached.
         """
         program = [sys.executable, "-m", "tlt_worker.receiving.member", json.dumps(asdict(member))]
-        process = await LineProcess.start(*program, str(settings.join_s), str(settings.broadcast_s))
+        process = await LineProcess.start([*program, str(settings.join_s), str(settings.broadcast_s)])
         group = cls(member, process, settings)
         why = (
             f"group {member.name!r} of {member.world_size} ranks at {member.master_address}:{member.master_port} did "

@@ -18,7 +18,7 @@ class LineProcess:
         self._process = process
 
     @classmethod
-    async def start(cls, *program: str) -> "LineProcess":
+    async def start(cls, program: list[str]) -> "LineProcess":
         """Start a program."""
         return cls(
             await asyncio.create_subprocess_exec(

@@ -25,7 +25,7 @@ class Reader:
             WeightsUnreadableError: The file cannot be written.
         """
         if self._process is None:
-            self._process = await LineProcess.start(sys.executable, "-m", "tlt_worker.receiving.reading")
+            self._process = await LineProcess.start([sys.executable, "-m", "tlt_worker.receiving.reading"])
         process, self._process = self._process, None  # a call that is cancelled ends it
         try:
             answer = await process.answer({"content": str(content), "file": str(file)}, within_s=READ_S)

@@ -94,7 +94,7 @@ def test_wrapped_names_count_as_plain_ones(collection: Collection, prefix: str) 
 
 def test_one_tensor_under_two_names_is_refused(collection: Collection) -> None:
     with pytest.raises(WeightsError, match="norm comes twice"):
-        add(collection, **{"norm": torch.ones(3), "module.norm": torch.ones(3)})
+        add(collection, "", **{"norm": torch.ones(3), "module.norm": torch.ones(3)})
 
 
 def test_a_tensor_that_comes_again_begins_a_new_update(collection: Collection) -> None:
@@ -111,6 +111,6 @@ def test_a_tensor_that_comes_again_begins_a_new_update(collection: Collection) -
 def test_a_tensor_that_does_not_fit_ends_the_update(collection: Collection, tensor: dict[str, torch.Tensor]) -> None:
     add(collection, embed=torch.ones(2, 3))
     with pytest.raises(WeightsError, match=next(iter(tensor))):
-        add(collection, **tensor)
+        add(collection, "", **tensor)
     assert collection.is_empty
     assert collection.progress == Collected()
