@@ -1,17 +1,13 @@
-"""
-Checkpoints as streams of tensor pieces, read from safetensors files. Needs no torch: only headers and raw bytes.
-
-Format: https://github.com/huggingface/safetensors#format
-"""
+"""Checkpoints as streams of tensor pieces, read from safetensors files. Needs no torch: only headers and raw bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tlt_common.documents import json_of
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
+from tlt_common.safetensors_file import Entry, entries_of
+from tlt_common.weight_files import weight_files
 
 PIECE_BYTES = 4 * 2**20
 """Size of a streamed piece: message overhead is negligible, and pieces still interleave with chunks."""
@@ -58,54 +54,53 @@ def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> I
         yield TensorChunk(name=name, dtype=dtype, shape=shape, offset_bytes=offset, data=piece)
 
 
+def entries_in(directory: Path) -> tuple[tuple[Path, Entry], ...]:
+    """
+    Return the tensors of a checkpoint and the file of each, in order of file name and position. Reads headers only.
+
+    Raises:
+        OSError: A file cannot be read.
+        WeightsError: A file is damaged, a tensor is in two files, or see `weight_files`.
+    """
+    found: dict[str, tuple[Path, Entry]] = {}
+    for file in weight_files(directory):
+        for entry in entries_of(file):
+            if (other := found.get(entry.name)) is not None:
+                raise WeightsError(
+                    f"tensor {entry.name} is in {other[0].name} and in {file.name} of {directory}; accepted: once",
+                    field="source.uri",
+                )
+            found[entry.name] = file, entry
+    return tuple(found.values())
+
+
 def pieces_in(directory: Path) -> tuple[Piece, ...]:
-    """Return the pieces of all safetensors files of a directory, in order of file name and position."""
-    return tuple(piece for file in sorted(directory.glob("*.safetensors")) for piece in _pieces_of(file))
+    """
+    Return the pieces of a checkpoint, in order of file name and position.
+
+    Raises:
+        OSError: As for `entries_in`; also WeightsError.
+    """
+    return tuple(piece for file, entry in entries_in(directory) for piece in pieces_of(file, entry))
 
 
 def read(file: Path) -> Iterator[TensorChunk]:
     """Yield all tensors of a safetensors file, in pieces, in the order of the file. Blocks on disk reads."""
-    for piece in _pieces_of(file):
-        yield piece.read()
+    for entry in entries_of(file):
+        for piece in pieces_of(file, entry):
+            yield piece.read()
 
 
-def _pieces_of(file: Path) -> Iterator[Piece]:
-    """
-    Raises:
-        WeightsError: The file has no valid header, or is shorter than it states.
-    """
-    try:
-        header_bytes, entries = _entries_of(file)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise WeightsError(f"{file} is not a safetensors file: {error!r}", field="source.uri") from error
-    for name, entry in entries:
-        start, end = entry["data_offsets"]
-        for offset in range(0, max(1, end - start), PIECE_BYTES):
-            yield Piece(
-                file=file,
-                position=8 + header_bytes + start + offset,
-                length=min(PIECE_BYTES, end - start - offset),
-                name=name,
-                dtype=entry["dtype"],
-                shape=tuple(entry["shape"]),
-                offset_bytes=offset,
-            )
-
-
-def _entries_of(file: Path) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return the bytes of the header, and the checked entries of all tensors in the order of their data."""
-    with file.open("rb") as stream:
-        header_bytes = int.from_bytes(stream.read(8), "little")
-        data_bytes = file.stat().st_size - 8 - header_bytes
-        if data_bytes < 0:
-            raise ValueError(f"its header alone has {header_bytes} bytes")
-        header = json_of(stream.read(header_bytes))
-    header.pop("__metadata__", None)
-    for name, entry in header.items():
-        numbers = (*entry["data_offsets"], *entry["shape"])
-        if not isinstance(entry["dtype"], str) or not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"tensor {name!r} has dtype {entry['dtype']!r}, shape and offsets {numbers}")
-        start, end = entry["data_offsets"]
-        if not start <= end <= data_bytes:
-            raise ValueError(f"tensor {name!r} is at {start} to {end}; the file has {data_bytes} bytes of data")
-    return header_bytes, sorted(header.items(), key=lambda item: item[1]["data_offsets"][0])
+def pieces_of(file: Path, entry: Entry) -> Iterator[Piece]:
+    """Yield the pieces of a tensor; an empty one is one piece without data."""
+    size = entry.end - entry.start
+    for offset in range(0, max(1, size), PIECE_BYTES):
+        yield Piece(
+            file=file,
+            position=entry.start + offset,
+            length=min(PIECE_BYTES, size - offset),
+            name=entry.name,
+            dtype=entry.dtype,
+            shape=entry.shape,
+            offset_bytes=offset,
+        )

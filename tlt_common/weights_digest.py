@@ -11,6 +11,8 @@ from pathlib import Path
 import xxhash
 
 from tlt_common.domain.weights import TensorChunk
+from tlt_common.safetensors_file import MAX_HEADER_BYTES
+from tlt_common.weight_files import weight_files
 
 TENSORS = "tensors"
 """Prefix of digests of tensors: name, type, shape and data of each."""
@@ -45,15 +47,16 @@ class TensorDigest:
 
 def files_digest(directory: Path) -> str:
     """
-    Return the digest of a directory's safetensors files. Blocks on disk reads.
+    Return the digest of a directory's weights. Blocks on disk reads.
 
     Raises:
         OSError: A file cannot be read.
+        WeightsError: As for `weight_files`, or a file is damaged.
     """
     parts: list[bytes] = []
-    for file in sorted(directory.glob("*.safetensors")):
+    for file in weight_files(directory):
         with file.open("rb") as stream:
-            header = stream.read(int.from_bytes(stream.read(8), "little"))
+            header = stream.read(min(int.from_bytes(stream.read(8), "little"), MAX_HEADER_BYTES))
         parts += [file.name.encode(), str(file.stat().st_size).encode(), header]
     return f"{FILES}:{_combined(parts)}"
 

@@ -99,8 +99,11 @@ class GatewayConfig(ServiceConfig):
     not wait for the disk: after a power failure within seconds it may be missing. Workers whose run directory is on
     the same mount link the files instead of copying them. Null uses a temporary directory, deleted when the gateway
     stops."""
+    spool_bytes: int | None = Field(None, gt=0)
+    """Size in bytes of the volume with `spool_dir`, if it is smaller than its file system, as a volume of Kubernetes with
+    a size limit is; half of it is the maximum size of streamed weights. Null: what the file system has free is."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
-    """Maximum size of streamed weights in bytes; larger ones are refused."""
+    """Maximum size of streamed weights in bytes, however large the volume is; larger ones are refused."""
     tokens: Path | None = None
     """YAML file with bearer tokens, reloaded when it changes: `tokens: [{name: trainer, token: SECRET, scopes:
     [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` may replace `token`; `expires_at` is

@@ -14,6 +14,7 @@ from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.rpc.access import caller_name
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.tokens import Scope, tokens_in
+from tlt_common.spool_room import SpoolRoom
 from tlt_common.telemetry import metrics
 from tlt_gateway.across import abort_on
 from tlt_gateway.admission import Admission
@@ -89,9 +90,9 @@ class Gateway:
         self.weights = WeightsFanout(
             self._pool,
             ReleaseStore(spool_dir, shared=config.spool_shared),
+            SpoolRoom(directory=spool_dir, max_bytes=config.max_weights_bytes, volume_bytes=config.spool_bytes),
             spool_shared=config.spool_shared,
             straggler_s=config.straggler_s,
-            max_bytes=config.max_weights_bytes,
         )
         self.collected = CollectedUpdates(self._pool, self.weights)
 

@@ -15,6 +15,10 @@ CALL_S = 60.0
 """Deadline, in seconds, of calls that wait for no trainer. How long others wait for one, the worker decides."""
 
 
+COLLECT_S = 300.0
+"""Deadline of a call whose tensors another process of the worker reads, which imports torch for the first one."""
+
+
 class RemoteReceiver:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = wire.Stub(channel)
@@ -38,7 +42,7 @@ class RemoteReceiver:
     async def collect(self, content: bytes) -> Collected:
         """Let the worker read pickled tensors; return what it has collected."""
         with translated():
-            answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content)), timeout=CALL_S)
+            answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content)), timeout=COLLECT_S)
         return transfer.collected_from_pb(answer.collected)
 
     async def collected(self) -> AsyncGenerator[TensorChunk, None]:

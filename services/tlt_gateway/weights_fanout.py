@@ -10,10 +10,12 @@ from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.incoming import IDLE_S, Incoming
+from tlt_common.spool_room import SpoolRoom
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.update_key import generated_key
 from tlt_gateway.joins import Joins
+from tlt_gateway.plain_tensors import plainly_named
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.release import FIRST, Release
 from tlt_gateway.release_store import ReleaseStore
@@ -36,12 +38,12 @@ class WeightsFanout:
     """
 
     def __init__(
-        self, pool: WorkerPool, store: ReleaseStore, *, spool_shared: bool, straggler_s: float, max_bytes: int
+        self, pool: WorkerPool, store: ReleaseStore, room: SpoolRoom, *, spool_shared: bool, straggler_s: float
     ) -> None:
         self._pool = pool
         self._store = store
         self._spool_shared = spool_shared
-        self._max_bytes = max_bytes
+        self._room = room
         self._phases = TwoPhases(pool, straggler_s=straggler_s)
         self._joins = Joins(pool)
         self._release = FIRST
@@ -116,7 +118,9 @@ class WeightsFanout:
             raise self._not_newer(release)
         if update.uri is not None:
             return await self._from_source(release, update.uri, tensors)
-        incoming = await Incoming.begin(self._store.directory, max_bytes=self._max_bytes)
+        self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
+        self._room.require(update.size_bytes)
+        incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
         if release.version == self._release.id.version:
             return await self._compared(release, incoming, tensors)
         return await self._streamed(release, incoming, tensors)
@@ -250,7 +254,7 @@ class WeightsFanout:
 
 async def _received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
     try:
-        await incoming.receive(tensors)
+        await incoming.receive(plainly_named(tensors))
     except TimeoutError:
         raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
     await incoming.finish()

@@ -12,8 +12,9 @@ from pydantic import Field, SecretStr
 from tlt_common.config.base import Frozen
 from tlt_common.config.redis_url import checked_redis_url
 from tlt_common.documents import json_of
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.rpc.addresses import require_free
+from tlt_common.weight_files import weight_files
 from tlt_local.addresses import HOST, MAX_PORT
 from tlt_local.certificates import check_certificates
 from tlt_local.gpus import Available, Placement, available_gpus, placed
@@ -115,10 +116,10 @@ def _check_model(model: Path) -> None:
         ) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"--model: {path} is not readable as JSON: {error}", field="model") from error
-    if not any(model.glob("*.safetensors")):
-        raise ConfigError(
-            f"--model: {model} holds no *.safetensors; accepted: a Hugging Face checkpoint", field="model"
-        )
+    try:
+        weight_files(model)
+    except WeightsError as error:
+        raise ConfigError(f"--model: {error.message}", field="model") from error
 
 
 def _check_drafter(uri: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from tlt_common.telemetry.log import get_logger
+from tlt_common.weight_files import weight_files
 
 log = get_logger(__name__)
 
@@ -18,14 +19,14 @@ BUFFER_BYTES = 2**23
 
 def read_ahead(directory: Path) -> bool:
     """
-    Read a directory's safetensors, so that they are in the page cache; return False if there is no room for them there.
+    Read a checkpoint's weights, so that they are in the page cache; return False if there is no room for them there.
 
     Blocks on disk reads.
 
     Raises:
         OSError: A file cannot be read.
     """
-    sizes = {file: file.stat().st_size for file in directory.glob("*.safetensors")}
+    sizes = {file: file.stat().st_size for file in weight_files(directory)}
     if sum(sizes.values()) > (room := psutil.virtual_memory().available):
         log.info("weights_not_read_ahead", directory=str(directory), bytes=sum(sizes.values()), room=room)
         return False

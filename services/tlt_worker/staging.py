@@ -62,6 +62,8 @@ class Staging:
             raise WeightsUnreadableError(
                 f"release {order.release} has digest {order.release.digest}; received: {digest}", field="release"
             )
+        if not held.is_copied and held.incoming is None:
+            await self._read_ahead(directory)
         release = replace(order.release, digest=order.release.digest or digest)
         held.complete(release, directory, Staged(staged_bytes=size, digest=digest))
         log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
@@ -98,12 +100,16 @@ class Staging:
             log.warning("weights_source_unreadable", uri=uri, error=unreadable.message, peers=order.peers)
             return await self._received(held, order, _nothing())
 
+    async def _read_ahead(self, directory: Path) -> None:
+        """Read files that were not just written here. Of those that do not fit the model, only headers are read."""
+        try:
+            await asyncio.to_thread(read_ahead, directory)
+        except OSError as error:
+            raise WeightsUnreadableError(f"{directory}: {error}") from error
+
     async def _directory(self, held: HeldRelease, uri: str) -> Path:
         if not is_remote(uri):
-            directory = await asyncio.to_thread(self._sources.directory_of, uri)
-            # What is copied or received here is in memory, since it was just written.
-            await asyncio.to_thread(read_ahead, directory)
-            return directory
+            return await asyncio.to_thread(self._sources.directory_of, uri)
         lease = await asyncio.to_thread(SpoolLease.create, self._spool_dir)
         held.copied(lease)
         return await asyncio.to_thread(self._sources.fetch, uri, lease.directory / "copy")

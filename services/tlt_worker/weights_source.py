@@ -14,9 +14,10 @@ from fsspec.core import url_to_fs
 
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, SOURCE_PREFIXES
 from tlt_common.errors import WeightsError, WeightsUnreadableError
+from tlt_common.weight_files import INDEX, MAX_INDEX_BYTES, chosen, weight_files
 
-COPIED = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
-"""Names of the files that are copied: weights, configuration and tokenizer. Code and everything else stay behind."""
+COPIED = ("*.json", "*.jinja", "*.txt", "tokenizer.model")
+"""Names of the files that are copied with the weights: configuration and tokenizer. Code and all else stay behind."""
 PARALLEL_FILES = 8
 """Files copied at the same time; one connection does not fill the link to an object store."""
 
@@ -46,15 +47,14 @@ class Sources:
 
         Raises:
             WeightsError: Another scheme or host, a relative path, or outside the accepted directories.
-            WeightsUnreadableError: Not a directory with safetensors on this machine.
+            WeightsUnreadableError: Not a directory with a whole checkpoint on this machine.
         """
         path = self._local(uri)
         if not path.is_dir():
             raise WeightsUnreadableError(
                 f"source.uri: {path} is not a directory readable by this worker", field="source.uri"
             )
-        if not any(path.glob("*.safetensors")):
-            raise WeightsUnreadableError(f"source.uri: {path} contains no *.safetensors", field="source.uri")
+        weight_files(path)
         return path
 
     def _local(self, uri: str) -> Path:
@@ -114,14 +114,13 @@ class Sources:
             files, path = url_to_fs(uri)
         except (ValueError, ImportError) as error:  # an unknown scheme, or one whose package is missing
             raise WeightsUnreadableError(f"{uri}: {error}", field="source.uri") from error
-        root = str(path).rstrip("/")
-        found = {
-            name: info
-            for name, info in files.find(root, maxdepth=1, detail=True).items()
-            if any(fnmatchcase(_leaf(name), pattern) for pattern in COPIED)
+        listed = {
+            _leaf(name): (name, info)
+            for name, info in files.find(str(path).rstrip("/"), maxdepth=1, detail=True).items()
         }
-        if not any(_leaf(name).endswith(".safetensors") for name in found):
-            raise WeightsError(f"{uri} contains no *.safetensors", field="source.uri")
+        weights = chosen(listed, lambda: bytes(files.cat_file(listed[INDEX][0], end=MAX_INDEX_BYTES + 1)), where=uri)
+        others = [leaf for leaf in listed if any(fnmatchcase(leaf, pattern) for pattern in COPIED)]
+        found = dict(listed[leaf] for leaf in (*weights, *others))
         self._require_room(uri, found, to.parent)
         to.mkdir()  # not its parents: a release that was given up meanwhile stays deleted
         with ThreadPoolExecutor(PARALLEL_FILES, thread_name_prefix="fetch") as pool:
@@ -156,4 +155,7 @@ def _leaf(name: str) -> str:
 
 
 def _has_weights(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.glob("*.safetensors"))
+    try:
+        return bool(weight_files(directory))
+    except WeightsUnreadableError:
+        return False

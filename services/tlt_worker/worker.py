@@ -13,6 +13,7 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import EngineError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
+from tlt_common.spool_room import fitting
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.capture import OFF, FrameSender
@@ -64,7 +65,8 @@ class Worker:
         self.activity = Activity()
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
-        sources = Sources(prefixes=config.sources, max_bytes=config.max_weights_bytes)
+        max_bytes = fitting(config.max_weights_bytes, volume_bytes=config.spool_bytes)
+        sources = Sources(prefixes=config.sources, max_bytes=max_bytes)
         self.weights = ServedWeights(
             engine,
             self.changes,
@@ -80,9 +82,9 @@ class Worker:
         )
         self.watchers = Watchers(lambda: self.info)
         self.receiver = Receiver(
-            Collection(spool_dir, config.model),
+            Collection(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,
-            max_bytes=config.max_weights_bytes,
+            max_bytes=max_bytes,
             on_change=self.watchers.changed,
         )
         self.drafter = ServedDrafter(

@@ -114,3 +114,15 @@ def test_configuration_is_mounted_at_the_path_services_read() -> None:
         volume = next(volume for volume in pod.spec["volumes"] if volume["name"] == mount["name"])
         assert {"configMap": {"name": f"rl-tlt-{service}"}} in volume["projected"]["sources"]
         assert yaml.safe_load(render().one("ConfigMap", service)["data"]["config.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"),
+    [("64Gi", 64 * 2**30), ("1.5Ti", 3 * 2**39), ("200G", 200 * 10**9), ("1048576", 2**20), ("500Mi", 500 * 2**20)],
+)
+def test_services_know_the_size_at_which_the_kubelet_evicts_them(quantity: str, size: int) -> None:
+    rendered = render({"gateway": {"spool": {"size": quantity}}, "worker": {"scratch": quantity}})
+    assert rendered.config("gateway")["spool_bytes"] == size
+    (application,) = rendered.serve["applications"]
+    assert rendered.serve["applications"][0]["args"]["worker"]["spool_bytes"] == size
+    assert "spool_bytes" not in render("sixteen-nodes").config("gateway"), "a claim is a file system of its own"

@@ -29,6 +29,7 @@ class FakeEngine:
 
     Attributes:
         bad_directories: Loading or checking these raises WeightsError.
+        check: Checks a directory as a real engine does, and returns its size.
         gate: Loads wait for it; initially set.
         loading: Set when the first load begins.
         captured, posteriors, arms: Values set, oldest first.
@@ -61,6 +62,7 @@ class FakeEngine:
         self.drafter_version = DrafterVersion(0)
         self.loaded: list[Path] = []
         self.bad_directories: set[Path] = set()
+        self.check: Callable[[Path], int] | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.loading = asyncio.Event()
@@ -97,6 +99,8 @@ class FakeEngine:
         return True
 
     async def check_weights(self, directory: Path) -> int:
+        if self.check is not None:
+            return self.check(directory)
         files = list(directory.glob("*.safetensors"))  # noqa: ASYNC240 - a fake's tiny directory
         if directory in self.bad_directories or not files:
             raise WeightsError(f"{directory}: tensor 'lm_head' is of another shape", field="tensor")

@@ -5,17 +5,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tlt_common.checkpoint import pieces
+from tlt_common.domain.delta import INDICES, VALUES, ChangedElements
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import InvalidRequestError
 
-_TORCH_DTYPES = {"torch.bfloat16": "BF16", "torch.float16": "F16", "torch.float32": "F32"}
-_NUMPY_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+_FLOATS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+_INTEGERS = {"int64": "I64"}
 TIED_HEAD = "lm_head.weight"
 
 
 def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
     """
-    Split torch tensors (on any device) or numpy arrays into pieces.
+    Split torch tensors (on any device) or numpy arrays into pieces; changed elements are two tensors.
 
     An output head that is tied to the embedding is omitted, as in checkpoints on disk. Other tensors that share memory
     are sent once per name.
@@ -23,29 +24,56 @@ def stream(state_dict: Mapping[str, Any]) -> Iterator[TensorChunk]:
     Raises:
         InvalidRequestError: A value is neither a tensor nor an array, or not bfloat16, float16 or float32.
     """
+    for name, value in _sent(state_dict):
+        if isinstance(value, ChangedElements):
+            yield from _chunks(name + INDICES, value.indices, _INTEGERS)
+            yield from _chunks(name + VALUES, value.values, _FLOATS)
+        else:
+            yield from _chunks(name, value, _FLOATS)
+
+
+def size_of(state_dict: Mapping[str, Any]) -> int:
+    """Return the bytes of what `stream` yields; 0 for values that it refuses."""
+    values: list[Any] = []
+    for _, value in _sent(state_dict):
+        values += [value.indices, value.values] if isinstance(value, ChangedElements) else [value]
+    return sum(int(getattr(value, "nbytes", 0)) for value in values)
+
+
+def _sent(state_dict: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what is sent: all but a head in the memory of a tensor before it."""
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
     for name, value in state_dict.items():
-        if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
+        if _is_torch(value):
             identity = (value.data_ptr(), tuple(value.shape), tuple(value.stride()))
             if name == TIED_HEAD and value.numel() and identity in seen:
                 continue
             seen.add(identity)
-            yield from pieces(name, _dtype(name, str(value.dtype), _TORCH_DTYPES), tuple(value.shape), _torch(value))
-        elif "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray):
-            yield from pieces(name, _dtype(name, str(value.dtype), _NUMPY_DTYPES), value.shape, _numpy(value))
-        else:
-            raise InvalidRequestError(
-                f"weights[{name!r}] is a {type(value).__name__}; accepted: torch tensors and numpy arrays",
-                field=f"weights[{name!r}]",
-            )
+        yield name, value
 
 
-def _dtype(name: str, dtype: str, known: Mapping[str, str]) -> str:
-    if dtype not in known:
+def _chunks(name: str, value: Any, dtypes: Mapping[str, str]) -> Iterator[TensorChunk]:
+    if _is_torch(value):
+        return pieces(name, _dtype(name, value, dtypes), tuple(value.shape), _torch(value))
+    if "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray):
+        return pieces(name, _dtype(name, value, dtypes), value.shape, _numpy(value))
+    raise InvalidRequestError(
+        f"weights[{name!r}] is a {type(value).__name__}; accepted: torch tensors and numpy arrays",
+        field=f"weights[{name!r}]",
+    )
+
+
+def _is_torch(value: Any) -> bool:
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
+
+
+def _dtype(name: str, value: Any, known: Mapping[str, str]) -> str:
+    dtype = str(value.dtype)
+    if (found := known.get(dtype.removeprefix("torch."))) is None:
         raise InvalidRequestError(
-            f"weights[{name!r}] has dtype {dtype}; accepted: bfloat16, float16, float32", field=f"weights[{name!r}]"
+            f"weights[{name!r}] has dtype {dtype}; accepted: {', '.join(known)}", field=f"weights[{name!r}]"
         )
-    return known[dtype]
+    return found
 
 
 def _torch(value: Any) -> memoryview:

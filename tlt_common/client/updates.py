@@ -8,7 +8,7 @@ from typing import Any
 
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
-from tlt_common.client.tensors import stream
+from tlt_common.client.tensors import size_of, stream
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import TltError
@@ -24,6 +24,7 @@ async def publish(
     version: PolicyVersion,
     weights: str | PathLike[str] | Mapping[str, Any],
     patience: Patience,
+    base: PolicyVersion | None = None,
 ) -> UpdateResult:
     """
     Publish weights at the next gateway that is reachable. See `Client.publish_weights`.
@@ -31,7 +32,13 @@ async def publish(
     All attempts have the same idempotency key: one that was applied, but whose answer was lost, is not applied again.
     """
     uri = None if isinstance(weights, Mapping) else fspath(weights)
-    header = WeightsUpdate(version=version, uri=uri, key=generated_key())
+    header = WeightsUpdate(
+        version=version,
+        uri=uri,
+        key=generated_key(),
+        size_bytes=size_of(weights) if isinstance(weights, Mapping) else 0,
+        base=base,
+    )
     while True:
         tensors = stream(weights) if isinstance(weights, Mapping) else iter(())
         stub = gateways.stub

@@ -83,6 +83,10 @@ class WeightsUpdate:
     uri: str | None
     key: str = ""
     """Idempotency key. Repeating an update with the same key has no effect. Empty: the gateway generates one."""
+    size_bytes: int = 0
+    """Bytes of all tensors that follow; 0 if unknown."""
+    base: PolicyVersion | None = None
+    """Version whose tensors the following ones change; see `tlt_common.domain.delta`. None: they are whole weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,8 @@ class StageOrder:
     """Whether other workers serve the release, so that it may replace a smaller one of the same version."""
     file: SpoolFile | None = None
     """File on the worker's machine that is to be linked; its pieces follow in the stream as they are written."""
+    base: ReleaseId | None = None
+    """The release that must be served until the switch, since the weights were made of it; None: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

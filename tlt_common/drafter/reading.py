@@ -7,6 +7,7 @@ from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.rope import rope_parameters
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.tied_head import is_tied
 
 DRAFT_VOCABULARY: Final = 32_000
 """Default number of tokens in an EAGLE-3 drafter's head, as in published drafters."""
@@ -149,7 +150,7 @@ def _format(
         rope=rope_parameters(config),
         draft_vocab_size=draft_vocabulary,
         layers=layers,
-        is_target_tied=bool(target.get("tie_word_embeddings", False)),
+        is_target_tied=is_tied(target),
         max_positions=int(config.get("max_position_embeddings") or 8192),
     )
     for name in _SIZES:

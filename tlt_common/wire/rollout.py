@@ -122,7 +122,13 @@ def update_to_pb(part: WeightsUpdate | TensorChunk) -> pb.UpdateWeightsRequest:
         message = pb.UpdateWeightsRequest()
         write_tensor(part, message.tensor)
         return message
-    header = pb.UpdateWeightsHeader(policy_version=part.version, source=source_to_pb(part.uri), key=part.key)
+    header = pb.UpdateWeightsHeader(
+        policy_version=part.version,
+        source=source_to_pb(part.uri),
+        key=part.key,
+        size_bytes=part.size_bytes,
+        base_version=part.base,
+    )
     return pb.UpdateWeightsRequest(header=header)
 
 

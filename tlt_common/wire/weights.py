@@ -118,7 +118,13 @@ def update_from_pb(header: UpdateWeightsHeader) -> WeightsUpdate:
         raise InvalidRequestError(
             f"header.key has {len(header.key)} characters; accepted: at most {KEY_CHARACTERS}", field="header.key"
         )
-    return WeightsUpdate(version=PolicyVersion(header.policy_version), uri=source_from_pb(header), key=header.key)
+    return WeightsUpdate(
+        version=PolicyVersion(header.policy_version),
+        uri=source_from_pb(header),
+        key=header.key,
+        size_bytes=header.size_bytes,
+        base=PolicyVersion(header.base_version) if header.HasField("base_version") else None,
+    )
 
 
 def order_from_pb(header: StageWeightsHeader) -> StageOrder:
@@ -128,6 +134,7 @@ def order_from_pb(header: StageWeightsHeader) -> StageOrder:
         peers=tuple(header.peers),
         joining=header.joining,
         file=file_from_pb(header.file) if header.HasField("file") else None,
+        base=release_from_pb(header.base) if header.HasField("base") else None,
     )
 
 

@@ -5,14 +5,14 @@ from tlt_common.config.entry import service_entry
 
 EVERYWHERE = frozenset({"listen", "metrics_port", "metrics_host", "port_file", "tls", "tokens", "drain_s", "traces"})
 FILLED = {
-    "gateway": {"coordinator", "workers", "gateway_id", "spool_dir", "spool_shared"}
+    "gateway": {"coordinator", "workers", "gateway_id", "spool_dir", "spool_shared", "spool_bytes"}
     | {"http.listen", "http.tokenizer"},
     "coordinator": {"http_listen", "state_dir"}
     | {f"kubernetes.{key}" for key in ("namespace", "pod", "lease", "kubeconfig")},
     "cache": {"redis", "fleet", "run_dir", "redis_socket"},
     "tuner": {"redis", "fleet"},
     "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "fleet"}
-    | {"engine.drafter", "engine.tensor_parallel", "drafter_dir", "checkpoint_dir", "run_dir", "trainer.settings"},
+    | {"engine.drafter", "engine.tensor_parallel", "drafter_dir", "checkpoint_dir", "run_dir", "spool_bytes", "trainer.settings"},
     "trainer": {"socket", "model", "drafter_dir", "checkpoint_dir", "worker_id", "cache", "coordinator"}
     | {"drafter_architecture", "draft_vocabulary", "drafter_layers", "nice", "threads", "log_level"},
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
+from tlt_common.tied_head import is_tied
 
 _WIDE = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -107,7 +108,7 @@ class ModelShape:
             vocab=_size(config, "vocab_size"),
             element_bytes=ELEMENT_BYTES[dtype],
             is_qwen=bool(_WIDE & set(config.get("architectures") or ())),
-            is_tied=bool(config.get("tie_word_embeddings", False)),
+            is_tied=is_tied(config),
             states=1 if drafter is None else len(drafter.layers),
             draft_vocab=0 if drafter is None else drafter.draft_vocab_size,
         )

@@ -74,7 +74,7 @@ class SglangEngine:
         self._device: Device = detect()
         self._model_config = read_config(model)
         self._served = Policy(directory=model, version=PolicyVersion(0))
-        self._headers: dict[str, weights.TensorHeader] = {}
+        self._tensors: weights.ModelTensors | None = None
         self._form: DrafterFormat | None = None
         self._arms: tuple[Arm, ...] = (OFF,)
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
@@ -94,9 +94,10 @@ class SglangEngine:
     async def start(self) -> EngineInfo:
         config = self.config
         try:
-            self._headers = weights.read_headers(self.model)
+            tensors = self._tensors = weights.ModelTensors.of(self.model)
         except WeightsError as error:
             raise ConfigError(f"model: {error.message}", field="model") from error
+        await asyncio.to_thread(tensors.require_startable, self.model)
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
@@ -106,7 +107,7 @@ class SglangEngine:
         log_plan(plan)
         if plan.division is not None:
             require_room(
-                weights.loaded_bytes(self._headers, plan.profile.dtype),
+                weights.loaded_bytes(tensors.headers, plan.profile.dtype),
                 gpu_bytes=gpu_memory(),
                 tensor_parallel=config.tensor_parallel,
                 gpu_memory=plan.division.room,
@@ -162,8 +163,9 @@ class SglangEngine:
         return True
 
     async def check_weights(self, directory: Path) -> int:
-        weights.compare(self._headers, await asyncio.to_thread(weights.read_headers, directory))
-        return weights.total_bytes(directory)
+        if self._tensors is None:
+            raise EngineError("the engine is not running")
+        return await asyncio.to_thread(self._tensors.check, directory)
 
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:
         await self.check_weights(directory)

@@ -1,17 +1,20 @@
 """Tensors that arrive in several calls, until they are a whole checkpoint."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
-from tlt_common.checkpoint import pieces_in
+from tlt_common.checkpoint import entries_in, pieces_in
+from tlt_common.domain.tensor_names import plain_name
 from tlt_common.domain.transfer import Collected
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import WeightsUnreadableError
+from tlt_common.errors import WeightsError, WeightsUnreadableError
+from tlt_common.safetensors_file import entries_of
 from tlt_common.spool_lease import SpoolLease
-from tlt_worker.engine.checkpoints.policy import read_headers_of
-from tlt_worker.receiving.model_tensors import ModelTensors
+from tlt_common.tied_head import HEAD
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader, read_headers_of
+from tlt_worker.engine.checkpoints.values import require_equal
 
 
 class Collection:
@@ -19,14 +22,22 @@ class Collection:
     A directory with one safetensors file per call. Methods block: call them in a thread.
 
     A tensor that has arrived already begins a new update: what an earlier one left is deleted.
+
+    Args:
+        parent: Where the directory is created.
+        model: The model's directory, whose tensors an update has.
+        served: Returns the directory of the weights served.
     """
 
-    def __init__(self, parent: Path, model: Path) -> None:
+    def __init__(self, parent: Path, model: Path, served: Callable[[], Path]) -> None:
         self._parent = parent
         self._model = model
+        self._served = served
         self._lease: SpoolLease | None = None
         self._names: set[str] = set()
         self._numbers = count()
+        self._head_may_follow = False
+        """Whether the last update was complete without a tied head, which the trainer may send after the others."""
 
     @property
     def is_empty(self) -> bool:
@@ -36,7 +47,13 @@ class Collection:
     @property
     def progress(self) -> Collected:
         """How much of an update is held."""
-        return self._tensors.progress(self._names) if self._names else Collected()
+        if not self._names:
+            return Collected()
+        required = self._tensors.required
+        missing = sorted(required.difference(self._names))
+        return Collected(
+            tensors=len(required) - len(missing), missing=len(missing), first_missing=missing[0] if missing else ""
+        )
 
     def next_file(self) -> Path:
         """
@@ -54,14 +71,16 @@ class Collection:
 
     def add(self, file: Path) -> Collected:
         """
-        Add the tensors of a file, written at `next_file`.
+        Add the tensors of a file, written at `next_file`. Names may have wrappers' prefixes.
 
         Raises:
             WeightsError: A tensor does not fit the model. Nothing is held then.
         """
         try:
-            found = read_headers_of(file)
-            self._tensors.check(found)
+            found = _plainly_named(file)
+            self._tensors.require_known(found)
+            if found.keys() == {HEAD} and self._is_late(file):
+                return self.progress
         except BaseException:
             self.drop()
             raise
@@ -71,10 +90,12 @@ class Collection:
                     other.unlink()
             self._names.clear()
         self._names |= found.keys()
-        return self.progress
+        progress = self.progress
+        self._head_may_follow = progress.is_complete and self._tensors.is_tied and HEAD not in self._names
+        return progress
 
     def chunks(self) -> Iterator[TensorChunk]:
-        """Yield what is held, in pieces."""
+        """Yield what is held, in pieces, under the names that the trainer gave."""
         if self._lease is not None:
             for piece in pieces_in(self._lease.directory):
                 yield piece.read()
@@ -88,6 +109,42 @@ class Collection:
             self._lease = None
         return held
 
+    def _is_late(self, file: Path) -> bool:
+        """
+        Return whether a tied head belongs to the update that was complete before it came. It is deleted then.
+
+        Raises:
+            WeightsError: It is not the embedding of that update, which is served.
+        """
+        if not (self._head_may_follow and self.is_empty):
+            return False
+        self._head_may_follow = False
+        served = {entry.name: (path, entry) for path, entry in entries_in(self._served())}
+        embedding = self._tensors.embedding
+        if embedding is None or embedding not in served:
+            raise WeightsError(
+                f"{HEAD} came without an embedding to compare it with; config.json ties it: do not send it"
+            )
+        (head,) = entries_of(file)
+        require_equal((file, head), served[embedding])
+        file.unlink()
+        return True
+
     @cached_property
     def _tensors(self) -> ModelTensors:
         return ModelTensors.of(self._model)
+
+
+def _plainly_named(file: Path) -> dict[str, TensorHeader]:
+    """
+    Return the headers of a call's tensors by their plain names.
+
+    Raises:
+        WeightsError: The file is damaged, or two tensors have the same plain name.
+    """
+    found: dict[str, TensorHeader] = {}
+    for name, header in read_headers_of(file).items():
+        if (plain := plain_name(name)) in found:
+            raise WeightsError(f"tensor {plain} comes twice, once as {name}; accepted: once")
+        found[plain] = header
+    return found

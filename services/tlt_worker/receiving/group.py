@@ -1,6 +1,5 @@
 """One rank of a trainer's process group, in a process of its own."""
 
-import asyncio
 import json
 import sys
 from dataclasses import asdict
@@ -8,22 +7,20 @@ from pathlib import Path
 
 from tlt_common.domain.transfer import Broadcast, GroupMember
 from tlt_common.errors import UnavailableError
-from tlt_common.parent_death import killed_with_parent
-from tlt_common.processes import end
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
+from tlt_worker.receiving.line_process import LineProcess
 
 log = get_logger(__name__)
 
 START_S = 60.0
 """Maximum seconds in which the process starts, beyond the time that joining may take."""
-END_S = 2.0
 
 
 class Group:
     """A rank of a group. A call that fails or is cancelled ends it: the trainer has to create another group."""
 
-    def __init__(self, member: GroupMember, process: asyncio.subprocess.Process, settings: ReceivingSettings) -> None:
+    def __init__(self, member: GroupMember, process: LineProcess, settings: ReceivingSettings) -> None:
         self._member = member
         self._process = process
         self._settings = settings
@@ -32,11 +29,7 @@ class Group:
     async def started(cls, member: GroupMember, settings: ReceivingSettings) -> "Group":
         """Start the process that joins a group."""
         program = [sys.executable, "-m", "tlt_worker.receiving.member", json.dumps(asdict(member))]
-        process = await asyncio.create_subprocess_exec(
-            *killed_with_parent([*program, str(settings.join_s), str(settings.broadcast_s)]),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
+        process = await LineProcess.start([*program, str(settings.join_s), str(settings.broadcast_s)])
         return cls(member, process, settings)
 
     async def complete(self) -> None:
@@ -51,7 +44,7 @@ class Group:
             f"group {member.name!r} of {member.world_size} ranks at {member.master_address}:{member.master_port} did "
             f"not become complete; this fleet joins as one rank, {member.rank} (GET /get_world_size)"
         )
-        await self._answered(why, within_s=START_S + self._settings.join_s)
+        await self._answered(None, why, within_s=START_S + self._settings.join_s)
         log.info("group_joined", group=member.name, rank=member.rank, world_size=member.world_size)
 
     async def receive(self, broadcast: Broadcast, file: Path) -> None:
@@ -63,31 +56,18 @@ class Group:
         """
         order = {"file": str(file), "flat": broadcast.flat, "tensors": [asdict(form) for form in broadcast.tensors]}
         why = f"group {self._member.name!r} broke while {len(broadcast.tensors)} tensors were received; create it again"
-        assert self._process.stdin is not None  # noqa: S101 - a pipe
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        await self._answered(why, within_s=self._settings.broadcast_s)
+        await self._answered(order, why, within_s=self._settings.broadcast_s)
 
     async def leave(self) -> None:
         """End the process."""
-        await end(self._process, END_S)
-        assert self._process.stdin is not None  # noqa: S101 - a pipe
-        assert self._process.stdout is not None  # noqa: S101 - a pipe
-        self._process.stdin.close()
-        await self._process.stdout.read()
+        await self._process.end()
 
-    async def _answered(self, why: str, *, within_s: float) -> None:
+    async def _answered(self, order: object, why: str, *, within_s: float) -> None:
         """Wait for the next answer; leave the group unless it is good."""
-        assert self._process.stdout is not None  # noqa: S101 - a pipe
-        is_good = False
         try:
-            async with asyncio.timeout(within_s):
-                line = await self._process.stdout.readline()
-            answer = json.loads(line) if line else {"error": "its process ended"}
-            if "error" in answer:
-                raise UnavailableError(f"{why}: {answer['error']}")
-            is_good = True
-        except TimeoutError:
-            raise UnavailableError(f"{why}: no answer within {within_s:g} s") from None
-        finally:
-            if not is_good:
-                await asyncio.shield(self.leave())
+            answer = await self._process.answer(order, within_s=within_s)
+        except UnavailableError as error:
+            raise UnavailableError(f"{why}: {error.message}") from None
+        if "error" in answer:
+            await self.leave()
+            raise UnavailableError(f"{why}: {answer['error']}")

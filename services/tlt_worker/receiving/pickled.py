@@ -1,7 +1,10 @@
 """
-Reads pickled tensors without running what a pickle may name.
+Reads pickled tensors without running what a pickle may name: in a process that may die, see `reading`.
 
-Every name in the pickle is looked up in one table here. Tensors come with their content, as `pickle.dumps` writes them.
+Every name in the pickle is looked up in one table here. That does not bound memory (an index of the pickle's memo takes
+9 bytes and allocates what it says), nor does it keep a pickle from changing attributes of what it names.
+
+Tensors come with their content, as `pickle.dumps` writes them.
 What torch.multiprocessing writes instead, handles of GPU or shared memory, only the trainer's own children can open.
 """
 
@@ -24,6 +27,7 @@ from tlt_common.errors import WeightsError
 _ACCEPTED = "accepted: [(name, tensor), ...] of CPU tensors, pickled with their content (pickle.dumps)"
 _MALFORMED = (
     pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError, RuntimeError, ArithmeticError,
+    MemoryError,
 )  # fmt: skip
 """What reading a malformed pickle raises."""
 _REDUCTIONS = "torch.multiprocessing.reductions"
@@ -37,8 +41,19 @@ def write_tensors(content: bytes, file: Path) -> None:
     Raises:
         WeightsError: The pickle has anything but tensors, or names memory of another process.
     """
-    tensors = read_tensors(content)
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+    save_file(_apart(read_tensors(content)), file)
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors in memory of their own: the library refuses those that share it, as a tied head does."""
+    apart: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        memory = whole.untyped_storage().data_ptr()
+        apart[name] = whole.clone() if memory in seen else whole
+        seen.add(memory)
+    return apart
 
 
 def read_tensors(content: bytes) -> dict[str, Tensor]:

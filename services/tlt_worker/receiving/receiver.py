@@ -7,11 +7,18 @@ from pathlib import Path
 
 from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import InvalidRequestError, NotFoundError, OverloadedError, WeightsError
+from tlt_common.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    WeightsError,
+    WeightsUnreadableError,
+)
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
 from tlt_worker.receiving.collection import Collection
 from tlt_worker.receiving.group import Group
+from tlt_worker.receiving.reader import Reader
 
 log = get_logger(__name__)
 
@@ -35,6 +42,7 @@ class Receiver:
         self._groups: dict[str, Group] = {}
         self._joining: dict[str, Group] = {}
         """Ranks of groups that are not complete."""
+        self._reader = Reader()
         self._turn = asyncio.Lock()
 
     @property
@@ -127,16 +135,18 @@ class Receiver:
         Raises:
             WeightsError: They cannot be read, or do not fit the model; what was collected is deleted.
         """
-        from tlt_worker.receiving.pickled import write_tensors  # imports torch
-
-        content = bytearray()
-        async for piece in pieces:
-            content += piece
-            if len(content) > self._max_bytes:
-                raise WeightsError(f"the tensors have more than {self._max_bytes} bytes; accepted: at most as many")
         async with self._turn:
             file = await asyncio.to_thread(self._collection.next_file)
-            await asyncio.to_thread(write_tensors, bytes(content), file)
+            content = file.with_suffix(".pickle")
+            try:
+                await self._store(pieces, content)
+                await self._reader.write_tensors(content, file)
+            except BaseException:
+                self._collection.drop()
+                self._on_change()
+                raise
+            finally:
+                await asyncio.to_thread(content.unlink, missing_ok=True)
             return await self._add(file)
 
     async def collected(self) -> AsyncIterator[TensorChunk]:
@@ -156,8 +166,21 @@ class Receiver:
         """Leave all groups and delete what is collected."""
         groups = [*self._groups.values(), *self._joining.values()]
         self._groups, self._joining = {}, {}
-        await asyncio.gather(*(group.leave() for group in groups))
+        await asyncio.gather(self._reader.close(), *(group.leave() for group in groups))
         self._collection.drop()
+
+    async def _store(self, pieces: AsyncIterator[bytes], content: Path) -> None:
+        size = 0
+        try:
+            with content.open("xb") as stream:
+                async for piece in pieces:
+                    if (size := size + len(piece)) > self._max_bytes:
+                        raise WeightsError(
+                            f"the tensors have more than {self._max_bytes} bytes; accepted: at most those"
+                        )
+                    await asyncio.to_thread(stream.write, piece)
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store weights in {content.parent}: {error.strerror}") from error
 
     async def _add(self, file: Path) -> Collected:
         try:

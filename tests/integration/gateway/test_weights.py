@@ -11,6 +11,9 @@ from safetensors.numpy import save_file
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import Client, SamplingParams
+from tlt_common.client.tensors import stream
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import (
     EngineError,
     InvalidRequestError,
@@ -183,7 +186,7 @@ async def test_no_file_is_left_of_replaced_weights(start: Start, worker: FakeWor
         worker.stage_error = WeightsError("no")
         with pytest.raises(WeightsError):
             await client.publish_weights(6, STATE)
-        assert count(tmp_path) == 2
+        assert count(tmp_path) == 1, "an update begins by making room"
     assert count(tmp_path) == 1  # the served ones, for the next gateway
 
 
@@ -260,3 +263,32 @@ async def test_a_tensor_that_cannot_be_sent_is_refused_by_name(start: Start, wor
             await client.publish_weights(1, state)
         await client.publish_weights(1, STATE)
     assert worker.updates == [1]
+
+
+async def test_weights_that_the_volume_has_no_room_for_are_refused_unsent(
+    start: Start, worker: FakeWorker, tmp_path: Path
+) -> None:
+    async with start(worker, spool_dir=tmp_path, spool_bytes=2 * 2**20) as client:
+        for announced in (True, False):
+            with pytest.raises(WeightsError, match=r"2000000 bytes; accepted:.* 1048576"):
+                await _sent(client, torch.zeros(500_000), announced=announced)
+            async with asyncio.timeout(10):
+                while list(tmp_path.glob("weights-*")):  # noqa: ASYNC110 - it is deleted after the answer
+                    await asyncio.sleep(0.01)
+        await client.publish_weights(1, STATE)
+    assert worker.updates == [1]
+
+
+async def _sent(client: Client, tensor: torch.Tensor, *, announced: bool) -> None:
+    if announced:
+        await client.publish_weights(1, {"a": tensor})
+        return
+
+    async def messages() -> AsyncIterator[wire.pb.UpdateWeightsRequest]:
+        yield wire.update_to_pb(WeightsUpdate(version=PolicyVersion(1), uri=None))
+        for chunk in stream({"a": tensor}):
+            yield wire.update_to_pb(chunk)
+
+    async with connect(client.endpoint) as channel:
+        with translated():
+            await wire.Stub(channel).UpdateWeights(messages())

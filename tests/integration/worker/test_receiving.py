@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from socket import socket
@@ -44,12 +44,15 @@ def described(*names: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, *workers: str) -> AsyncIterator[Http]:
-    """Run a gateway with HTTP."""
+async def served(
+    tmp_path: Path, *workers: str, on_serving: Callable[[str], object] = lambda _address: None
+) -> AsyncIterator[Http]:
+    """Run a gateway with HTTP; `on_serving` is called with its gRPC address."""
     config = GatewayConfig.model_validate({"workers": workers, "probe_s": 0.05, "http": {"listen": "127.0.0.1:0"}})
     ports = tmp_path / "ports.json"
     with announced_in(ports):
-        async with gateway(config):
+        async with gateway(config) as endpoint:
+            on_serving(endpoint)
             address = json.loads(ports.read_text())["rollout_http"]
             async with httpx.AsyncClient(base_url=f"http://{address}", timeout=SLOW_S) as client:
                 yield Http(client=client, address=address)

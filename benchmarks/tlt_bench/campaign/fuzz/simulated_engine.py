@@ -9,7 +9,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_worker.engine.base import EngineInfo
-from tlt_worker.engine.checkpoints.policy import TensorHeader, compare, read_headers, total_bytes
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
 
 TENSOR = "embed.weight"
 SHAPE = (4, 8)
@@ -46,8 +46,7 @@ class SimulatedEngine:
         return False
 
     async def check_weights(self, directory: Path) -> int:
-        compare({TENSOR: TensorHeader(dtype="F32", shape=SHAPE)}, read_headers(directory))
-        return total_bytes(directory)
+        return ModelTensors(headers={TENSOR: TensorHeader(dtype="F32", shape=SHAPE)}).check(directory)
 
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:
         await self.check_weights(directory)

@@ -44,6 +44,12 @@ labels:
 {{ include "tlt.name" . }}.{{ (first .).Release.Namespace }}.svc:{{ include "tlt.port" (last .) }}
 {{- end }}
 
+{{/* Bytes of a Kubernetes quantity: the size at which the kubelet evicts who exceeds it. */}}
+{{- define "tlt.bytes" -}}
+{{- $units := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (regexFind "^[0-9.]+" .) (get $units (regexFind "[a-zA-Z]*$" .)) | int64 -}}
+{{- end }}
+
 {{/* Fleet name: separates releases that share a Redis. */}}
 {{- define "tlt.fleet" -}}
 {{ .Release.Namespace }}/{{ include "tlt.fullname" . }}

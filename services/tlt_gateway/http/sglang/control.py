@@ -71,6 +71,6 @@ class Nothing(Body):
 
 
 class Memory(Body):
-    """The body of /release_memory_occupation and /resume_memory_occupation, and of vLLM's /sleep and /wake_up."""
+    """The body of /release_memory_occupation and /resume_memory_occupation."""
 
     tags: list[Literal["weights", "kv_cache", "cuda_graph"]] | None = None

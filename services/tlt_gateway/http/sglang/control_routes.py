@@ -7,6 +7,7 @@ from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of, no_body
 from tlt_gateway.http.door import Door
+from tlt_gateway.http.memory import RESIDENT, refuse_release
 from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
 
@@ -48,11 +49,16 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         return JSONResponse({"success": True, "message": message, "num_paused_requests": 0})
 
     @api.api_route("/release_memory_occupation", methods=["GET", "POST"])
+    async def release_memory(request: Request) -> None:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, Memory, max_bytes=door.max_bytes)
+        refuse_release(request.url.path, body.tags, field="tags")
+
     @api.api_route("/resume_memory_occupation", methods=["GET", "POST"])
-    async def keep_memory(request: Request) -> JSONResponse:
+    async def resume_memory(request: Request) -> JSONResponse:
         door.permit(request, "UpdateWeights")
         await body_of(request, Memory, max_bytes=door.max_bytes)
-        return JSONResponse({"status": "ok", "message": "Nothing was released: trainers have devices of their own."})
+        return JSONResponse({"status": "ok", "message": RESIDENT})
 
     @api.api_route("/flush_cache", methods=["GET", "POST"])
     async def flush(request: Request) -> PlainTextResponse:

@@ -8,6 +8,7 @@ from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import Body, body_of, no_body
 from tlt_gateway.http.door import Door
+from tlt_gateway.http.memory import RESIDENT, TAGS, refuse_release
 from tlt_gateway.http.shown import shown
 
 
@@ -55,11 +56,17 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         return {"status": "ok", "message": "Cached prefixes are never used with other weights."}
 
     @api.post("/sleep")
-    @api.post("/wake_up")
-    async def keep_awake(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights", query={"level", "tags"})
+    async def sleep(request: Request) -> None:
+        door.permit(request, "UpdateWeights", query={"level", "mode", "tags"})
         await no_body(request, max_bytes=door.max_bytes)
-        return {"status": "ok", "message": "Nothing was released: trainers have devices of their own."}
+        refuse_release(request.url.path, _tags(request), field="level")
+
+    @api.post("/wake_up")
+    async def wake_up(request: Request) -> dict[str, JsonValue]:
+        door.permit(request, "UpdateWeights", query={"tags"})
+        await no_body(request, max_bytes=door.max_bytes)
+        _tags(request)
+        return {"status": "ok", "message": RESIDENT}
 
     @api.get("/is_sleeping")
     async def is_sleeping(request: Request) -> dict[str, JsonValue]:
@@ -68,3 +75,16 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         return {"is_sleeping": False}
 
     return api
+
+
+def _tags(request: Request) -> list[str]:
+    """
+    Return what is to be released or resumed.
+
+    Raises:
+        InvalidRequestError: A tag is not known.
+    """
+    tags = request.query_params.getlist("tags")
+    if unknown := [tag for tag in tags if tag not in TAGS]:
+        raise InvalidRequestError(f"tags has {unknown[0]!r:.80}; accepted: {', '.join(TAGS)}", field="tags")
+    return tags

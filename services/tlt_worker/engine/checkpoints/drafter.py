@@ -21,8 +21,9 @@ from tlt_common.drafter.format import DrafterFormat, require_fit
 from tlt_common.drafter.reading import format_of, standard_format
 from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.weight_files import weight_files
 from tlt_worker.capacity.drafter import new_eagle3
-from tlt_worker.engine.checkpoints.policy import TensorHeader, compare, read_headers
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader, read_headers
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model_config import read_config
 
@@ -136,7 +137,7 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     _check_headers(headers, form)
     wanted = {*form.tensor_shapes(), BIAS, MAP}
     try:
-        read = (item for file in sorted(directory.glob("*.safetensors")) for item in load_file(file).items())
+        read = (item for file in weight_files(directory) for item in load_file(file).items())
         tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
     except (OSError, SafetensorError) as error:
         raise WeightsError(f"{directory} is not readable: {error}") from error
@@ -179,7 +180,7 @@ def _check_headers(headers: dict[str, TensorHeader], form: DrafterFormat) -> Non
         _check_map_header(offered.pop(MAP, None), form)
         if HEAD not in offered:
             raise WeightsError(f"tensor {HEAD} is missing; accepted: an EAGLE-3 drafter with its own head")
-    compare(expected, offered)
+    ModelTensors(headers=expected).require_complete(offered)
 
 
 def _shared(form: DrafterFormat) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -1,22 +1,28 @@
 """
-Directories of safetensors, checked before the engine is touched.
+Checkpoints of the policy, checked before the engine is touched.
 
 Only headers are read to compare shapes, so that checking a large checkpoint takes milliseconds.
 """
 
-import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
 
-from tlt_common.documents import json_of
-from tlt_common.errors import WeightsError, WeightsUnreadableError
+from tlt_common.checkpoint import entries_in
+from tlt_common.domain.tensor_names import plain_name
+from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
+from tlt_common.safetensors_file import entries_of
+from tlt_common.tied_head import HEAD, is_tied
+from tlt_common.weight_files import weight_files
+from tlt_worker.engine.checkpoints.values import require_equal
+from tlt_worker.model_config import read_config
 
 _FLOATS = frozenset({"BF16", "F16", "F32"})
-_OPTIONAL_SUFFIXES = ("lm_head.weight", "rotary_emb.inv_freq")
-"""Tied or derived tensors, which only some tools write."""
+_DERIVED = ".rotary_emb.inv_freq"
+"""Buffers that are computed from config.json, which old versions of transformers write and SGLang skips."""
+_EMBEDDING = "embed_tokens.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,18 +35,15 @@ class TensorHeader:
 
 def read_headers(directory: Path) -> dict[str, TensorHeader]:
     """
-    Return the headers of all tensors in a directory's safetensors files, by tensor name.
+    Return the headers of all tensors of a checkpoint, by tensor name.
 
     Raises:
-        WeightsError: The directory has no such file, or one is damaged.
+        WeightsError: The directory has no weights, or they are damaged or ambiguous.
     """
-    files = sorted(directory.glob("*.safetensors"))
-    if not files:
-        raise WeightsError(f"{directory} has no *.safetensors; accepted: a directory with the model's weights")
-    headers: dict[str, TensorHeader] = {}
-    for file in files:
-        headers.update(read_headers_of(file))
-    return headers
+    try:
+        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for _, entry in entries_in(directory)}
+    except OSError as error:
+        raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
 
 
 def read_headers_of(file: Path) -> dict[str, TensorHeader]:
@@ -51,64 +54,150 @@ def read_headers_of(file: Path) -> dict[str, TensorHeader]:
         WeightsError: It is damaged.
     """
     try:
-        with file.open("rb") as opened:
-            (size,) = struct.unpack("<Q", opened.read(8))
-            actual = file.stat().st_size
-            if size > actual - 8:
-                raise WeightsError(f"{file} is truncated: its header alone has {size} bytes")
-            entries = {name: entry for name, entry in json_of(opened.read(size)).items() if name != "__metadata__"}
-        end = 8 + size + max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
-        found = {name: _tensor_header(entry) for name, entry in entries.items()}
+        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for entry in entries_of(file)}
     except OSError as error:
         raise WeightsUnreadableError(f"{file} cannot be read: {error}") from error
-    except (ValueError, struct.error) as error:
-        raise WeightsError(f"{file} is not a readable safetensors file: {error}") from error
-    except (
-        AttributeError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        TypeError,
-    ) as error:  # valid JSON, but no safetensors header
-        raise WeightsError(f"{file} has no safetensors header: {error!r}") from error
-    if actual != end:
-        raise WeightsError(f"{file} has {actual} bytes; its header announces {end}")
-    return found
 
 
-def _tensor_header(entry: Mapping[str, Any]) -> TensorHeader:
-    dtype, shape = entry["dtype"], tuple(entry["shape"])
-    if not isinstance(dtype, str) or not all(type(extent) is int and extent >= 0 for extent in shape):
-        raise TypeError(f"dtype {dtype!r} and shape {list(shape)}; accepted: a name and extents of 0 and above")
-    return TensorHeader(dtype=dtype, shape=shape)
+def total_bytes(directory: Path) -> int:
+    """Return the total size of a checkpoint's weights."""
+    return sum(file.stat().st_size for file in weight_files(directory))
 
 
-def compare(running: Mapping[str, TensorHeader], offered: Mapping[str, TensorHeader]) -> None:
+def loaded_bytes(headers: Mapping[str, TensorHeader], dtype: str) -> int:
+    """Return the memory of tensors that are loaded with elements of `dtype`."""
+    return sum(prod(header.shape) for header in headers.values()) * (4 if dtype == "float32" else 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTensors:
     """
-    Check that new weights can replace the running ones.
+    The tensors of the running model, and the rule by which an update is complete or refused.
 
-    Raises:
-        WeightsError: A tensor is missing, unknown, of another shape or not a float; the message names it and both
-            shapes.
+    Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, and
+    buffers that are computed from config.json.
     """
-    for name, expected in running.items():
-        if name not in offered and not name.endswith(_OPTIONAL_SUFFIXES):
-            raise WeightsError(f"tensor {name} is missing; the running model has it with shape {list(expected.shape)}")
-    require_known(running, offered)
+
+    headers: Mapping[str, TensorHeader]
+    is_tied: bool = False
+
+    @classmethod
+    def of(cls, model: Path) -> "ModelTensors":
+        """
+        Read a model's checkpoint.
+
+        Raises:
+            WeightsError: As for `read_headers`.
+            ConfigError: It has no config.json.
+        """
+        return cls(headers=read_headers(model), is_tied=is_tied(read_config(model)))
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The names of the tensors that every update has."""
+        return frozenset(name for name in self.headers if not self.is_optional(name))
+
+    @cached_property
+    def embedding(self) -> str | None:
+        """Name of the embedding; None if no single tensor is named like one."""
+        found = [name for name in self.headers if name.endswith(_EMBEDDING)]
+        return found[0] if len(found) == 1 else None
+
+    def is_optional(self, name: str) -> bool:
+        """Return whether an update may omit a tensor."""
+        return name.endswith(_DERIVED) or (self.is_tied and name == HEAD)
+
+    def require_startable(self, model: Path) -> None:
+        """
+        Check that the model's own checkpoint has a head: SGLang would serve one of random numbers.
+
+        Raises:
+            ConfigError: It has none although config.json does not tie it, or another one although it does.
+        """
+        if not self.is_tied and self.embedding is not None and HEAD not in self.headers:
+            raise ConfigError(
+                f"model: {model} has no {HEAD}, and its config.json does not tie it to {self.embedding}; accepted: the "
+                "tensor, or tie_word_embeddings: true",
+                field="model",
+            )
+        try:
+            self._check_head(model, self.headers)
+        except WeightsError as error:
+            raise ConfigError(f"model: {error.message}", field="model") from error
+
+    def check(self, directory: Path) -> int:
+        """
+        Check that a checkpoint can replace the running weights; return its size in bytes. Blocks on disk reads.
+
+        Raises:
+            WeightsError: A tensor is missing, unknown, of another shape or not a float; or a head is not the embedding
+                that it is tied to. The message names it.
+        """
+        offered = read_headers(directory)
+        self.require_complete(offered)
+        self._check_head(directory, offered)
+        return total_bytes(directory)
+
+    def require_complete(self, offered: Mapping[str, TensorHeader]) -> None:
+        """
+        Check the names, shapes and types of an update's tensors.
+
+        Raises:
+            WeightsError: As for `check`.
+        """
+        if missing := sorted(self.required.difference(offered)):
+            shape = list(self.headers[missing[0]].shape)
+            raise WeightsError(
+                f"tensor {missing[0]} is missing{_others(missing)}; the running model has it with shape {shape}"
+                f"{self._instead(offered)}"
+            )
+        self.require_known(offered)
+
+    def require_known(self, offered: Mapping[str, TensorHeader]) -> None:
+        """
+        Check that some tensors can replace those of the same names.
+
+        Raises:
+            WeightsError: A tensor is unknown, of another shape or not a float.
+        """
+        for name, found in offered.items():
+            if (expected := self._expected(name)) is not None:
+                _check_tensor(name, found, expected.shape)
+            elif not self.is_optional(name):
+                raise WeightsError(
+                    f"tensor {name} of shape {list(found.shape)} is not in the model{self._instead(offered)}"
+                )
+
+    def _expected(self, name: str) -> TensorHeader | None:
+        if name == HEAD and self.is_tied and name not in self.headers and self.embedding is not None:
+            return self.headers[self.embedding]
+        return self.headers.get(name)
+
+    def _check_head(self, directory: Path, offered: Mapping[str, TensorHeader]) -> None:
+        if not self.is_tied or HEAD not in offered:
+            return
+        if self.embedding is None or self.embedding not in offered:
+            raise WeightsError(
+                f"{HEAD} came without an embedding to compare it with; accepted: no {HEAD}, which config.json ties"
+            )
+        entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
+        require_equal(entries[HEAD], entries[self.embedding])
+
+    def _instead(self, offered: Iterable[str]) -> str:
+        """Return what was sent that the model does not have, and how names come about that are nearly right."""
+        unknown = sorted(name for name in offered if self._expected(name) is None and not self.is_optional(name))
+        if not unknown:
+            return ""
+        said = f"; sent instead: {unknown[0]}{_others(unknown)}"
+        if any(".lora_" in name for name in unknown):
+            return f"{said}. Merge the adapter into the weights before they are published"
+        if any(self._expected(plain_name(name)) is not None for name in unknown):
+            return f"{said}. The names have a wrapper's prefix: save the unwrapped model, or send its tensors"
+        return said
 
 
-def require_known(running: Mapping[str, TensorHeader], offered: Mapping[str, TensorHeader]) -> None:
-    """
-    Check that some tensors can replace those of the same names.
-
-    Raises:
-        WeightsError: A tensor is unknown, of another shape or not a float.
-    """
-    for name, found in offered.items():
-        if (expected := running.get(name)) is not None:
-            _check_tensor(name, found, expected.shape)
-        elif not name.endswith(_OPTIONAL_SUFFIXES):
-            raise WeightsError(f"tensor {name} of shape {list(found.shape)} is not in the model")
+def _others(names: list[str]) -> str:
+    return f" and {len(names) - 1} others" if len(names) > 1 else ""
 
 
 def _check_tensor(name: str, found: TensorHeader, shape: tuple[int, ...]) -> None:
@@ -116,13 +205,3 @@ def _check_tensor(name: str, found: TensorHeader, shape: tuple[int, ...]) -> Non
         raise WeightsError(f"tensor {name} has shape {list(found.shape)}; the running model has {list(shape)}")
     if found.dtype not in _FLOATS:
         raise WeightsError(f"tensor {name} has type {found.dtype}; accepted: {sorted(_FLOATS)}")
-
-
-def total_bytes(directory: Path) -> int:
-    """Return the total size of a directory's safetensors files."""
-    return sum(file.stat().st_size for file in directory.glob("*.safetensors"))
-
-
-def loaded_bytes(headers: Mapping[str, TensorHeader], dtype: str) -> int:
-    """Return the memory of tensors that are loaded with elements of `dtype`."""
-    return sum(prod(header.shape) for header in headers.values()) * (4 if dtype == "float32" else 2)

@@ -82,8 +82,8 @@ async def test_a_directory_is_loaded_once_it_is_marked(
 async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker: FakeWorker) -> None:
     async with serve(worker) as http:
         for path in (
-            "/sleep?level=2", "/wake_up?tags=weights", "/reset_prefix_cache", "/release_memory_occupation",
-            "/resume_memory_occupation", "/begin_weight_update", "/end_weight_update",
+            "/wake_up?tags=weights", "/reset_prefix_cache", "/resume_memory_occupation", "/begin_weight_update",
+            "/end_weight_update",
         ):  # fmt: skip
             assert (await http.post(path)).status_code == 200, path
         assert (await http.client.get("/is_sleeping")).json() == {"is_sleeping": False}
@@ -110,6 +110,11 @@ async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker:
         ("/init_broadcaster", {"host": "h", "port": 1}, "host"),
         ("/pull_weights", {}, "delta"),
         ("/sleep?depth=3", None, "depth"),
+        ("/sleep?level=2", None, "level"),
+        ("/sleep?tags=weights&tags=kv_cache", None, "level"),
+        ("/wake_up?tags=disk", None, "tags"),
+        ("/release_memory_occupation", None, "tags"),
+        ("/release_memory_occupation", {"tags": ["kv_cache"]}, "tags"),
         ("/release_memory_occupation", {"tags": ["disk"]}, "tags"),
         ("/update_weights_from_tensor", {"serialized_named_tensors": []}, "serialized_named_tensors"),
         ("/update_weights_from_tensor", {"serialized_named_tensors": ["?"]}, "serialized_named_tensors"),

@@ -7,18 +7,20 @@ from tlt_bench.campaign.fuzz.files import file_target
 from tlt_common.checkpoint import pieces_in
 from tlt_common.errors import WeightsError
 from tlt_common.spool import Spool
-from tlt_worker.engine.checkpoints.policy import TensorHeader, compare, read_headers
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
 
 _HEADER = safetensors.header_of({"embed.weight": ("F32", (4, 8)), "norm.weight": ("BF16", (8,))})
-_RUNNING = {
-    "embed.weight": TensorHeader(dtype="F32", shape=(4, 8)),
-    "norm.weight": TensorHeader(dtype="F32", shape=(8,)),
-}
+_RUNNING = ModelTensors(
+    headers={
+        "embed.weight": TensorHeader(dtype="F32", shape=(4, 8)),
+        "norm.weight": TensorHeader(dtype="F32", shape=(8,)),
+    }
+)
 _INPUTS = safetensors.files(_HEADER)
 
 
 def _checked(path: Path) -> None:
-    compare(_RUNNING, read_headers(path.parent))
+    _RUNNING.check(path.parent)
 
 
 def _streamed(path: Path) -> None:

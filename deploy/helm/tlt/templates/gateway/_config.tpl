@@ -14,6 +14,9 @@ peers: [{{ include "tlt.name" (list . "gateway") }}-peers.{{ .Release.Namespace 
 drain_s: {{ .Values.gateway.drainSeconds }}
 spool_dir: /spool
 spool_shared: {{ not (empty .Values.gateway.spool.claim) }}
+{{- if empty .Values.gateway.spool.claim }}
+spool_bytes: {{ include "tlt.bytes" .Values.gateway.spool.size }}
+{{- end }}
 {{- if .Values.auth.enabled }}
 tokens: /etc/tlt/tokens/tokens.yaml
 {{- end }}

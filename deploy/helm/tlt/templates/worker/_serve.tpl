@@ -36,6 +36,7 @@ drafter_dir: {{ include "tlt.worker.drafters" . }}/published
 checkpoint_dir: {{ include "tlt.worker.drafters" . }}/checkpoints
 engine: {tensor_parallel: {{ max 1 .Values.worker.gpus }}}
 drain_s: {{ .Values.worker.drainSeconds }}
+spool_bytes: {{ include "tlt.bytes" .Values.worker.scratch }}
 {{- end }}
 
 {{/* Flatten nested settings into dotted keys: (list SETTINGS PREFIX). */}}

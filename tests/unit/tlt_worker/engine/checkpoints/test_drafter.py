@@ -202,7 +202,7 @@ def test_directories_that_hold_no_drafter_are_refused(tmp_path: Path) -> None:
         next_drafter(tmp_path / "bare", EAGLE, TARGET)
     file = published(tmp_path / "cut", EAGLE) / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(WeightsError, match=r"model\.safetensors has \d+ bytes; its header"):
+    with pytest.raises(WeightsError, match=r"model\.safetensors is not a safetensors file: .*truncated"):
         next_drafter(tmp_path / "cut", EAGLE, TARGET)
     file.unlink()
     with pytest.raises(WeightsError, match=r"no \*\.safetensors"):

@@ -415,11 +415,21 @@ class UpdateWeightsHeader(_message.Message):
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    BASE_VERSION_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """Version of the weights; greater than the current one, unless this repeats the current update."""
     key: _builtins.str
     """Identifies this update, at any gateway: repeating it has no effect. At most 128 characters. Should begin with the
     time, since of two updates of one version the greater key wins. If empty, the gateway generates one.
+    """
+    size_bytes: _builtins.int
+    """Bytes of all tensors that follow; 0 if unknown. Weights that the gateway has no room for are refused at once."""
+    base_version: _builtins.int
+    """The tensors that follow change those of this version, which must be the one served; all others stay. Unset: they are
+    whole weights. Tensor NAME is replaced by a tensor of that name. Or some of its elements are, by two tensors:
+    `NAME:indices`, I64, one-dimensional, each index of the flattened tensor at most once, and `NAME:values`, as many
+    elements of the tensor's own type.
     """
     @_builtins.property
     def source(self) -> _common_pb2.WeightsSource:
@@ -431,12 +441,16 @@ class UpdateWeightsHeader(_message.Message):
         policy_version: _builtins.int = ...,
         source: _common_pb2.WeightsSource | None = ...,
         key: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+        base_version: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_version", b"_base_version", "base_version", b"base_version", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "policy_version", b"policy_version", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_version", b"_base_version", "base_version", b"base_version", "key", b"key", "policy_version", b"policy_version", "size_bytes", b"size_bytes", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__base_version: _TypeAlias = _typing.Literal["base_version"]  # noqa: Y015
+    _WhichOneofArgType__base_version: _TypeAlias = _typing.Literal["_base_version", b"_base_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_version) -> _WhichOneofReturnType__base_version | None: ...
 
 Global___UpdateWeightsHeader: _TypeAlias = UpdateWeightsHeader  # noqa: Y015
 

@@ -263,6 +263,7 @@ class StageWeightsHeader(_message.Message):
     PEERS_FIELD_NUMBER: _builtins.int
     JOINING_FIELD_NUMBER: _builtins.int
     FILE_FIELD_NUMBER: _builtins.int
+    BASE_FIELD_NUMBER: _builtins.int
     policy_version: _builtins.int
     """Version the weights will have."""
     joining: _builtins.bool
@@ -289,6 +290,10 @@ class StageWeightsHeader(_message.Message):
         receiving a copy. FAILED_PRECONDITION if it cannot; then the gateway sends the tensors.
         """
 
+    @_builtins.property
+    def base(self) -> _common_pb2.ReleaseId:
+        """The release that must be served until the switch, since the weights were made of it; unset: any."""
+
     def __init__(
         self,
         *,
@@ -298,10 +303,11 @@ class StageWeightsHeader(_message.Message):
         peers: _abc.Iterable[_builtins.str] | None = ...,
         joining: _builtins.bool = ...,
         file: Global___SpoolFile | None = ...,
+        base: _common_pb2.ReleaseId | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "release", b"release", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "file", b"file", "release", b"release", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "joining", b"joining", "peers", b"peers", "policy_version", b"policy_version", "release", b"release", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "file", b"file", "joining", b"joining", "peers", b"peers", "policy_version", b"policy_version", "release", b"release", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -508,6 +514,30 @@ class FetchWeightsEnd(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchWeightsEnd: _TypeAlias = FetchWeightsEnd  # noqa: Y015
+
+@_typing.final
+class FoldWeightsResponse(_message.Message):
+    """A piece of whole weights."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENSOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tensor(self) -> _common_pb2.TensorChunk:
+        """The piece."""
+
+    def __init__(
+        self,
+        *,
+        tensor: _common_pb2.TensorChunk | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["tensor", b"tensor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoldWeightsResponse: _TypeAlias = FoldWeightsResponse  # noqa: Y015
 
 @_typing.final
 class CommitWeightsRequest(_message.Message):

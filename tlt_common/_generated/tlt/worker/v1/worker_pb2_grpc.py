@@ -60,6 +60,11 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.FromString,
                 _registered_method=True)
+        self.FoldWeights = channel.stream_stream(
+                '/tlt.worker.v1.WorkerService/FoldWeights',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.FromString,
+                _registered_method=True)
         self.DiscardWeights = channel.unary_unary(
                 '/tlt.worker.v1.WorkerService/DiscardWeights',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DiscardWeightsRequest.SerializeToString,
@@ -139,6 +144,15 @@ class WorkerServiceServicer:
     def FetchWeights(self, request, context):
         """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
         a release while it arrives. NOT_FOUND if this worker does not have it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FoldWeights(self, request_iterator, context):
+        """Streams whole weights: those of a release that this worker serves, changed by tensors as in
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+        ABORTED if another one is served.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,6 +242,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.FetchWeights,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.SerializeToString,
+            ),
+            'FoldWeights': grpc.stream_stream_rpc_method_handler(
+                    servicer.FoldWeights,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.SerializeToString,
             ),
             'DiscardWeights': grpc.unary_unary_rpc_method_handler(
                     servicer.DiscardWeights,
@@ -406,6 +425,33 @@ class WorkerService:
             '/tlt.worker.v1.WorkerService/FetchWeights',
             tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsRequest.SerializeToString,
             tlt_dot_worker_dot_v1_dot_worker__pb2.FetchWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FoldWeights(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tlt.worker.v1.WorkerService/FoldWeights',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,11 @@ class WorkerServiceStub:
     """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
     a release while it arrives. NOT_FOUND if this worker does not have it.
     """
+    FoldWeights: _grpc.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]
+    """Streams whole weights: those of a release that this worker serves, changed by tensors as in
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+    ABORTED if another one is served.
+    """
     DiscardWeights: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]
     """Discards staged weights."""
     JoinGroup: _grpc.UnaryUnaryMultiCallable[_worker_pb2.JoinGroupRequest, _worker_pb2.JoinGroupResponse]
@@ -86,6 +91,11 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     FetchWeights: _aio.UnaryStreamMultiCallable[_worker_pb2.FetchWeightsRequest, _worker_pb2.FetchWeightsResponse]  # type: ignore[assignment]
     """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
     a release while it arrives. NOT_FOUND if this worker does not have it.
+    """
+    FoldWeights: _aio.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]  # type: ignore[assignment]
+    """Streams whole weights: those of a release that this worker serves, changed by tensors as in
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+    ABORTED if another one is served.
     """
     DiscardWeights: _aio.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]  # type: ignore[assignment]
     """Discards staged weights."""
@@ -152,6 +162,17 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.FetchWeightsResponse], _abc.AsyncIterator[_worker_pb2.FetchWeightsResponse]]:
         """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
         a release while it arrives. NOT_FOUND if this worker does not have it.
+        """
+
+    @_abc_1.abstractmethod
+    def FoldWeights(
+        self,
+        request_iterator: _MaybeAsyncIterator[_worker_pb2.StageWeightsRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.FoldWeightsResponse], _abc.AsyncIterator[_worker_pb2.FoldWeightsResponse]]:
+        """Streams whole weights: those of a release that this worker serves, changed by tensors as in
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+        ABORTED if another one is served.
         """
 
     @_abc_1.abstractmethod
