@@ -2,6 +2,7 @@
 
 from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client
+from tlt_common.domain.delta import ChangedElements
 from tlt_common.domain.rollout import (
     FinishReason,
     LogprobKind,
@@ -14,6 +15,7 @@ from tlt_common.domain.rollout import (
 
 __all__ = [
     "BlockingClient",
+    "ChangedElements",
     "Client",
     "FinishReason",
     "LogprobKind",
