@@ -4,12 +4,16 @@ import json
 import math
 from dataclasses import dataclass
 
-from tlt_common.domain.hidden import ELEMENT_BYTES
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk, WrittenPiece
 from tlt_common.errors import WeightsError
+from tlt_common.safetensors_file import DTYPE_BYTES
 
 HEADER_BYTES = 4 * 2**20
 """Space reserved for the header, which is written last and padded with spaces. Enough for about 30,000 tensors."""
+
+
+ELEMENT_BYTES = {dtype: DTYPE_BYTES[dtype] for dtype in ("BF16", "F16", "F32", "F8_E4M3", "I64")}
+"""Types of weights, and of the indices of those that changed."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -100,7 +100,7 @@ class GatewayConfig(ServiceConfig):
     the same mount link the files instead of copying them. Null uses a temporary directory, deleted when the gateway
     stops."""
     spool_bytes: int | None = Field(None, gt=0)
-    """Size in bytes of the volume with `spool_dir`, if it is smaller than its file system, as a volume of Kubernetes with
+    """Size in bytes of the volume with `spool_dir`, if it is smaller than its file system, as a Kubernetes volume with
     a size limit is; half of it is the maximum size of streamed weights. Null: what the file system has free is."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of streamed weights in bytes, however large the volume is; larger ones are refused."""

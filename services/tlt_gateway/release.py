@@ -23,6 +23,8 @@ class Release:
     """The pieces of the spool, which may still be arriving."""
     shared: bool = False
     """Whether workers can read the spool's directory."""
+    base: ReleaseId | None = None
+    """The release that workers must serve when they switch, since the weights were made of it; None: any."""
     recovered: bool = False
     """Whether the spool was left by an earlier process."""
 
@@ -45,13 +47,15 @@ class Release:
 
     def order(self, *peers: str, joining: bool = False) -> StageOrder:
         """Return the order to stage the release."""
-        return StageOrder(release=self.id, uri=self.source, peers=peers, joining=joining)
+        return StageOrder(
+            release=self.id, uri=self.source, peers=peers, joining=joining, base=self._base(joining=joining)
+        )
 
     def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:
         """Return the order and tensors with which this gateway itself provides the release; None if it has none."""
         if self.log is None:
             return None
-        return StageOrder(release=self.id, joining=joining), self.log.follow()
+        return StageOrder(release=self.id, joining=joining, base=self._base(joining=joining)), self.log.follow()
 
     async def linked(
         self, *, joining: bool = False
@@ -59,12 +63,17 @@ class Release:
         """Return the order to link this gateway's file, and what is written to it; None if it has none."""
         if self.log is None or (file := await offer(self.log)) is None:
             return None
-        return StageOrder(release=self.id, joining=joining, file=file), self.log.written()
+        order = StageOrder(release=self.id, joining=joining, file=file, base=self._base(joining=joining))
+        return order, self.log.written()
 
     def remove(self) -> None:
         """Delete the spool, if any."""
         if self.spool is not None:
             self.spool.remove()
+
+    def _base(self, *, joining: bool) -> ReleaseId | None:
+        """Workers that join are behind; the weights are whole, whatever they serve."""
+        return None if joining else self.base
 
     def release(self) -> None:
         """Leave the spool to the next process."""

@@ -11,7 +11,7 @@ from tlt_common.aio import Blocks
 from tlt_common.domain.fleet import WatchDemand, WatchReport
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
-from tlt_common.domain.weights import ReleaseId, Staged, StageOrder
+from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.errors import translated
 from tlt_common.rpc.received import received
@@ -91,6 +91,18 @@ class RemoteWorker:
         async with self._until_given_up():
             response = await answered(partial(self._stub.StageWeights, timeout=self._stage_s), messages())
         return Staged(staged_bytes=response.staged_bytes, digest=response.digest)
+
+    async def fold(self, base: ReleaseId, changes: AsyncIterator[TensorChunk]) -> AsyncGenerator[TensorChunk, None]:
+        """Yield the whole weights of a release that the worker serves, with changes."""
+
+        async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
+            yield wire.stage_to_pb(StageOrder(release=base))
+            async for chunk in changes:
+                yield wire.stage_to_pb(chunk)
+
+        async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
+            async for part in parts:
+                yield wire.folded_from_pb(part)
 
     async def commit(self, release: ReleaseId) -> None:
         """Let the worker switch to the staged weights."""

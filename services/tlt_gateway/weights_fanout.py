@@ -8,17 +8,18 @@ from typing import Never
 from tlt_common.changes import Changes
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
-from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
-from tlt_common.incoming import IDLE_S, Incoming
+from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
+from tlt_common.incoming import Incoming
 from tlt_common.spool_room import SpoolRoom
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.update_key import generated_key
+from tlt_gateway.deltas import Deltas
 from tlt_gateway.joins import Joins
-from tlt_gateway.plain_tensors import plainly_named
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.release import FIRST, Release
 from tlt_gateway.release_store import ReleaseStore
+from tlt_gateway.trainer_stream import received
 from tlt_gateway.two_phases import TwoPhases
 from tlt_gateway.worker_pool import WorkerPool
 
@@ -44,6 +45,7 @@ class WeightsFanout:
         self._store = store
         self._spool_shared = spool_shared
         self._room = room
+        self._deltas = Deltas(pool, store.directory, room)
         self._phases = TwoPhases(pool, straggler_s=straggler_s)
         self._joins = Joins(pool)
         self._release = FIRST
@@ -116,6 +118,9 @@ class WeightsFanout:
             return self._count(release)
         if release.version < max(1, self._release.id.version):
             raise self._not_newer(release)
+        if update.base is not None:
+            self._previous.remove()
+            return await self._changed(release, update, tensors)
         if update.uri is not None:
             return await self._from_source(release, update.uri, tensors)
         self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
@@ -124,6 +129,25 @@ class WeightsFanout:
         if release.version == self._release.id.version:
             return await self._compared(release, incoming, tensors)
         return await self._streamed(release, incoming, tensors)
+
+    async def _changed(self, release: ReleaseId, update: WeightsUpdate, changes: AsyncIterator[TensorChunk]) -> int:
+        """Install the served weights with changes. What workers receive, and what is kept, are whole weights."""
+        base = self._release.id
+        if update.uri is not None:
+            raise InvalidRequestError(
+                "base_version is set beside a source; accepted: tensors, since a directory is whole weights",
+                field="header.base_version",
+            )
+        if update.base != base.version:
+            raise StaleVersionError(
+                f"base_version is {update.base}; served: {base.version}. Publish changes of that, or whole weights",
+                field="header.base_version",
+            )
+        if release.version == base.version:
+            raise self._not_newer(release)
+        async with self._deltas.folded(base, changes) as tensors:
+            incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
+            return await self._streamed(release, incoming, tensors, base=base)
 
     async def _from_source(self, release: ReleaseId, uri: str, tensors: AsyncIterator[TensorChunk]) -> int:
         async for _ in tensors:
@@ -142,21 +166,30 @@ class WeightsFanout:
     async def _compared(self, release: ReleaseId, incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> int:
         """Accept an update of the served version under another key if its tensors are the served ones."""
         try:
-            await _received(incoming, tensors)
+            await received(incoming, tensors)
         finally:
             incoming.discard("the version is served already")
         if incoming.digest != self._release.id.digest:
             raise self._not_newer(release)
         return self._count(self._release.id)
 
-    async def _streamed(self, release: ReleaseId, incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> int:
+    async def _streamed(
+        self,
+        release: ReleaseId,
+        incoming: Incoming,
+        tensors: AsyncIterator[TensorChunk],
+        *,
+        base: ReleaseId | None = None,
+    ) -> int:
         """Receive tensors while the workers receive them, too."""
-        arriving = Release(id=release, spool=incoming.spool.lease, log=incoming.log, shared=self._spool_shared)
+        arriving = Release(
+            id=release, spool=incoming.spool.lease, log=incoming.log, shared=self._spool_shared, base=base
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 installed = group.create_task(self._changes.do(lambda: self._install(arriving, incoming)))
                 try:
-                    await _received(incoming, tensors)
+                    await received(incoming, tensors)
                 except BaseException as error:
                     incoming.log.fail(f"the trainer's stream ended: {error}")
                     raise
@@ -170,6 +203,7 @@ class WeightsFanout:
         self._installing[release.id] = done
         try:
             self._require_newer(release.id)
+            self._require_base(release.base)
             staged = await self._phases.stage(release, incoming)
             release = replace(release, id=staged.id)
             committed = await self._phases.commit(release, staged.workers)
@@ -243,6 +277,12 @@ class WeightsFanout:
         if release <= self._release.id:
             raise self._not_newer(release)
 
+    def _require_base(self, base: ReleaseId | None) -> None:
+        if base is not None and base != self._release.id:
+            raise StaleVersionError(
+                f"base_version is {base.version}; served by now: {self._release.id}", field="header.base_version"
+            )
+
     def _not_newer(self, release: ReleaseId) -> InvalidRequestError:
         served = self._release.id
         return InvalidRequestError(
@@ -250,11 +290,3 @@ class WeightsFanout:
             "weights again",
             field="policy_version",
         )
-
-
-async def _received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
-    try:
-        await incoming.receive(plainly_named(tensors))
-    except TimeoutError:
-        raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
-    await incoming.finish()

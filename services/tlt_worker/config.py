@@ -81,7 +81,7 @@ class WorkerConfig(ServiceConfig):
     """Accepted beginnings of the URIs of weights and drafters. One that begins with `/` is a directory, for paths and
     file:// URIs; http:// and https:// are not accepted unless listed."""
     spool_bytes: int | None = Field(None, gt=0)
-    """Size in bytes of the volume with `run_dir`, if it is smaller than its file system, as a volume of Kubernetes with a
+    """Size in bytes of the volume with `run_dir`, if it is smaller than its file system, as a Kubernetes volume with a
     size limit is; half of it is the maximum size of weights that are received or copied. Null: no such limit."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of weights in bytes that are received or copied, however large the volume is."""

@@ -20,6 +20,7 @@ class HeldRelease:
     Attributes:
         id: The release, with its digest once it is staged.
         uri: Where it was published; None if it was streamed.
+        base: The release that must be served until the switch; None: any.
         directory: Directory of its files; None until it is staged.
         staged: Result of staging; None until it is staged.
         incoming: The spool or linked file in which it arrives.
@@ -27,9 +28,17 @@ class HeldRelease:
         receiving: The part of that call which `remove` ends.
     """
 
-    def __init__(self, release: ReleaseId, *, uri: str | None = None, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        release: ReleaseId,
+        *,
+        uri: str | None = None,
+        directory: Path | None = None,
+        base: ReleaseId | None = None,
+    ) -> None:
         self.id = release
         self.uri = uri
+        self.base = base
         self.directory = directory
         self.staged: Staged | None = None
         self.incoming: Incoming | Linked | None = None

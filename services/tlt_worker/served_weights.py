@@ -132,7 +132,7 @@ class ServedWeights:
                     f"release {order.release} was overtaken by {staged.id}, which is being staged", field="release"
                 )
             staged.remove(f"release {staged.id} was overtaken by {order.release}")
-        self._staged = HeldRelease(order.release, uri=order.uri)
+        self._staged = HeldRelease(order.release, uri=order.uri, base=order.base)
         return self._staged
 
     async def _receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
@@ -162,6 +162,7 @@ class ServedWeights:
         if staged is None or staged.id != release or staged.directory is None:
             held = "none" if staged is None else str(staged.id)
             raise StaleVersionError(f"release is {release}, staged is {held}; stage it first", field="release")
+        self._require_base(staged.base)
         if contradict(release.digest, staged.id.digest):
             raise WeightsError(
                 f"release {release} has digest {release.digest}; this worker staged {staged.id.digest}", field="release"
@@ -185,7 +186,14 @@ class ServedWeights:
         log.info("weights_switched", policy_version=release.version, key=release.key, pause_s=round(pause_s, 4))
         return pause_s
 
+    def _require_base(self, base: ReleaseId | None) -> None:
+        if base is not None and base != self._served.id:
+            raise StaleVersionError(
+                f"the weights are changes of {base}; served: {self._served.id}", field="header.base_version"
+            )
+
     def _require_newer(self, order: StageOrder) -> None:
+        self._require_base(order.base)
         release = order.release
         served = max(held.id for held in (self._served, self._switching) if held is not None)
         if release > served and release.version == served.version and not order.joining:

@@ -76,6 +76,14 @@ class WorkerServicer(wire.Servicer):
             yield wire.fetched_to_pb(chunk)
         yield wire.fetched_to_pb(log.end)
 
+    async def FoldWeights(
+        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
+    ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
+        order, parts = await wire.order_and_parts(aiter(request_iterator))
+        async with aclosing(self._worker.folding.fold(order, parts)) as chunks:
+            async for chunk in chunks:
+                yield wire.folded_to_pb(chunk)
+
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context
     ) -> wire.pb.DiscardWeightsResponse:

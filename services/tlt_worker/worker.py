@@ -19,6 +19,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_worker.capture import OFF, FrameSender
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
+from tlt_worker.folding import Folding
 from tlt_worker.generation import Generation
 from tlt_worker.lending.activity import Activity
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
@@ -86,6 +87,12 @@ class Worker:
             config.receiving,
             max_bytes=max_bytes,
             on_change=self.watchers.changed,
+        )
+        self.folding = Folding(
+            spool_dir,
+            config.model,
+            lambda: (self.weights.release.id, self.weights.directory),
+            max_bytes=max_bytes,
         )
         self.drafter = ServedDrafter(
             engine,

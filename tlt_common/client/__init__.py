@@ -3,10 +3,12 @@
 from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client
 from tlt_common.domain.batch import Sample
+from tlt_common.domain.delta import ChangedElements
 from tlt_common.domain.rollout import FinishReason, LogprobKind, ResponseStats, SamplingParams, Speculation, TokenChunk
 
 __all__ = [
     "BlockingClient",
+    "ChangedElements",
     "Client",
     "FinishReason",
     "LogprobKind",

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import closing
 from os import PathLike
 from types import TracebackType
@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from tlt_common.client.batches import arranged
 from tlt_common.client.rollout import PATIENCE_S, Client
+from tlt_common.client.updates import Weights
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.pause import PauseMode
@@ -108,10 +109,10 @@ class BlockingClient:
         return self._iterate(self._client.stream_batch(prompts, samples, sampling, **options))
 
     def publish_weights(
-        self, version: int, weights: str | PathLike[str] | Mapping[str, Any], *, timeout_s: float | None = None
+        self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """Install weights on all workers, or on none if one refuses them. See `Client.publish_weights`."""
-        return self._run(self._client.publish_weights(version, weights, timeout_s=timeout_s))
+        return self._run(self._client.publish_weights(version, weights, base=base, timeout_s=timeout_s))
 
     def abort(self, *request_ids: str, everything: bool = False) -> int:
         """Abort requests by id, or all requests. See `Client.abort`."""

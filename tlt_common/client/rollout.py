@@ -1,7 +1,7 @@
 """The asyncio client."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from os import PathLike
@@ -15,7 +15,7 @@ from tlt_common.client.pauses import pause, proceed
 from tlt_common.client.prompts import new_prompt, shifted
 from tlt_common.client.responses import response
 from tlt_common.client.retried import retried
-from tlt_common.client.updates import publish
+from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
@@ -210,7 +210,7 @@ class Client:
                 yield sample
 
     async def publish_weights(
-        self, version: int, weights: str | PathLike[str] | Mapping[str, Any], *, timeout_s: float | None = None
+        self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """
         Install weights on all workers, or on none if one refuses them. Requests in flight continue with the new ones.
@@ -223,15 +223,16 @@ class Client:
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
                 that stays as it is until the next update, since workers that start in the meantime read it, too; or a
                 state dict of torch tensors or numpy arrays, which is streamed.
+            base: The version served, if `weights` are only what changed since, tensors or `ChangedElements` of them.
             timeout_s: Deadline in seconds; None sets no deadline.
 
         Raises:
             InvalidRequestError: The version is not above the one served, which has other weights.
-            StaleVersionError: Another update of this version, or of a higher one, won.
+            StaleVersionError: Another update of this version, or of a higher one, won, or `base` is not served.
             WeightsError: The weights do not fit the model. The previous weights stay in use.
         """
         patience = Patience(self._patience_s, timeout_s=timeout_s)
-        return await publish(self._gateways, PolicyVersion(version), weights, patience)
+        return await publish(self._gateways, version, weights, patience, base=base)
 
     async def abort(self, *request_ids: str, everything: bool = False) -> int:
         """

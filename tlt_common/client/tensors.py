@@ -79,6 +79,8 @@ def _dtype(name: str, value: Any, known: Mapping[str, str]) -> str:
 def _torch(value: Any) -> memoryview:
     """Return the raw bytes, row-major. Views the tensor as bytes, since numpy has no bfloat16."""
     torch = sys.modules["torch"]
+    if not value.numel():
+        return memoryview(b"")  # whose stride may be one that cannot be viewed as bytes
     flat = value.detach().contiguous().cpu().reshape(-1)
     return memoryview(flat.view(torch.uint8).numpy())
 

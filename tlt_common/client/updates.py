@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeAlias
 
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
@@ -18,13 +18,17 @@ from tlt_common.rpc.sent import answered
 from tlt_common.update_key import generated_key
 from tlt_common.wire import rollout as wire
 
+Weights: TypeAlias = str | PathLike[str] | Mapping[str, Any]
+"""A directory, or tensors by name."""
+
 
 async def publish(
     gateways: Gateways,
-    version: PolicyVersion,
-    weights: str | PathLike[str] | Mapping[str, Any],
+    version: int,
+    weights: Weights,
     patience: Patience,
-    base: PolicyVersion | None = None,
+    *,
+    base: int | None = None,
 ) -> UpdateResult:
     """
     Publish weights at the next gateway that is reachable. See `Client.publish_weights`.
@@ -33,11 +37,11 @@ async def publish(
     """
     uri = None if isinstance(weights, Mapping) else fspath(weights)
     header = WeightsUpdate(
-        version=version,
+        version=PolicyVersion(version),
         uri=uri,
         key=generated_key(),
         size_bytes=size_of(weights) if isinstance(weights, Mapping) else 0,
-        base=base,
+        base=None if base is None else PolicyVersion(base),
     )
     while True:
         tensors = stream(weights) if isinstance(weights, Mapping) else iter(())

@@ -14,7 +14,7 @@ VALUES = ":values"
 """End of the name of a tensor of as many elements, of the changed tensor's type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ChangedElements:
     """Elements of a tensor that have changed."""
 

@@ -85,6 +85,16 @@ def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> p
             return pb.StageWeightsRequest(header=_order_to_pb(part))
 
 
+def folded_to_pb(chunk: TensorChunk) -> pb.FoldWeightsResponse:
+    message = pb.FoldWeightsResponse()
+    write_tensor(chunk, message.tensor)
+    return message
+
+
+def folded_from_pb(message: pb.FoldWeightsResponse) -> TensorChunk:
+    return tensor_from_pb(message.tensor)
+
+
 def fetched_to_pb(part: TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
     match part:
         case TensorChunk():
@@ -125,6 +135,7 @@ def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
         peers=order.peers,
         joining=order.joining,
         file=file_to_pb(order.file) if order.file else None,
+        base=release_to_pb(order.base) if order.base is not None else None,
     )
 
 

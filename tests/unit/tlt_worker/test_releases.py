@@ -16,6 +16,7 @@ from tlt_common.errors import (
     WeightsError,
     WeightsUnreadableError,
 )
+from tlt_worker.held_release import HeldRelease
 
 
 @pytest.fixture
@@ -135,3 +136,16 @@ async def test_an_update_that_is_being_switched_to_counts_as_served(bench: Bench
         await bench.stage(1, key="b")
     bench.engine.gate.set()
     await switch
+
+
+async def test_weights_made_of_a_release_are_switched_to_only_while_it_is_served(bench: Bench, tmp_path: Path) -> None:
+    await bench.stage(1, key="a")
+    await bench.commit(1, key="a")
+    with pytest.raises(StaleVersionError, match="changes of 0; served: 1"):
+        await bench.weights.stage(StageOrder(release=release(2, "c"), base=release(0)), stream(CHUNK))
+    await bench.weights.stage(StageOrder(release=release(3, "c"), base=release(1, "a")), stream(CHUNK))
+    other = HeldRelease(release(2, "b"), directory=tmp_path)
+    bench.weights._served = other  # another gateway's update, between the two phases
+    with pytest.raises(StaleVersionError, match=r"changes of 1 .a.; served: 2 .b."):
+        await bench.commit(3, key="c")
+    assert bench.weights.release.id == other.id

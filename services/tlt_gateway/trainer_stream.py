@@ -1,11 +1,27 @@
-"""Streams of tensors under the names that checkpoints have."""
+"""What a trainer streams, under the names that checkpoints have."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from tlt_common.domain.tensor_names import plain_name
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import WeightsError
+from tlt_common.errors import UnavailableError, WeightsError
+from tlt_common.incoming import IDLE_S, Incoming
+
+
+async def received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
+    """
+    Receive tensors to the end of the stream, and complete the file.
+
+    Raises:
+        UnavailableError: No tensor arrived for `IDLE_S` seconds.
+        WeightsError: They are malformed, or do not fit the volume.
+    """
+    try:
+        await incoming.receive(plainly_named(tensors))
+    except TimeoutError:
+        raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
+    await incoming.finish()
 
 
 async def plainly_named(tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[TensorChunk]:
