@@ -3,9 +3,11 @@
 from typing import Any
 
 from tlt_bench.stock import StockEngine
+from tlt_common.domain.rollout import Prompt
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine.control import Control, Deliver
 from tlt_worker.link.messages import StartReport
+from tlt_worker.link.request_id import sglang_rid
 
 
 class ReturningControl(Control):
@@ -14,14 +16,14 @@ class ReturningControl(Control):
     returns = False
     """Whether requests ask for their states."""
 
-    async def _stream(self, rid: str, token_ids: list[int], params: dict[str, Any], deliver: Deliver) -> None:
+    async def _stream(self, prompt: Prompt, params: dict[str, Any], deliver: Deliver) -> None:
         output = await self._engine.async_generate(
-            input_ids=token_ids,
+            input_ids=[*prompt.token_ids, *prompt.prefix_token_ids],
             sampling_params=params,
             return_logprob=True,
             return_hidden_states=self.returns,
             stream=False,
-            rid=rid,
+            rid=sglang_rid(prompt.request_id),
         )
         if self.returns:
             states = output["meta_info"]["hidden_states"]

@@ -13,7 +13,7 @@ import psutil
 import yaml
 
 from tlt_bench.bench_engine import log
-from tlt_bench.gateway import servers
+from tlt_bench.gateway import fairness, servers
 from tlt_bench.gateway.processes import process
 from tlt_bench.result import Result
 from tlt_common.client import Client, SamplingParams
@@ -55,7 +55,7 @@ class Gateway:
 
 
 def measure(streams: int) -> Result:
-    """Run the three situations, each at a gateway of its own."""
+    """Run the situations, each at a gateway of its own."""
     with TemporaryDirectory(prefix="tlt-bench-") as scratch:
         tokens = Path(scratch) / "tokens"
         named = [{"name": name.partition("-")[0], "token": name, "scopes": ["generate"]} for name in (CROWD, OTHER)]
@@ -63,6 +63,7 @@ def measure(streams: int) -> Result:
         figures: dict[str, float] = {}
         for situation in (_open_streams(tokens, streams), _queue(tokens), _slow_reader(tokens)):
             figures |= asyncio.run(situation)
+    figures |= asyncio.run(fairness.measure())
     return Result(
         name="load",
         figures=figures,
@@ -74,6 +75,9 @@ def measure(streams: int) -> Result:
             "slow": f"a batch of {SLOW} samples of {LONG} tokens, whose caller reads one and nothing for {SLOW_S:g} s",
             "other_ms": "median of one-token responses for a caller with a token of its own, alone and during each",
             "rss_mib": "of the gateway's process",
+            "fair_share": f"requests served of an equal share of {fairness.SLOTS} slots, or of what an owner could use "
+            f"if that is less, of {len(fairness.AT_ONCE)} owners with {fairness.AT_ONCE} requests at a time; the owner "
+            "with the least, and with the most",
         },
     )
 

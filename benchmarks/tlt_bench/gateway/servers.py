@@ -34,6 +34,8 @@ HELD = 2
 RELEASE = 3
 WHOLE = 4
 """All tokens in one round."""
+LATE = 5
+"""All tokens in one round, after as long as `PACED` takes."""
 
 ROUND_S = 0.02
 
@@ -43,7 +45,7 @@ _released = asyncio.Event()
 def chunks(prompt: Prompt) -> list[TokenChunk]:
     """Return a response of one token per chunk, or of one chunk."""
     length = prompt.sampling.max_new_tokens or 1
-    size = length if prompt.sampling.seed == WHOLE else 1
+    size = length if prompt.sampling.seed in {WHOLE, LATE} else 1
     stats = ResponseStats(
         prompt_tokens=len(prompt.token_ids), completion_tokens=length, rounds=length // size, accepted_draft_tokens=0
     )
@@ -80,8 +82,8 @@ async def _answer(prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
     if mode == RELEASE:
         _released.set()
     for place, chunk in enumerate(chunks(prompt)):
-        if mode == PACED:
-            await asyncio.sleep(ROUND_S)
+        if mode in {PACED, LATE}:
+            await asyncio.sleep(ROUND_S * len(chunk.token_ids))
         elif mode == HELD and place == 1:
             await _released.wait()
         yield chunk

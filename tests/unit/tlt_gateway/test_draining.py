@@ -24,7 +24,7 @@ async def called(app: ASGIApp, path: str, *, body: bytes = b"") -> list[dict[str
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await asyncio.ensure_future(app({"type": "http", "path": path, "method": "POST"}, receive, send))  # type: ignore[arg-type] # a coroutine
+    await asyncio.ensure_future(app({"type": "http", "path": path, "method": "POST"}, receive, send))
     return sent
 
 
