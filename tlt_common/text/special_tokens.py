@@ -56,7 +56,8 @@ class SpecialTokens:
         kind = str(config.get("tokenizer_class") or "").removesuffix("Fast")
         padding = object_of(directory / TOKENIZER).get("padding")
         pads = {"pad_token": _text(padding.get("pad_token"))} if isinstance(padding, dict) else {}
-        assumed = {name: text for name, text in (CLASSES.get(kind, {}) | pads).items() if text and name not in given}
+        defaults = {**CLASSES.get(kind, {}), **pads}
+        assumed = {name: text for name, text in defaults.items() if text and name not in given}
         added = given.get("added_tokens_decoder") or {}
         if not isinstance(extra, list) or not isinstance(added, dict):
             raise ValueError(f"{CONFIG}: extra_special_tokens or added_tokens_decoder has another type")  # noqa: TRY004

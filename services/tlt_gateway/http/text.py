@@ -71,15 +71,23 @@ class Text:
         vocabulary = self._vocabularies[skip_special_tokens]
         return Detokenizer(vocabulary, first=vocabulary.begins_after(after))
 
-    def pieces(self, token_ids: Sequence[int], *, field: str) -> list[str]:
+    async def shown(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """Return the text of any number of tokens, decoded in a thread."""
+        return await asyncio.to_thread(self.decoded, token_ids, skip_special_tokens=skip_special_tokens)
+
+    async def pieces(self, token_ids: Sequence[int], *, field: str) -> list[str]:
         """
-        Return tokens as the vocabulary has them.
+        Return tokens as the vocabulary has them, looked up in a thread.
 
         Raises:
             InvalidRequestError: There is no tokenizer, or one is not in its vocabulary.
         """
         tokenizer = self._require(field)
-        found = [tokenizer.id_to_token(token) if 0 <= token < 2**32 else None for token in token_ids]
+
+        def look_up() -> list[str | None]:
+            return [tokenizer.id_to_token(token) if 0 <= token < 2**32 else None for token in token_ids]
+
+        found = await asyncio.to_thread(look_up)
         if None in found:
             place = found.index(None)
             raise InvalidRequestError(

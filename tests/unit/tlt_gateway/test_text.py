@@ -36,11 +36,11 @@ def test_decoded_token_by_token_a_response_is_the_same_text(tmp_path: Path, skip
         assert "".join(map(decoder.step, ids)) + decoder.rest() == text.decoded(ids, skip_special_tokens=skip)
 
 
-def test_the_pieces_of_tokens_are_those_of_the_vocabulary(tmp_path: Path) -> None:
+async def test_the_pieces_of_tokens_are_those_of_the_vocabulary(tmp_path: Path) -> None:
     tokenizer = write_chat_model(tmp_path)
     text = load_text(tmp_path)
     ids = tokenizer.encode("the weather").ids
-    assert text.pieces(ids, field="tokens") == [tokenizer.id_to_token(token) for token in ids]
+    assert await text.pieces(ids, field="tokens") == [tokenizer.id_to_token(token) for token in ids]
     for bad in (-1, 300, 2**40):
         with pytest.raises(InvalidRequestError, match=r"tokens\[1\] is"):
-            text.pieces([5, bad], field="tokens")
+            await text.pieces([5, bad], field="tokens")

@@ -68,7 +68,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
             "request_id": body.request_id or f"chatcmpl-{new_request_id()}",
             "model": body.model or gateway.info.model,
             "token_ids": list[JsonValue](ids),
-            "text": text.decoded(ids, skip_special_tokens=False),
+            "text": await text.shown(ids, skip_special_tokens=False),
         }
 
     @api.post("/tokenize")
@@ -82,7 +82,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
             "count": len(ids),
             "max_model_len": gateway.info.context_length,
             "tokens": list[JsonValue](ids),
-            "token_strs": list[JsonValue](text.pieces(ids, field="tokens")) if body.return_token_strs else None,
+            "token_strs": list[JsonValue](await text.pieces(ids, field="tokens")) if body.return_token_strs else None,
         }
 
     @api.post("/detokenize")
@@ -91,8 +91,8 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         door.permit(request, "Generate")
         body = await body_of(request, Detokenize, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
-        text.pieces(body.tokens, field="tokens")
-        said = text.decoded(body.tokens, skip_special_tokens=body.skip_special_tokens)
+        await text.pieces(body.tokens, field="tokens")
+        said = await text.shown(body.tokens, skip_special_tokens=body.skip_special_tokens)
         return {"prompt": said, "text": said}  # vLLM's name and SGLang's
 
     @api.post("/finish_session")

@@ -53,9 +53,12 @@ class Answers:
             meta["e2e_latency"] = time.monotonic() - self._began_s
         if self._body.wants_logprobs(prompt):
             meta["input_token_logprobs"] = []
-            meta["output_token_logprobs"] = [
-                [logprob, token, self._text_of(token)] for logprob, token in zip(so_far.logprobs, ids, strict=True)
+            known = len(said.logprobs)
+            said.logprobs += [
+                [logprob, token, self._text_of(token)]
+                for logprob, token in zip(so_far.logprobs[known:], ids[known:], strict=True)
             ]
+            meta["output_token_logprobs"] = list(said.logprobs)
             meta["output_token_logprobs_length"] = len(ids)
         answer = {"text": said.so_far(so_far), "output_ids": ids, "meta_info": meta}
         return answer | ({"prompt_token_ids": list(before)} if self._body.return_prompt_token_ids else {})
@@ -73,6 +76,8 @@ class _Said:
         self._grown = grown
         self._text = ""
         self._count = 0
+        self.logprobs: list[list[Any]] = []
+        """What is answered for each token whose log-probability is known."""
 
     def so_far(self, chunk: TokenChunk) -> str:
         """Return the text of a response, given all its tokens so far."""
