@@ -31,7 +31,7 @@ class Batches:
         Raises:
             InvalidRequestError: They do not; the error names `field`.
         """
-        self._admission.require_fit(count, field=field)
+        self._admission.room.require_fit(caller_name.get(), requests=count, field=field)
 
     async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """

@@ -65,7 +65,7 @@ class QueueRoom:
             InvalidRequestError: The queue could never hold them; the error names `field`.
             OverloadedError: There is no room at the moment.
         """
-        self._require_fit(owner, requests, tokens, field)
+        self.require_fit(owner, requests=requests, tokens=tokens, field=field)
         self._require_room(owner, requests, tokens)
         reservation = Reservation(self, owner, requests, tokens)
         self._add(owner, requests, tokens)
@@ -74,7 +74,13 @@ class QueueRoom:
         finally:
             reservation.close()
 
-    def _require_fit(self, owner: str, requests: int, tokens: int, field: str) -> None:
+    def require_fit(self, owner: str, *, requests: int, tokens: int = 0, field: str) -> None:
+        """
+        Check that an empty queue has room for the requests of a call.
+
+        Raises:
+            InvalidRequestError: The queue could never hold them; the error names `field`.
+        """
         most = self._limits.of(owner)
         if requests > most.requests:
             raise InvalidRequestError(

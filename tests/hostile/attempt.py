@@ -89,7 +89,7 @@ def _called(target: Target, call: Call) -> str:
             list(method(call.message, metadata=call.metadata, timeout=ANSWER_S))
         except grpc.RpcError as error:
             code, details = error.code().name, error.details() or ""
-            trailing = dict[str, Any](error.trailing_metadata() or ())
+            trailing = {key: value for key, value in error.trailing_metadata() or ()}
         else:
             code, details, trailing = "OK", "", {}
     if code != call.code:

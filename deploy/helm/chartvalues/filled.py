@@ -12,7 +12,15 @@ FILLED = {
     "cache": {"redis", "fleet", "run_dir", "redis_socket"},
     "tuner": {"redis", "fleet"},
     "worker": {"model", "worker_id", "advertise", "pod", "coordinator", "cache", "tuner", "cores", "fleet"}
-    | {"engine.drafter", "engine.tensor_parallel", "drafter_dir", "checkpoint_dir", "run_dir", "spool_bytes", "trainer.settings"},
+    | {
+        "engine.drafter",
+        "engine.tensor_parallel",
+        "drafter_dir",
+        "checkpoint_dir",
+        "run_dir",
+        "spool_bytes",
+        "trainer.settings",
+    },
     "trainer": {"socket", "model", "drafter_dir", "checkpoint_dir", "worker_id", "cache", "coordinator"}
     | {"drafter_architecture", "draft_vocabulary", "drafter_layers", "nice", "threads", "log_level"},
 }

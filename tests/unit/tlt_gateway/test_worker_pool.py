@@ -48,7 +48,7 @@ async def test_a_worker_that_is_listed_again_while_its_connection_closes_is_a_ne
         pool.see([])
         async with asyncio.timeout(20):
             await made[0].closing.wait()
-            assert pool.workers == ()
+            assert not pool.workers
             pool.see([NOWHERE])
             (again,) = pool.workers
             made[0].closed.set()
