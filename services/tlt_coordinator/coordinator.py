@@ -6,6 +6,7 @@ from typing import Never
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import (
+    Bubbles,
     DrafterWish,
     Fleet,
     Member,
@@ -109,9 +110,9 @@ class Coordinator:
         self._registry.leave(session, self._clock.now())
         self._moved.set()
 
-    def report_queue(self, gateway_id: str, queued: int) -> None:
+    def report_queue(self, gateway_id: str, queued: int) -> Bubbles:
         """
-        Record how many requests wait at a gateway.
+        Record how many requests wait at a gateway; return the fleet's bubbles.
 
         Raises:
             InvalidRequestError: The gateway id is empty, or the count is negative.
@@ -120,8 +121,10 @@ class Coordinator:
             raise InvalidRequestError("gateway_id is empty; accepted: a name", field="gateway_id")
         if queued < 0:
             raise InvalidRequestError(f"queued_count is {queued}; accepted: at least 0", field="queued_count")
-        self._queues.report(gateway_id, queued, self._clock.now())
+        now_s = self._clock.now()
+        self._queues.report(gateway_id, queued, now_s)
         self._due.set()
+        return self._ledger.bubbles(now_s)
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """
@@ -191,7 +194,7 @@ class Coordinator:
             drafter=self._drafters.newest,
             drafters=self._drafters.records,
             lending=self._lending,
-            bubble_utilisation=self._ledger.bubble_utilisation(now_s),
+            bubble_utilisation=self._ledger.bubbles(now_s).utilisation,
         )
 
     def figures(self) -> FleetFigures:
@@ -203,7 +206,7 @@ class Coordinator:
             published_at_unix_s=self._drafters.records[-1].at_unix_s if self._drafters.records else 0.0,
             policy=self._registry.policy,
             lending=self._lending,
-            bubble_utilisation=self._ledger.bubble_utilisation(now_s),
+            bubble_utilisation=self._ledger.bubbles(now_s).utilisation,
         )
 
     def standings(self, after: int, count: int) -> tuple[int, list[WorkerStanding]]:

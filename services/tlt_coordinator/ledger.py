@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from tlt_common.domain.fleet import StateChange, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import Bubbles, StateChange, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_coordinator.lent_time import LENT_STATES, LentTime, Span, without_training
 
@@ -200,11 +200,10 @@ class Ledger:
         following = after + len(chosen)
         return chosen, following if following < len(self._order) else 0
 
-    def bubble_utilisation(self, now_s: float) -> float:
-        """Return training / (training + idle + switching), in seconds of all workers together; 0 without bubbles."""
+    def bubbles(self, now_s: float) -> Bubbles:
+        """Return the seconds of all workers together that are no rollout."""
         seconds = {state: max(0.0, total.at(now_s - self._began_s)) for state, total in self._sums.items()}
-        whole_s = sum(seconds.values())
-        return seconds[WorkerState.TRAINING] / whole_s if whole_s > 0.0 else 0.0
+        return Bubbles(total_s=sum(seconds.values()), training_s=seconds[WorkerState.TRAINING])
 
     def _opened(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> Account:
         account = self._accounts.get(worker_id)

@@ -65,8 +65,8 @@ class CoordinatorServicer(wire.Servicer):
             yield await _encoded(MembershipChange(joined=tuple(members.values()), lending=change.lending))
 
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Context) -> wire.pb.ReportQueueResponse:
-        self._active.coordinator.report_queue(*wire.queue_from_pb(request))
-        return wire.pb.ReportQueueResponse()
+        bubbles = self._active.coordinator.report_queue(*wire.queue_from_pb(request))
+        return wire.pb.ReportQueueResponse(bubble_s=bubbles.total_s, training_s=bubbles.training_s)
 
     async def PublishDrafter(
         self, request: wire.pb.PublishDrafterRequest, context: Context

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common import __version__
-from tlt_common.domain.fleet import ServerInfo
+from tlt_common.domain.fleet import NO_BUBBLES, ServerInfo
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.rpc.access import caller_name
@@ -177,6 +177,7 @@ class Gateway:
             running=self.requests.running,
             server_version=__version__,
             pause=self.pauses.current,
+            bubbles=self._report.bubbles if self._report else NO_BUBBLES,
         )
 
     def _controls(self, name: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Never
 
 from tlt_common.config.base import TlsSettings
+from tlt_common.domain.fleet import NO_BUBBLES, Bubbles
 from tlt_common.errors import TltError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
@@ -20,6 +21,8 @@ class QueueReport:
         self._report_s = report_s
         self._tls = tls
         self._queued = 0
+        self.bubbles = NO_BUBBLES
+        """The fleet's, as of the last report."""
         self._changed = asyncio.Event()
 
     def update(self, queued: int) -> None:
@@ -36,7 +39,8 @@ class QueueReport:
                 request = wire.pb.ReportQueueRequest(gateway_id=self._gateway_id, queued_count=self._queued)
                 try:
                     with translated():
-                        await stub.ReportQueue(request, timeout=self._report_s)
+                        answer = await stub.ReportQueue(request, timeout=self._report_s)
+                    self.bubbles = Bubbles(total_s=answer.bubble_s, training_s=answer.training_s)
                 except TltError:
                     metrics.GATEWAY_REPORT_FAILURES.inc()
                     # Without this delay, an unreachable coordinator would be called on every change of the queue.

@@ -89,7 +89,8 @@ def _called(target: Target, call: Call) -> str:
             list(method(call.message, metadata=call.metadata, timeout=ANSWER_S))
         except grpc.RpcError as error:
             code, details = error.code().name, error.details() or ""
-            trailing = {key: value for key, value in error.trailing_metadata() or ()}
+            metadata: Any = error.trailing_metadata() or ()
+            trailing = dict(metadata)
         else:
             code, details, trailing = "OK", "", {}
     if code != call.code:

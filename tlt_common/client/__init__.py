@@ -2,6 +2,7 @@
 
 from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client
+from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.delta import ChangedElements
 from tlt_common.domain.rollout import FinishReason, LogprobKind, ResponseStats, SamplingParams, Speculation, TokenChunk
@@ -13,6 +14,7 @@ __all__ = [
     "FinishReason",
     "LogprobKind",
     "ResponseStats",
+    "RolloutLog",
     "Sample",
     "SamplingParams",
     "Speculation",

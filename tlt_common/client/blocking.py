@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tlt_common.client.batches import arranged
+from tlt_common.client.readiness import known
 from tlt_common.client.rollout import PATIENCE_S, Client
+from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
@@ -38,13 +40,15 @@ class BlockingClient:
         tls: bool | None = None,
         server_name: str = "",
         patience_s: float | None = PATIENCE_S,
+        log: RolloutLog | None = None,
     ) -> None:
+        self._log = log
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tlt-client", daemon=True)
         self._thread.start()
         try:
             self._client = self._run(
-                _created(endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s)
+                _created(endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s, log=log)
             )
         except BaseException:
             self._stop()
@@ -112,7 +116,10 @@ class BlockingClient:
         self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None
     ) -> UpdateResult:
         """Install weights on all workers, or on none if one refuses them. See `Client.publish_weights`."""
-        return self._run(self._client.publish_weights(version, weights, base=base, timeout_s=timeout_s))
+        result = self._run(self._client._published(version, weights, base=base, timeout_s=timeout_s))  # noqa: SLF001
+        if self._log:  # here, since MLflow's runs belong to a thread
+            self._log.step(self._run(known(self._client._gateways)), version)  # noqa: SLF001
+        return result
 
     def abort(self, *request_ids: str, everything: bool = False) -> int:
         """Abort requests by id, or all requests. See `Client.abort`."""

@@ -1,6 +1,5 @@
 """The asyncio client."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -13,8 +12,10 @@ from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
 from tlt_common.client.pauses import pause, proceed
 from tlt_common.client.prompts import new_prompt, shifted
+from tlt_common.client.readiness import CALL_S, info_of, known, until_ready
 from tlt_common.client.responses import response
 from tlt_common.client.retried import retried
+from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.fleet import ServerInfo
@@ -23,14 +24,10 @@ from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import SamplingParams, Speculation, TokenChunk
 from tlt_common.domain.weights import UpdateResult
-from tlt_common.errors import UnavailableError
 from tlt_common.rpc.endpoint import Secret
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import rollout as wire
 
-CALL_S = 10.0
-"""Deadline of short calls."""
-READY_PAUSE_S = 0.1
 PATIENCE_S = 600.0
 """Default of `patience_s`: longer than a gateway takes to restart on another node."""
 
@@ -57,6 +54,7 @@ class Client:
         tls: bool | None = None,
         server_name: str = "",
         patience_s: float | None = PATIENCE_S,
+        log: RolloutLog | None = None,
     ) -> None:
         """
         Create a client. Nothing is sent before the first call.
@@ -71,6 +69,7 @@ class Client:
                 "gateway.tlt.internal" behind a tunnel or port-forward.
             patience_s: Seconds for which a response or batch that broke, or was refused because the queue is full, is
                 tried again without receiving anything; 0 fails at once, None means no limit.
+            log: Collects figures of this client's responses, and logs them whenever it has published weights.
 
         Raises:
             ConfigError: The options contradict each other, or a file is unreadable or invalid.
@@ -78,6 +77,7 @@ class Client:
         self._gateways = Gateways(endpoint, token=token, ca=ca, tls=tls, server_name=server_name)
         self.endpoint = ", ".join(self._gateways.endpoints)
         self._patience_s = patience_s
+        self._log = log
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,8 +150,12 @@ class Client:
             begun_version=None if begun_version is None else PolicyVersion(begun_version),
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
+        if self._log:
+            self._log.begin()
         async with aclosing(response(self._gateways, prompt, patience)) as chunks:
             async for chunk in chunks:
+                if self._log:
+                    self._log.observe(chunk)
                 yield chunk
 
     async def batch(
@@ -205,8 +209,12 @@ class Client:
             )
         ]
         batch = ResumedBatch(self._gateways, requests, samples, Patience(self._patience_s, timeout_s=timeout_s))
+        if self._log:
+            self._log.begin()
         async with aclosing(batch.run()) as finished:
             async for sample in finished:
+                if self._log:
+                    self._log.observe(sample.response)
                 yield sample
 
     async def publish_weights(
@@ -231,6 +239,14 @@ class Client:
             StaleVersionError: Another update of this version, or of a higher one, won, or `base` is not served.
             WeightsError: The weights do not fit the model. The previous weights stay in use.
         """
+        result = await self._published(version, weights, base=base, timeout_s=timeout_s)
+        if self._log:
+            self._log.step(await known(self._gateways), version)
+        return result
+
+    async def _published(
+        self, version: int, weights: Weights, *, base: int | None, timeout_s: float | None
+    ) -> UpdateResult:
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         return await publish(self._gateways, version, weights, patience, base=base)
 
@@ -269,7 +285,7 @@ class Client:
 
     async def info(self) -> ServerInfo:
         """Return what the gateway serves."""
-        return await retried(self._gateways, _info)
+        return await retried(self._gateways, info_of)
 
     async def wait_ready(self, timeout_s: float, *, workers: int = 1) -> ServerInfo:
         """
@@ -278,24 +294,4 @@ class Client:
         Raises:
             UnavailableError: They are not ready within `timeout_s`.
         """
-        missing = f"no gateway is reachable at {self.endpoint}"
-        try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    try:
-                        info = await _info(stub := self._gateways.stub)
-                    except UnavailableError as error:
-                        self._gateways.failed(stub)
-                        missing = f"no gateway is reachable at {self.endpoint}: {error.message}"
-                    else:
-                        if info.workers >= workers:
-                            return info
-                        missing = f"{info.workers} of {workers} workers accept requests at {self.endpoint}"
-                    await asyncio.sleep(READY_PAUSE_S)
-        except TimeoutError:
-            raise UnavailableError(f"after {timeout_s:g} s {missing}") from None
-
-
-async def _info(stub: wire.AsyncStub) -> ServerInfo:
-    with translated():
-        return wire.info_from_pb(await stub.GetServerInfo(wire.pb.GetServerInfoRequest(), timeout=CALL_S))
+        return await until_ready(self._gateways, timeout_s, workers=workers)

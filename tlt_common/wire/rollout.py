@@ -7,7 +7,7 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutService
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
-from tlt_common.domain.fleet import ServerInfo
+from tlt_common.domain.fleet import Bubbles, ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
@@ -157,6 +157,8 @@ def info_to_pb(info: ServerInfo) -> pb.GetServerInfoResponse:
         server_version=info.server_version,
         paused=info.pause.holds,
         pause_left_s=info.pause.left_s,
+        bubble_s=info.bubbles.total_s,
+        training_s=info.bubbles.training_s,
     )
 
 
@@ -172,6 +174,7 @@ def info_from_pb(message: pb.GetServerInfoResponse) -> ServerInfo:
         running=message.running_count,
         server_version=message.server_version,
         pause=Pause(left_s=message.pause_left_s),
+        bubbles=Bubbles(total_s=message.bubble_s, training_s=message.training_s),
     )
 
 

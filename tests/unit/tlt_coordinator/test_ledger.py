@@ -70,11 +70,11 @@ def test_bubble_utilisation_is_training_over_all_bubbles_of_all_workers() -> Non
     ledger.report(WorkerId("a"), WorkerStatus(state=WorkerState.ROLLOUT, training_s=6.0), START_S + 7)
     ledger.report(WorkerId("b"), WorkerStatus(state=WorkerState.ROLLOUT), START_S)
     ledger.report(WorkerId("b"), WorkerStatus(state=WorkerState.IDLE), START_S + 7)
-    assert ledger.bubble_utilisation(START_S + 10) == 6 / (6 + 1 + 3)
+    assert ledger.bubbles(START_S + 10).utilisation == 6 / (6 + 1 + 3)
 
 
 def test_without_a_bubble_none_was_used() -> None:
-    assert Ledger().bubble_utilisation(START_S) == 0.0
+    assert Ledger().bubbles(START_S).utilisation == 0.0
 
 
 def test_a_worker_never_seen_has_no_account() -> None:
@@ -193,7 +193,7 @@ def test_the_sums_are_those_of_all_accounts(
     seconds = {state: sum(account.seconds(now_s)[state] for _, account in accounts) for state in WorkerState}
     bubbles_s = sum(seconds[state] for state in (WorkerState.TRAINING, WorkerState.IDLE, WorkerState.SWITCHING))
     expected = seconds[WorkerState.TRAINING] / bubbles_s if bubbles_s > 1e-3 else None
-    assert expected is None or ledger.bubble_utilisation(now_s) == pytest.approx(expected, abs=1e-3)
+    assert expected is None or ledger.bubbles(now_s).utilisation == pytest.approx(expected, abs=1e-3)
 
 
 def test_accounts_are_returned_in_turn() -> None:

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from typing import Any
 
-from tlt_common.client import BlockingClient, Client, SamplingParams
+from tlt_common.client import BlockingClient, Client, RolloutLog, SamplingParams
 from tlt_common.client.rollout import PATIENCE_S
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl.chat import Chat, Tool
@@ -68,6 +68,7 @@ class TltAsyncRollouts:
         tls: bool | None = None,
         server_name: str = "",
         patience_s: float | None = PATIENCE_S,
+        log: RolloutLog | None = None,
     ) -> None:
         """
         Create the object. It connects when training begins.
@@ -95,6 +96,7 @@ class TltAsyncRollouts:
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
             patience_s: Seconds for which a response that broke is tried again; see `Client`.
+            log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
 
         Raises:
             InvalidRequestError: An argument is out of range; the message names it.
@@ -113,6 +115,7 @@ class TltAsyncRollouts:
         self._endpoint = endpoint
         self._options: dict[str, Any] = {
             "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
+            "log": log,
         }  # fmt: skip
         self._dataset, self._reward_funcs = dataset, tuple(reward_funcs)
         self._play = Play(

@@ -25,7 +25,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, Protocol, TypeAlias
 
-from tlt_common.client import BlockingClient, SamplingParams, TokenChunk
+from tlt_common.client import BlockingClient, RolloutLog, SamplingParams, TokenChunk
 from tlt_common.client.rollout import PATIENCE_S
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
 from tlt_common.integrations.trl.generation import Generation
@@ -89,6 +89,7 @@ class TltRollouts:
         tls: bool | None = None,
         server_name: str = "",
         patience_s: float | None = PATIENCE_S,
+        log: RolloutLog | None = None,
     ) -> None:
         """
         Create the rollout function. It connects at the first rollout.
@@ -110,9 +111,17 @@ class TltRollouts:
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
             patience_s: Seconds for which a rollout that broke is tried again; see `Client`.
+            log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
         """
         self._connect = partial(
-            BlockingClient, endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s
+            BlockingClient,
+            endpoint,
+            token=token,
+            ca=ca,
+            tls=tls,
+            server_name=server_name,
+            patience_s=patience_s,
+            log=log,
         )
         self._export = export
         self._answer = answer

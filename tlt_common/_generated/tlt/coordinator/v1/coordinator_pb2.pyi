@@ -481,16 +481,25 @@ Global___ReportQueueRequest: _TypeAlias = ReportQueueRequest  # noqa: Y015
 
 @_typing.final
 class ReportQueueResponse(_message.Message):
-    """Empty."""
+    """What the devices of the fleet did since the coordinator started."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    BUBBLE_S_FIELD_NUMBER: _builtins.int
+    TRAINING_S_FIELD_NUMBER: _builtins.int
+    bubble_s: _builtins.float
+    """Device-seconds in which no rollout ran: training, idle and switching."""
+    training_s: _builtins.float
+    """The part of them in which devices computed for drafter training."""
     def __init__(
         self,
+        *,
+        bubble_s: _builtins.float = ...,
+        training_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bubble_s", b"bubble_s", "training_s", b"training_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

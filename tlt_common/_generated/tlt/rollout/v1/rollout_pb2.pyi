@@ -518,6 +518,8 @@ class GetServerInfoResponse(_message.Message):
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     PAUSE_LEFT_S_FIELD_NUMBER: _builtins.int
+    BUBBLE_S_FIELD_NUMBER: _builtins.int
+    TRAINING_S_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name or directory of the model."""
     vocab_size: _builtins.int
@@ -540,6 +542,10 @@ class GetServerInfoResponse(_message.Message):
     """Generation is paused: requests queue."""
     pause_left_s: _builtins.float
     """Seconds until it continues by itself; infinite without a limit, 0 while it is not paused."""
+    bubble_s: _builtins.float
+    """Device-seconds without a rollout since the coordinator started: training, idle and switching. 0 without a coordinator."""
+    training_s: _builtins.float
+    """The part of them in which devices computed for drafter training."""
     def __init__(
         self,
         *,
@@ -554,10 +560,12 @@ class GetServerInfoResponse(_message.Message):
         server_version: _builtins.str = ...,
         paused: _builtins.bool = ...,
         pause_left_s: _builtins.float = ...,
+        bubble_s: _builtins.float = ...,
+        training_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_length", b"context_length", "drafter_version", b"drafter_version", "model", b"model", "pause_left_s", b"pause_left_s", "paused", b"paused", "policy_version", b"policy_version", "queued_count", b"queued_count", "running_count", b"running_count", "server_version", b"server_version", "vocab_size", b"vocab_size", "worker_count", b"worker_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bubble_s", b"bubble_s", "context_length", b"context_length", "drafter_version", b"drafter_version", "model", b"model", "pause_left_s", b"pause_left_s", "paused", b"paused", "policy_version", b"policy_version", "queued_count", b"queued_count", "running_count", b"running_count", "server_version", b"server_version", "training_s", b"training_s", "vocab_size", b"vocab_size", "worker_count", b"worker_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
