@@ -12,7 +12,7 @@ from tlt_common.domain import fleet, weights
 from tlt_common.integrations import openrlhf, trl
 
 SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
-    ("Clients", client, ("Client", "BlockingClient")),
+    ("Clients", client, ("Client", "BlockingClient", "RolloutLog")),
     (
         "Requests and responses",
         client,
