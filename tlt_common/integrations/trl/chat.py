@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tlt_common.errors import InvalidRequestError
+from tlt_common.integrations.trl.installed import parsed_response
 
 Message: TypeAlias = dict[str, Any]
 Tool: TypeAlias = Callable[..., Any]
@@ -42,12 +43,7 @@ class Chat:
 
     def message(self, token_ids: Sequence[int], *, context_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
         """Return a response as a message, with the tools that it calls."""
-        from trl.chat_template_utils import parse_response
-
-        parsed: Message = parse_response(
-            self._tokenizer, list(token_ids), prefix=list(context_ids), tools=list(tools) or None
-        )
-        return parsed
+        return parsed_response(self._tokenizer, list(token_ids), prefix=list(context_ids), tools=list(tools) or None)
 
     def results_ids(self, results: Sequence[Message]) -> list[int]:
         """

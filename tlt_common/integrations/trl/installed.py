@@ -47,6 +47,14 @@ def sample_of(kind: Any, **values: Any) -> Any:
     return kind(**{name: value for name, value in values.items() if name in known})
 
 
+def parsed_response(tokenizer: Any, token_ids: list[int], **options: Any) -> dict[str, Any]:
+    """Return a response as a message, as TRL parses it. Before 1.16 it does so without knowing the tools."""
+    parse = _found("parse_response", ("trl.chat_template_utils",))
+    taken = inspect.signature(parse).parameters
+    found: dict[str, Any] = parse(tokenizer, token_ids, **{name: options[name] for name in options if name in taken})
+    return found
+
+
 def async_trainer() -> tuple[Any, Any]:
     """
     Return TRL's AsyncGRPOTrainer, which takes a rollout worker and a weight transfer, and its AsyncGRPOConfig.
