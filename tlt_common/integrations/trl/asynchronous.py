@@ -28,7 +28,7 @@ from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableErro
 from tlt_common.integrations.trl.chat import Chat, Tool
 from tlt_common.integrations.trl.environments import Environments, Factory
 from tlt_common.integrations.trl.groups import Group, Reward, samples_of
-from tlt_common.integrations.trl.installed import sample_class
+from tlt_common.integrations.trl.installed import note_queued, sample_class
 from tlt_common.integrations.trl.play import Play
 from tlt_common.rpc.endpoint import Secret
 
@@ -247,7 +247,7 @@ class TltAsyncRollouts:
     async def _put(self, sample: Any) -> None:
         while True:
             try:
-                sample.enqueued_at = time.time()
+                note_queued(sample, time.time())
                 self.rollout_buffer.put_nowait(sample)
             except queue.Full:
                 await asyncio.sleep(PAUSE_S)

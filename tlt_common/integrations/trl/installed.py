@@ -47,6 +47,12 @@ def sample_of(kind: Any, **values: Any) -> Any:
     return kind(**{name: value for name, value in values.items() if name in known})
 
 
+def note_queued(sample: Any, at_unix_s: float) -> None:
+    """Set when a sample was queued, if its class knows that."""
+    if hasattr(sample, "enqueued_at"):
+        sample.enqueued_at = at_unix_s
+
+
 def parsed_response(tokenizer: Any, token_ids: list[int], **options: Any) -> dict[str, Any]:
     """Return a response as a message, as TRL parses it. Before 1.16 it does so without knowing the tools."""
     parse = _found("parse_response", ("trl.chat_template_utils",))
