@@ -1,5 +1,6 @@
 """Chat completions: messages in, a message out, and the tokens of both."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -48,6 +49,7 @@ class ChatCall:
         for place, (reply, chunk) in enumerate(zip(self._replies, chunks, strict=True)):
             choices.append({"index": place, **await reply.whole(chunk)})
             self._finished(place, chunk)
+            await asyncio.sleep(0)  # there may be many, and long ones
         return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
 
     async def growing(self, generation: Generation) -> AsyncGenerator[dict[str, JsonValue], None]:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import JsonValue
 
 from tlt_common.domain.request_ids import new_request_id
@@ -15,6 +15,7 @@ from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai.chat import ChatCall
 from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat, Detokenize, Tokenize
 from tlt_gateway.http.openai.models import require_model
@@ -42,7 +43,8 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
             return streamed(growing(name, call))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
-        return JSONResponse(await call.whole(chunks))
+        content = await call.whole(chunks)
+        return await answered(lambda: content, tokens=sum(len(chunk.token_ids) for chunk in chunks))
 
     async def called(request: Request, name: str, body: Chat) -> Any:
         body.require_consistent()
@@ -59,31 +61,33 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
                     yield event
 
     @api.post("/v1/chat/completions/render")
-    async def render(request: Request) -> dict[str, JsonValue]:
+    async def render(request: Request) -> Response:
         name = door.permit(request, "Generate")
         body = await body_of(request, Chat, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
         ids = await prompting.prompt_ids(body, owner=name, session=session_of(request))
-        return {
+        found = {
             "request_id": body.request_id or f"chatcmpl-{new_request_id()}",
             "model": body.model or gateway.info.model,
-            "token_ids": list[JsonValue](ids),
+            "token_ids": ids,
             "text": await text.shown(ids, skip_special_tokens=False),
         }
+        return await answered(lambda: found, tokens=len(ids))
 
     @api.post("/tokenize")
     @api.post("/v1/tokenize")
-    async def tokenize(request: Request) -> dict[str, JsonValue]:
+    async def tokenize(request: Request) -> Response:
         name = door.permit(request, "Generate")
         body = await body_of(request, Tokenize, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
         ids = await body.token_ids(text, prompting, owner=name, session=session_of(request))
-        return {
+        found = {
             "count": len(ids),
             "max_model_len": gateway.info.context_length,
-            "tokens": list[JsonValue](ids),
-            "token_strs": list[JsonValue](await text.pieces(ids, field="tokens")) if body.return_token_strs else None,
+            "tokens": ids,
+            "token_strs": await text.pieces(ids, field="tokens") if body.return_token_strs else None,
         }
+        return await answered(lambda: found, tokens=len(ids))
 
     @api.post("/detokenize")
     @api.post("/v1/detokenize")

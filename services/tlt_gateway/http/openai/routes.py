@@ -15,6 +15,7 @@ from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai import answers
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
@@ -44,7 +45,8 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             return streamed(growing(name, body, prompts))
         with door.work(name):
             chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
-        return JSONResponse(answers.completion(body, text, gateway.info.model, prompts, chunks))
+        count = sum(len(chunk.token_ids) for chunk in chunks)
+        return await answered(lambda: answers.completion(body, text, gateway.info.model, prompts, chunks), tokens=count)
 
     async def growing(
         name: str, body: Completion, prompts: Sequence[Prompt]
@@ -71,7 +73,9 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             raise renamed(error, GENERATE_NAMES) from None
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.sampling_params.n))
-        return JSONResponse(answers.tokens(body, chunks))
+        return await answered(
+            lambda: answers.tokens(body, chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks)
+        )
 
     @api.get("/v1/models")
     async def models(request: Request) -> dict[str, JsonValue]:

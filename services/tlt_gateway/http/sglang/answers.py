@@ -31,6 +31,11 @@ class Answers:
         self._began_s = time.monotonic()
         self._said: dict[int, _Said] = {}
 
+    def whole(self, responses: Sequence[TokenChunk]) -> Any:
+        """Return the answer to the call, with complete responses."""
+        found = [self.answer(place, response) for place, response in enumerate(responses)]
+        return found if self._body.is_list else found[0]
+
     def answer(self, place: int, so_far: TokenChunk) -> dict[str, Any]:
         """Return the answer with all tokens so far. `place` counts the samples of all prompts."""
         prompt = place // self._body.sampling(0).n

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
@@ -16,6 +16,7 @@ from tlt_gateway.http.body import body_of, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
@@ -41,8 +42,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             return streamed(growing(name, body, prompts, answers))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
-        found = [answers.answer(place, chunk) for place, chunk in enumerate(chunks)]
-        return JSONResponse(found if body.is_list else found[0])
+        return await answered(lambda: answers.whole(chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks))
 
     async def growing(
         name: str, body: Generate, prompts: Sequence[Prompt], answers: Answers
