@@ -207,12 +207,6 @@ class FakeWorker(ReceivingWorker):
             self.staged = None
         return wire.pb.DiscardWeightsResponse()
 
-    async def FoldWeights(
-        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
-    ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
-        raise UnavailableError("a scripted worker has no weights to change")
-        yield
-
     async def FetchWeights(
         self, request: wire.pb.FetchWeightsRequest, context: Any
     ) -> AsyncIterator[wire.pb.FetchWeightsResponse]:
