@@ -48,8 +48,11 @@ def entries_of(file: Path) -> tuple[Entry, ...]:
     """
     with file.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
+        # Before the stream has read anything: it would not notice that its position changes.
+        hole = os.lseek(stream.fileno(), 0, os.SEEK_HOLE) if size else 0
+        os.lseek(stream.fileno(), 0, os.SEEK_SET)
         try:
-            header_bytes = _header_bytes(stream, size)
+            header_bytes = _header_bytes(stream, size, hole)
             header = _parsed(stream.read(header_bytes))
             return tuple(_entries(header, begin=8 + header_bytes, size=size))
         except (ValueError, RecursionError) as error:
@@ -57,16 +60,15 @@ def entries_of(file: Path) -> tuple[Entry, ...]:
             raise WeightsError(f"{file} is not a safetensors file: {why:.300}", field="source.uri") from error
 
 
-def _header_bytes(stream: BinaryIO, size: int) -> int:
+def _header_bytes(stream: BinaryIO, size: int, hole: int) -> int:
     header_bytes = int.from_bytes(stream.read(8), "little")
     if size < 8 or header_bytes > size - 8:
         raise ValueError(f"it is truncated: it has {size} bytes, its header alone {header_bytes}")
     if header_bytes > MAX_HEADER_BYTES:
         raise ValueError(f"its header has {header_bytes} bytes; accepted: at most {MAX_HEADER_BYTES}")
     # A hole takes no disk, but memory when it is read. File systems without holes report the end of the file.
-    if os.lseek(stream.fileno(), 0, os.SEEK_HOLE) < 8 + header_bytes:
+    if hole < 8 + header_bytes:
         raise ValueError("its header has a hole")
-    stream.seek(8)
     return header_bytes
 
 

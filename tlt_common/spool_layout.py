@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 
+from tlt_common.domain.delta import INDICES
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk, WrittenPiece
 from tlt_common.errors import WeightsError
 from tlt_common.safetensors_file import DTYPE_BYTES
@@ -12,8 +13,9 @@ HEADER_BYTES = 4 * 2**20
 """Space reserved for the header, which is written last and padded with spaces. Enough for about 30,000 tensors."""
 
 
-ELEMENT_BYTES = {dtype: DTYPE_BYTES[dtype] for dtype in ("BF16", "F16", "F32", "F8_E4M3", "I64")}
-"""Types of weights, and of the indices of those that changed."""
+_WEIGHTS = ("BF16", "F16", "F32", "F8_E4M3")
+_PLACES = ("I64",)
+"""Of the indices of elements that changed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,11 +92,12 @@ class SpoolLayout:
             return known
         if not piece.name or piece.name == "__metadata__":
             raise _refused(piece, "is not a valid tensor name")
-        if piece.dtype not in ELEMENT_BYTES:
-            raise _refused(piece, f"has dtype {piece.dtype!r}; accepted: {sorted(ELEMENT_BYTES)}")
+        accepted = _PLACES if piece.name.endswith(INDICES) else _WEIGHTS
+        if piece.dtype not in accepted:
+            raise _refused(piece, f"has dtype {piece.dtype!r}; accepted: {list(accepted)}")
         if any(extent < 0 for extent in piece.shape):
             raise _refused(piece, f"has shape {list(piece.shape)}; accepted: extents of 0 and above")
-        size = math.prod(piece.shape) * ELEMENT_BYTES[piece.dtype]
+        size = math.prod(piece.shape) * DTYPE_BYTES[piece.dtype]
         if self.size_bytes + size > self._max_bytes:
             raise _refused(piece, f"brings the weights to {self.size_bytes + size} bytes; accepted: {self._max_bytes}")
         entry = _Entry(dtype=piece.dtype, shape=piece.shape, start=self.size_bytes, end=self.size_bytes + size)

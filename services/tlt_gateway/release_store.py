@@ -9,6 +9,7 @@ from tlt_common.checkpoint import pieces_in
 from tlt_common.documents import json_of
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId
+from tlt_common.errors import WeightsError
 from tlt_common.piece_log import PieceLog
 from tlt_common.spool import FILE_NAME
 from tlt_common.spool_lease import SpoolLease, abandoned
@@ -87,7 +88,7 @@ class ReleaseStore:
                     pieces_in(lease.directory), file=lease.directory / FILE_NAME, digest=release.id.digest
                 )
                 release = replace(release, log=log_of_all, shared=self._shared)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, WeightsError) as error:
             log.warning("release_unreadable", directory=str(lease.directory), error=str(error))
             return None
         return release

@@ -16,6 +16,7 @@ from tlt_common.errors import UnavailableError
 from tlt_common.rpc.errors import translated
 from tlt_common.rpc.received import received
 from tlt_common.rpc.sent import answered
+from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 from tlt_common.wire.weights import StagePart
 from tlt_gateway.remote_receiver import RemoteReceiver
@@ -102,7 +103,7 @@ class RemoteWorker:
 
         async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
             async for part in parts:
-                yield wire.folded_from_pb(part)
+                yield transfer.folded_tensor(part)
 
     async def commit(self, release: ReleaseId) -> None:
         """Let the worker switch to the staged weights."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from tlt_common.aio import Blocks
 from tlt_common.checkpoint import pieces_in
 from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged
-from tlt_common.errors import StaleVersionError, UnavailableError
+from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
 from tlt_common.incoming import Incoming
 from tlt_common.linked import Linked
 from tlt_common.piece_log import PieceLog
@@ -120,5 +120,5 @@ class HeldRelease:
             raise UnavailableError(self._ended)
         try:
             return PieceLog.of(await asyncio.to_thread(pieces_in, self.directory), digest=self.id.digest)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, WeightsError) as error:
             raise UnavailableError(f"{self.directory} cannot be read: {error}") from error

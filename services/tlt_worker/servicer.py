@@ -82,7 +82,7 @@ class WorkerServicer(wire.Servicer):
         order, parts = await wire.order_and_parts(aiter(request_iterator))
         async with aclosing(self._worker.folding.fold(order, parts)) as chunks:
             async for chunk in chunks:
-                yield wire.folded_to_pb(chunk)
+                yield transfer.folded_to_pb(chunk)
 
     async def DiscardWeights(
         self, request: wire.pb.DiscardWeightsRequest, context: Context

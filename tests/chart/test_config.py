@@ -123,6 +123,5 @@ def test_configuration_is_mounted_at_the_path_services_read() -> None:
 def test_services_know_the_size_at_which_the_kubelet_evicts_them(quantity: str, size: int) -> None:
     rendered = render({"gateway": {"spool": {"size": quantity}}, "worker": {"scratch": quantity}})
     assert rendered.config("gateway")["spool_bytes"] == size
-    (application,) = rendered.serve["applications"]
     assert rendered.serve["applications"][0]["args"]["worker"]["spool_bytes"] == size
     assert "spool_bytes" not in render("sixteen-nodes").config("gateway"), "a claim is a file system of its own"

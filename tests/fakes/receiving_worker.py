@@ -5,7 +5,7 @@ from typing import Any
 
 from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import NotFoundError
+from tlt_common.errors import NotFoundError, UnavailableError
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 from tlt_worker.watchers import Watchers
@@ -72,6 +72,12 @@ class ReceivingWorker(wire.Servicer):
         progress, self.held = self._progress, []
         self.watchers.changed()
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(progress))
+
+    async def FoldWeights(
+        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
+    ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
+        raise UnavailableError("a scripted worker has no weights to change")
+        yield
 
     def _hold(self, names: list[str]) -> None:
         self.held += names

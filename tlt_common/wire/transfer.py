@@ -1,4 +1,4 @@
-"""Process groups and collected tensors <-> tlt.worker.v1."""
+"""Process groups, collected tensors and changes of weights <-> tlt.worker.v1."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -89,4 +89,14 @@ def tensor_to_pb(chunk: TensorChunk) -> pb.FetchCollectedResponse:
 
 
 def fetched_tensor(message: pb.FetchCollectedResponse) -> TensorChunk:
+    return tensor_from_pb(message.tensor)
+
+
+def folded_to_pb(chunk: TensorChunk) -> pb.FoldWeightsResponse:
+    message = pb.FoldWeightsResponse()
+    write_tensor(chunk, message.tensor)
+    return message
+
+
+def folded_tensor(message: pb.FoldWeightsResponse) -> TensorChunk:
     return tensor_from_pb(message.tensor)

@@ -85,16 +85,6 @@ def stage_to_pb(part: StageOrder | TensorChunk | WrittenPiece | ReleaseEnd) -> p
             return pb.StageWeightsRequest(header=_order_to_pb(part))
 
 
-def folded_to_pb(chunk: TensorChunk) -> pb.FoldWeightsResponse:
-    message = pb.FoldWeightsResponse()
-    write_tensor(chunk, message.tensor)
-    return message
-
-
-def folded_from_pb(message: pb.FoldWeightsResponse) -> TensorChunk:
-    return tensor_from_pb(message.tensor)
-
-
 def fetched_to_pb(part: TensorChunk | SpoolFile | WrittenPiece | ReleaseEnd) -> pb.FetchWeightsResponse:
     match part:
         case TensorChunk():

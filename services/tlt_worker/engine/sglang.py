@@ -74,7 +74,7 @@ class SglangEngine:
         self._device: Device = detect()
         self._model_config = read_config(model)
         self._served = Policy(directory=model, version=PolicyVersion(0))
-        self._tensors: weights.ModelTensors | None = None
+        self._tensors = weights.ModelTensors(headers={})
         self._form: DrafterFormat | None = None
         self._arms: tuple[Arm, ...] = (OFF,)
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
@@ -163,8 +163,6 @@ class SglangEngine:
         return True
 
     async def check_weights(self, directory: Path) -> int:
-        if self._tensors is None:
-            raise EngineError("the engine is not running")
         return await asyncio.to_thread(self._tensors.check, directory)
 
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:

@@ -24,6 +24,12 @@ def tensor(*offsets: int, dtype: str = "F32", shape: tuple[int, ...] = (2,)) -> 
     return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
 
 
+def test_a_long_header_is_read_to_its_end(tmp_path: Path) -> None:
+    save_file({f"layer.{index}.weight": torch.zeros(1) for index in range(5000)}, tmp_path / "model.safetensors")
+    entries = entries_of(tmp_path / "model.safetensors")
+    assert len({entry.name for entry in entries}) == 5000
+
+
 def test_what_the_library_writes_is_read(tmp_path: Path) -> None:
     tensors = {"b": torch.zeros(2, 3), "a": torch.ones(4, dtype=torch.bfloat16), "empty": torch.zeros(0, 7)}
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})

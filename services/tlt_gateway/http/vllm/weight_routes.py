@@ -83,8 +83,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     async def pull(request: Request) -> None:
         door.permit(request, "UpdateWeights")
         raise InvalidRequestError(
-            "/pull_weights applies differences to the served weights, which is not supported; accepted: whole "
-            "checkpoints, as in /update_weights_from_disk",
+            "/pull_weights applies files of differences, which are not read; accepted: whole checkpoints, as in "
+            "/update_weights_from_disk, or changes upon a stated version by the client (publish_weights with base)",
             field="delta",
         )
 

@@ -116,8 +116,8 @@ class ModelTensors:
         """
         if not self.is_tied and self.embedding is not None and HEAD not in self.headers:
             raise ConfigError(
-                f"model: {model} has no {HEAD}, and its config.json does not tie it to {self.embedding}; accepted: the "
-                "tensor, or tie_word_embeddings: true",
+                f"model: {model} has no {HEAD}, and its config.json does not tie it to {self.embedding}; accepted: a "
+                "checkpoint with the tensor, or a configuration that ties it",
                 field="model",
             )
         try:

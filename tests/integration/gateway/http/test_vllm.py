@@ -111,7 +111,7 @@ async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker:
         ("/pull_weights", {}, "delta"),
         ("/sleep?depth=3", None, "depth"),
         ("/sleep?level=2", None, "level"),
-        ("/sleep?tags=weights&tags=kv_cache", None, "level"),
+        ("/sleep?tags=kv_cache", None, "level"),
         ("/wake_up?tags=disk", None, "tags"),
         ("/release_memory_occupation", None, "tags"),
         ("/release_memory_occupation", {"tags": ["kv_cache"]}, "tags"),

@@ -1,0 +1,26 @@
+"""One engine with a tied head, and one update in several forms."""
+
+import pytest
+
+from tests.engine.host import Play
+from tests.engine.scenes.updates import UpdatesResult, updates
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def result(play: Play) -> UpdatesResult:
+    return play(updates)
+
+
+@pytest.mark.parametrize("form", ["folded", "with_head", "sharded"])
+def test_the_same_weights_are_served_in_whatever_form_they_come(result: UpdatesResult, form: str) -> None:
+    found = getattr(result, form)
+    assert result.whole.token_ids != result.start.token_ids
+    assert found.token_ids == result.whole.token_ids
+    assert found.logprobs == result.whole.logprobs
+
+
+def test_an_update_that_the_engine_would_serve_in_part_is_refused(result: UpdatesResult) -> None:
+    assert "lm_head.weight differs from model.embed_tokens.weight" in result.other_head
+    assert "model.norm.weight is missing" in result.without_norm
