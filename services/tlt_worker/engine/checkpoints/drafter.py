@@ -20,7 +20,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, require_fit
 from tlt_common.drafter.reading import format_of, standard_format
 from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weight_files import weight_files
 from tlt_worker.capacity.drafter import new_eagle3
 from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader, read_headers
@@ -118,7 +118,8 @@ def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
     try:
         return format_of(read_config(directory), target)
     except ConfigError as error:
-        raise WeightsError(f"{error.message}, with the config.json of a drafter") from error
+        kind = WeightsUnreadableError if isinstance(error.__cause__, OSError) else WeightsError
+        raise kind(f"{error.message}, with the config.json of a drafter") from error
     except WeightsError as error:
         raise WeightsError(f"{directory}: {error.message}") from error
 
@@ -139,7 +140,9 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     try:
         read = (item for file in weight_files(directory) for item in load_file(file).items())
         tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
+        raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
+    except SafetensorError as error:
         raise WeightsError(f"{directory} is not readable: {error}") from error
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
