@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.rope import rope_parameters
+from tlt_common.drafter.rope import DEFAULT_POSITIONS, rope_parameters
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.tied_head import is_tied
 
@@ -151,7 +151,7 @@ def _format(
         draft_vocab_size=draft_vocabulary,
         layers=layers,
         is_target_tied=is_tied(target),
-        max_positions=int(config.get("max_position_embeddings") or 8192),
+        max_positions=int(config.get("max_position_embeddings") or DEFAULT_POSITIONS),
     )
     for name in _SIZES:
         if (size := getattr(form, name)) < 1:

@@ -56,6 +56,8 @@ class WorkerReplica:
         self._life.add_done_callback(_report)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
+            if not self._life.cancelled() and (error := self._life.exception()) is not None:
+                spec.note_failure(rank, str(error))
             await self._life
 
     async def check_health(self) -> None:
@@ -144,9 +146,10 @@ def write_to(path: Path) -> None:
 
 
 def run(spec: FleetSpec) -> Never:
-    """Serve the workers on our own Ray instance until SIGTERM."""
+    """Serve the workers on our own Ray instance until SIGTERM. Exit with 1 if they do not start."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
+    reason = ""
     try:
         start_ray(spec)
         serve.start(proxy_location="Disabled")
@@ -155,6 +158,8 @@ def run(spec: FleetSpec) -> Never:
             spec.port_file.write_text("{}")
         while True:
             signal.pause()
+    except RuntimeError as error:  # of Serve: it names the deployment, and no reason
+        reason = spec.failure() or str(error)
     finally:
         # A second signal must not interrupt the shutdown; SIGKILL still can.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -162,6 +167,8 @@ def run(spec: FleetSpec) -> Never:
         if ray.is_initialized():
             serve.shutdown()  # type: ignore[no-untyped-call] # an omission of Ray
         ray.shutdown()
+    print(reason, file=sys.stderr, flush=True)  # noqa: T201 - the reason that `tlt up` shows
+    sys.exit(1)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> Never:
