@@ -57,12 +57,18 @@ class ServedDrafter:
         metrics.WORKER_DRAFTER_VERSION.set(loaded)
         self._wish: DrafterWish | None = None
         self._refused: _Refused | None = None
+        self._problem = ""
         self._wished = asyncio.Event()
 
     @property
     def version(self) -> DrafterVersion:
         """Version of the loaded drafter; 0 means none."""
         return self._version
+
+    @property
+    def problem(self) -> str:
+        """Why the requested drafter is not loaded; empty: it is, or was not tried yet."""
+        return self._problem
 
     def wish(self, wish: DrafterWish) -> None:
         """
@@ -108,6 +114,7 @@ class ServedDrafter:
         except StaleVersionError:
             log.debug("drafter_wish_overtaken", drafter_version=wish.version)
         except Exception as error:  # noqa: BLE001 - a drafter only makes rollouts faster; they go on without it
+            self._problem = f"drafter v{wish.version} is not loaded: {error}"
             log.warning("drafter_not_loaded", drafter_version=wish.version, kept=self._version, error=str(error))
             return False
         if self._wish == wish:
@@ -148,7 +155,7 @@ class ServedDrafter:
             raise UnavailableError(f"{tempfile.gettempdir()} cannot hold a copy of the drafter: {error}") from error
         finally:
             metrics.DRAFTER_LOADS.labels(outcome=outcome).inc()
-        self._version = wish.version
+        self._version, self._problem = wish.version, ""
         metrics.WORKER_DRAFTER_VERSION.set(wish.version)
         metrics.WORKER_PAUSE_SECONDS.labels(cause="drafter").observe(pause_s)
         log.info("drafter_loaded", drafter_version=wish.version, pause_s=round(pause_s, 4))

@@ -79,6 +79,8 @@ class DrafterSync:
         self._memory = memory
         self._unusable: tuple[DrafterVersion, float] | None = None
         """The version that was last found missing or broken, and since when."""
+        self.problem = ""
+        """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
 
     async def follow(self) -> SyncResult:
         """
@@ -105,7 +107,7 @@ class DrafterSync:
         except (NotFoundError, WeightsError) as error:
             await self._note_unusable(wish, error)
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
-        self._unusable = None
+        self._unusable, self.problem = None, ""
         followed = None
         async with self._turn.of(Occupation.MERGING):
             with suppress(torch.OutOfMemoryError):
@@ -124,6 +126,7 @@ class DrafterSync:
     async def _note_unusable(self, wish: DrafterWish, error: TltError) -> None:
         """Stand on a version without its weights once it has been unusable for GONE_AFTER_S."""
         now_s = asyncio.get_running_loop().time()
+        self.problem = f"drafter v{wish.version} cannot be trained further: {error.message}"
         if self._unusable is None or self._unusable[0] != wish.version:
             self._unusable = wish.version, now_s
             log.warning("drafter_unusable", drafter_version=wish.version, uri=wish.uri, error=error.message)

@@ -46,6 +46,7 @@ async def test_it_is_named_and_training_goes_on_with_the_own_weights(
     weights = one.learner.weights()
     with capture_logs() as logs:
         assert not await one.sharing.follow()
+    assert " cannot be trained further: " in one.sharing.problem
     (entry,) = [entry for entry in logs if entry["event"] == "drafter_unusable"]
     assert message in entry["error"]
     assert all(torch.equal(tensor, weights[name]) for name, tensor in one.learner.weights().items())

@@ -120,10 +120,12 @@ async def test_a_refused_drafter_is_not_read_again_until_its_files_change(bench:
         await asyncio.sleep(100)
         bench.drafter.wish(bad)  # a new stream offers it again
     assert bench.engine.refused == [Path(bad.uri)]
+    assert bench.drafter.problem.startswith("drafter v1 is not loaded: ")
     bench.engine.bad_directories.clear()
     (Path(bad.uri) / "model.safetensors").write_bytes(b"another one")
     await bench.settled(1)
     assert bench.engine.loaded == [Path(bad.uri)]
+    assert bench.drafter.problem == ""
 
 
 async def test_a_drafter_that_cannot_be_read_ten_thousand_times_ends_nothing(bench: Bench) -> None:
