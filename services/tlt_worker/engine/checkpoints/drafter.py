@@ -19,12 +19,11 @@ from torch import Tensor
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, require_fit
 from tlt_common.drafter.reading import standard_format
-from tlt_common.drafter.tensors import BIAS, HEAD, MAP, canonical_name
+from tlt_common.drafter.tensors import HEAD, MAP, canonical_name
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weight_files import weight_files
 from tlt_worker.capacity.drafter import new_eagle3
-from tlt_worker.engine.checkpoints.drafter_files import check_headers, read_format
-from tlt_worker.engine.checkpoints.policy import read_headers
+from tlt_worker.engine.checkpoints.drafter_files import check_headers, headers_of, read_format
 from tlt_worker.engine_config import EngineConfig
 
 _SERVED_AS = {DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle", DrafterArchitecture.EAGLE3: "TltEagle3"}
@@ -110,15 +109,14 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     """
     Read and check the tensors of a drafter of format `form`.
 
-    `fc.bias` is added as zeros if the file has none: SGLang's drafter has one, and it must not keep an old value.
+    Biases are added as zeros if the file has none: SGLang's drafter has them, and they must not keep an old value.
 
     Raises:
         WeightsError: The file is unreadable; a tensor is missing, unknown, of another shape or type, or not finite; or
             an EAGLE-3 map leaves the vocabulary or maps two draft tokens to one target token.
     """
-    headers = {canonical_name(name): header for name, header in read_headers(directory).items()}
-    check_headers(headers, form)
-    wanted = {*form.tensor_shapes(), BIAS, MAP}
+    check_headers(headers_of(directory), form)
+    wanted = {*form.tensor_shapes(), *form.bias_shapes(), MAP}
     try:
         read = (item for file in weight_files(directory) for item in load_file(file).items())
         tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
@@ -129,7 +127,8 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise WeightsError(f"tensor {name} of {directory} has values that are not finite")
-    tensors.setdefault(BIAS, torch.zeros(form.hidden_size, dtype=tensors["fc.weight"].dtype))
+    for name, shape in form.bias_shapes().items():
+        tensors.setdefault(name, torch.zeros(shape, dtype=tensors["fc.weight"].dtype))
     if form.is_eagle3:
         known = form.draft_vocab_size
         tensors[MAP] = tensors.get(MAP, torch.zeros(known)).to(torch.int64)
@@ -144,7 +143,7 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
     for name, tensor in tensors.items():
         if "norm" in name:
             tensor.fill_(1.0)
-    tensors[BIAS] = torch.zeros(form.hidden_size, dtype=dtype)
+    tensors |= {name: torch.zeros(shape, dtype=dtype) for name, shape in form.bias_shapes().items()}
     if form.is_eagle3:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
     save_file(tensors, directory / "model.safetensors")

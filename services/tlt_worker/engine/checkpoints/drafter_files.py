@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.published import WAY_OUT
 from tlt_common.drafter.reading import format_of
-from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
+from tlt_common.drafter.tensors import EMBEDDING, HEAD, INVERSE_MAP, LAYER, MAP, canonical_name, is_derived
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader, read_headers
 from tlt_worker.model_config import read_config
@@ -22,8 +23,23 @@ def checked_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
         WeightsError: They are not those of a drafter for this target; names the file, key or tensor at fault.
     """
     form = read_format(directory, target)
-    check_headers({canonical_name(name): header for name, header in read_headers(directory).items()}, form)
+    check_headers(headers_of(directory), form)
     return form
+
+
+def headers_of(directory: Path) -> dict[str, TensorHeader]:
+    """
+    Return the headers of a drafter's tensors, by their canonical names.
+
+    Raises:
+        WeightsError: The directory has no safetensors, or one is damaged.
+    """
+    if not any(directory.glob("*.safetensors")) and (pickled := sorted(directory.glob("*.bin"))):
+        raise WeightsError(
+            f"{directory} has {pickled[0].name}; accepted: safetensors. `tlt drafter import {directory} OUT --model MODEL`"
+            " writes them"
+        )
+    return {canonical_name(name): header for name, header in read_headers(directory).items()}
 
 
 def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
@@ -50,9 +66,11 @@ def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> N
         WeightsError: A tensor is missing, unknown, or of another shape or type.
     """
     expected = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.tensor_shapes().items()}
-    if BIAS in headers:
-        expected[BIAS] = TensorHeader(dtype="BF16", shape=(form.hidden_size,))
-    offered = dict(headers)
+    biases = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.bias_shapes().items()}
+    expected |= {name: header for name, header in biases.items() if name in headers}
+    offered = {name: header for name, header in headers.items() if not is_derived(name)}
+    if (more := next((name for name in offered if name.startswith("layers.") and not name.startswith(LAYER)), None)):
+        raise WeightsError(f"the drafter has tensor {more}; accepted: one layer. {WAY_OUT}")
     for name, shape in _shared(form):
         found = offered.pop(name, None)
         if found is not None and found.shape != shape:
