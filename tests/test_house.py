@@ -72,7 +72,10 @@ def test_services_use_only_metrics_that_exist() -> None:
 def test_delays_between_attempts_come_from_the_one_backoff() -> None:
     """A power of the number of failures overflows after a thousand of them, in a task that must never end."""
     for path in files():
-        if path.parts[len(ROOT.parts)] not in {"tlt_common", "services", "benchmarks", "examples"} or path.name == "aio.py":
+        if (
+            path.parts[len(ROOT.parts)] not in {"tlt_common", "services", "benchmarks", "examples"}
+            or path.name == "aio.py"
+        ):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             text = ast.unparse(node) if isinstance(node, ast.BinOp | ast.AugAssign) else ""

@@ -89,7 +89,7 @@ async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 
 
 def backoff(first_s: float = FIRST_DELAY_S, max_s: float = MAX_DELAY_S) -> Iterator[float]:
-    """Yield delays in seconds between attempts, without end: doubling from `first_s` to at most `max_s`, with jitter."""
+    """Yield delays in seconds between attempts, without end: doubling from `first_s` up to `max_s`, with jitter."""
     delay_s = first_s
     while True:
         yield delay_s * random.uniform(0.75, 1.25)

@@ -40,11 +40,10 @@ def _check_drafter(drafter: Path, engine: EngineConfig, target: Mapping[str, Any
     running = eagle3_format(engine, target) or standard_format(DrafterArchitecture.EAGLE, target)
     try:
         found = checked_format(drafter, target)
-        if found.architecture is not running.architecture:
-            raise WeightsError(
-                f"it is an {found.architecture} drafter; give also --set "
-                f"worker.engine.drafter_architecture={found.architecture}"
-            )
-        require_fit(running, found)
+        if found.architecture is running.architecture:
+            require_fit(running, found)
     except WeightsError as error:
         raise ConfigError(f"--drafter: {error.message}", field="drafter") from error
+    if found.architecture is not running.architecture:
+        needed = f"--set worker.engine.drafter_architecture={found.architecture}"
+        raise ConfigError(f"--drafter: {drafter} is an {found.architecture} drafter; give {needed}", field="drafter")

@@ -27,8 +27,8 @@ ENGINES_S = 900.0
 
 class Stack:
     """
-    Starts everything on entry and leaves no process and no file on exit, however the block ends. Only the logs of a start
-    that failed are kept.
+    Starts everything on entry and leaves no process and no file on exit, however the block ends, except the logs of a
+    start that failed.
 
     Inside the block the addresses are set. When a part fails for good, the block is cancelled and the error of that
     part raised.

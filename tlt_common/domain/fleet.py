@@ -8,7 +8,6 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
-
 MAX_PROBLEM = 500
 """Characters of a worker's problem."""
 

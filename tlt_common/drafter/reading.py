@@ -102,9 +102,7 @@ def _require_supported(drafter: Json, eagle_config: Json, target: Json) -> None:
             raise WeightsError(f"the drafter's {name} is {drafter[name]}; accepted: {target[name]}, as in its target")
     # Some authors copy the target's number; the tensors then tell whether there is one layer.
     if int(drafter.get("num_hidden_layers", 1)) not in {1, int(target.get("num_hidden_layers", 1))}:
-        raise WeightsError(
-            f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1. {WAY_OUT}"
-        )
+        raise WeightsError(f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1. {WAY_OUT}")
     if (activation := drafter.get("hidden_act", "silu")) != "silu":
         raise WeightsError(f"the drafter's hidden_act is {activation!r}; accepted: 'silu'. {WAY_OUT}")
     for name in _UNSUPPORTED:
@@ -123,7 +121,9 @@ def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ..
         layers = ()
     _require_layers(layers, target)
     if (count := drafter.get("num_aux_hidden_states")) not in {None, len(layers)}:
-        raise WeightsError(f"the drafter's num_aux_hidden_states is {count}; accepted: {len(layers)}, as it names layers")
+        raise WeightsError(
+            f"the drafter's num_aux_hidden_states is {count}; accepted: {len(layers)}, as it names layers"
+        )
     return layers
 
 

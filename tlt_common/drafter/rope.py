@@ -10,7 +10,7 @@ SUPPORTED = ("default", "linear", "llama3", "yarn")
 """Types that SGLang serves with the positions that transformers trains with."""
 _REFUSED = {
     "dynamic": "SGLang stretches it from the first position on, transformers only beyond the trained context",
-    "longrope": "SGLang keeps the keys of a context that grows beyond the original one, transformers computes them anew",
+    "longrope": "SGLang keeps the keys of a context that outgrows the original one, transformers computes them anew",
 }
 _STRETCHED = ("llama3", "yarn")
 """Types that depend on the context the model was first trained with."""

@@ -76,8 +76,8 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
     Check the tensors of a drafter, by their canonical names. Adds a map that changes nothing, which may be left out.
 
     Raises:
-        WeightsError: One, which the message names, is missing, unknown, of another shape or not finite; or the map leaves
-            the vocabulary or has a token twice.
+        WeightsError: One, which the message names, is missing, unknown, of another shape or not finite; or the map
+            leaves the vocabulary or has a token twice.
     """
     known = {*shapes(form), *form.bias_shapes(), MAP, INVERSE_MAP, EMBEDDING, HEAD}
     if unknown := sorted(name for name in tensors if name not in known and not is_derived(name)):

@@ -71,8 +71,8 @@ def check(
     import os
 
     from tlt_common.config.loader import load
-    from tlt_worker.config import WorkerConfig
     from tlt_worker.capacity.drafter import require_drafter
+    from tlt_worker.config import WorkerConfig
     from tlt_worker.model.files import require_model
 
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings or [])

@@ -93,7 +93,9 @@ def _require_shards(directory: Path) -> None:
 def _other_weights(directory: Path) -> str:
     for pattern in ("*.bin", "*.pt", "*.pth", "*.gguf", "*.npz"):
         if found := sorted(directory.glob(pattern)):
-            return f"; it has {found[0].name}: load it in transformers and call save_pretrained, which writes safetensors"
+            return (
+                f"; it has {found[0].name}: load it in transformers and call save_pretrained, which writes safetensors"
+            )
     return ""
 
 

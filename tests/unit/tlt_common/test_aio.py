@@ -55,5 +55,7 @@ async def test_closing_one_ahead_ends_what_is_awaited() -> None:
 
 def test_delays_of_ten_thousand_failures_double_up_to_their_limit() -> None:
     delays = list(islice(backoff(1.0, 60.0), 10_000))
-    assert all(0.75 * min(2.0**place, 60) <= delay <= 1.25 * min(2.0**place, 60) for place, delay in enumerate(delays[:9]))
+    assert all(
+        0.75 * min(2.0**place, 60) <= delay <= 1.25 * min(2.0**place, 60) for place, delay in enumerate(delays[:9])
+    )
     assert all(45 <= delay <= 75 for delay in delays[9:])

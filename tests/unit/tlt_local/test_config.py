@@ -61,7 +61,7 @@ def test_a_directory_that_is_no_checkpoint_says_what_is_missing(model: Path) -> 
     with pytest.raises(ConfigError, match=r"no \*\.safetensors"):
         check(StackConfig(model=model))
     (model / "config.json").write_text("{")
-    with pytest.raises(ConfigError, match="config.json is not readable"):
+    with pytest.raises(ConfigError, match=r"config\.json is not readable"):
         check(StackConfig(model=model))
     (model / "config.json").unlink()
     with pytest.raises(ConfigError, match=r"config\.json is not readable: .*No such file"):
@@ -70,7 +70,7 @@ def test_a_directory_that_is_no_checkpoint_says_what_is_missing(model: Path) -> 
 
 def test_a_model_that_no_engine_runs_is_refused_before_anything_starts(model: Path) -> None:
     changed(model / "config.json", quantization_config={"quant_method": "awq"})
-    with pytest.raises(ConfigError, match="it is quantised \\(awq\\)"):
+    with pytest.raises(ConfigError, match=r"it is quantised \(awq\)"):
         check(StackConfig(model=model))
 
 

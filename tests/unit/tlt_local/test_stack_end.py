@@ -5,8 +5,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import countdown
 import pytest
+
+import countdown
 from tlt_common.errors import ConfigError
 from tlt_local.config import StackConfig
 from tlt_local.home import Home
@@ -35,12 +36,12 @@ class Failing(WithoutServices):
 
 
 async def test_a_start_that_fails_says_why_and_keeps_its_logs() -> None:
-    with pytest.raises(ConfigError, match="^workers did not start: worker-0: out of memory; logs: ") as failure:
+    with pytest.raises(ConfigError, match=r"^workers did not start: worker-0: out of memory; logs: ") as failure:
         async with Failing(StackConfig(model=MODEL)):
             pass
     assert failure.value.field == "engine.max_running"
     logs = Path(failure.value.message.rpartition("logs: ")[2])
-    assert (logs / "worker-0.log").read_text() == "CUDA out of memory"
+    assert read(logs / "worker-0.log") == "CUDA out of memory"
     shutil.rmtree(logs)
 
 
@@ -55,7 +56,15 @@ async def test_a_start_that_is_cancelled_leaves_nothing(monkeypatch: pytest.Monk
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1), Waiting(StackConfig(model=MODEL)):
             pass
-    assert not list(tmp_path.glob("tlt-logs-*"))
+    assert not copies(tmp_path)
+
+
+def read(path: Path) -> str:
+    return path.read_text()
+
+
+def copies(directory: Path) -> list[Path]:
+    return list(directory.glob("tlt-logs-*"))
 
 
 def exists(path: Path) -> bool:

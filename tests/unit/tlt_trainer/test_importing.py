@@ -184,9 +184,7 @@ def test_an_imported_drafter_computes_what_its_authors_does(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_drafter_in_safetensors_needs_no_import(
-    tmp_path: Path, layout: Callable[[], tuple[Config, Tensors]]
-) -> None:
+def test_a_drafter_in_safetensors_needs_no_import(tmp_path: Path, layout: Callable[[], tuple[Config, Tensors]]) -> None:
     config, tensors = layout()
     source = write(tmp_path / "source", config, tensors)
     form = format_of(config, TARGET)

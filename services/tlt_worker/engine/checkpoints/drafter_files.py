@@ -36,8 +36,8 @@ def headers_of(directory: Path) -> dict[str, TensorHeader]:
     """
     if not any(directory.glob("*.safetensors")) and (pickled := sorted(directory.glob("*.bin"))):
         raise WeightsError(
-            f"{directory} has {pickled[0].name}; accepted: safetensors. `tlt drafter import {directory} OUT --model MODEL`"
-            " writes them"
+            f"{directory} has {pickled[0].name}; accepted: safetensors, as written by `tlt drafter import {directory} "
+            "OUT --model MODEL`"
         )
     return {canonical_name(name): header for name, header in read_headers(directory).items()}
 
@@ -69,7 +69,7 @@ def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> N
     biases = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.bias_shapes().items()}
     expected |= {name: header for name, header in biases.items() if name in headers}
     offered = {name: header for name, header in headers.items() if not is_derived(name)}
-    if (more := next((name for name in offered if name.startswith("layers.") and not name.startswith(LAYER)), None)):
+    if more := next((name for name in offered if name.startswith("layers.") and not name.startswith(LAYER)), None):
         raise WeightsError(f"the drafter has tensor {more}; accepted: one layer. {WAY_OUT}")
     for name, shape in _shared(form):
         found = offered.pop(name, None)

@@ -56,8 +56,8 @@ def test_ropes_that_are_computed_unlike_are_refused_by_name(rope: dict[str, Any]
 
 def test_the_original_context_is_completed_like_in_transformers() -> None:
     rope = {"type": "yarn", "factor": 4.0}
-    assert rope_parameters({"rope_scaling": rope, "max_position_embeddings": 64})[
-        "original_max_position_embeddings"
-    ] == 64
+    assert (
+        rope_parameters({"rope_scaling": rope, "max_position_embeddings": 64})["original_max_position_embeddings"] == 64
+    )
     outside = {"rope_scaling": rope, "max_position_embeddings": 64, "original_max_position_embeddings": 16}
     assert rope_parameters(outside)["original_max_position_embeddings"] == 16

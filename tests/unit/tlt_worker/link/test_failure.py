@@ -11,13 +11,16 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 
 
 def test_the_last_line_of_the_first_schedulers_traceback_is_kept(tmp_path: Path) -> None:
-    logger, note = logging.Logger("scheduler"), FailureNote(tmp_path / "failure")
+    logger, note = logging.getLogger("a.scheduler"), FailureNote(tmp_path / "failure")
     logger.addHandler(note)
     logger.info("loading %s", "weights")
     assert read_failure(tmp_path / "failure") == ""
     logger.error(TRACEBACK)
     logger.error("Scheduler hit an exception: another rank's")
-    assert read_failure(tmp_path / "failure") == "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    logger.removeHandler(note)
+    assert (
+        read_failure(tmp_path / "failure") == "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    )
 
 
 def test_sglang_still_logs_what_the_note_looks_for() -> None:

@@ -50,7 +50,10 @@ def test_the_served_families_are_run(family: str) -> None:
         ({"max_position_embeddings": None}, "max_position_embeddings in its config.json is None"),
         ({"num_key_value_heads": 3}, "no multiple of its 3 key-value heads"),
         ({"head_dim": 7}, "its head_dim is 7; accepted: an even number"),
-        ({"head_dim": None, "num_attention_heads": 6, "num_key_value_heads": 6}, "no multiple of its 6 attention heads"),
+        (
+            {"head_dim": None, "num_attention_heads": 6, "num_key_value_heads": 6},
+            "no multiple of its 6 attention heads",
+        ),
         ({"hidden_act": "gelu"}, "its hidden_act is 'gelu'"),
         ({"mlp_bias": True}, "its mlp_bias is set, which SGLang ignores"),
         ({"bias": True}, "its bias is set, which transformers ignores"),
@@ -93,7 +96,7 @@ def test_a_sliding_window_is_refused_where_it_would_matter(
 
 
 def test_a_size_whose_default_depends_on_the_family_must_be_stated() -> None:
-    with pytest.raises(ConfigError, match="head_dim in its config.json is None"):
+    with pytest.raises(ConfigError, match=r"head_dim in its config\.json is None"):
         require_runnable(stated("qwen3", head_dim=None), ENGINE)
 
 
