@@ -175,7 +175,8 @@ def _positions(config: Json, context: int | None) -> Iterator[str]:
 
 def _slides(config: Json, context: int) -> bool:
     """Return whether layers see a window that is smaller than the context."""
-    if types := config.get("layer_types"):
+    types = config.get("layer_types")
+    if isinstance(types, list) and types:
         slides = any(kind != "full_attention" for kind in types)
     else:
         first = config.get("max_window_layers")

@@ -16,7 +16,7 @@ from typing import Any, Never
 import ray
 from ray import serve
 
-from tlt_common.errors import EngineError
+from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
@@ -46,8 +46,12 @@ class WorkerReplica:
         rank = serve.get_replica_context().rank.rank
         if log_file := spec.log_file(rank):
             write_to(log_file)
-        claim(spec.gpus)
-        config = spec.here(rank)
+        try:
+            claim(spec.gpus)
+            config = spec.here(rank)
+        except TltError as error:
+            spec.note_failure(rank, error.message)
+            raise
         if config.cores:
             pin(config.cores)
         self._drain, self._drain_s = draining(), config.drain_s

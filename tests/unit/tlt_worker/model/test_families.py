@@ -63,6 +63,7 @@ def test_the_served_families_are_run(family: str) -> None:
         ({"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "rope type is 'longrope'"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "has no factor"),
         ({"rope_parameters": "yarn"}, "cannot be read"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "sliding window of None tokens"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "rope type is 'dynamic'"),
     ],
 )

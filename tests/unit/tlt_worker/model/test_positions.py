@@ -49,7 +49,7 @@ def trained(config: LlamaConfig) -> Tensor:
 def served(config: LlamaConfig) -> Tensor:
     from sglang.srt.layers.rotary_embedding import base, get_rope
 
-    parameters = config.rope_parameters
+    parameters: Any = config.rope_parameters
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "_is_cpu", True)  # as with SGLANG_USE_CPU_ENGINE; else it looks for a GPU's kernels
         rope = get_rope(HEAD, HEAD, POSITIONS, parameters["rope_theta"], True, dict(parameters), dtype=torch.float32)
