@@ -64,9 +64,12 @@ def _header_bytes(stream: BinaryIO, size: int) -> int:
     if header_bytes > MAX_HEADER_BYTES:
         raise ValueError(f"its header has {header_bytes} bytes; accepted: at most {MAX_HEADER_BYTES}")
     # A hole takes no disk, but memory when it is read. File systems without holes report the end of the file.
-    if os.lseek(stream.fileno(), 0, os.SEEK_HOLE) < 8 + header_bytes:
+    descriptor = stream.fileno()
+    read_ahead = os.lseek(descriptor, 0, os.SEEK_CUR)
+    hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
+    os.lseek(descriptor, read_ahead, os.SEEK_SET)  # the stream goes on here once its buffer is used up
+    if hole < 8 + header_bytes:
         raise ValueError("its header has a hole")
-    stream.seek(8)
     return header_bytes
 
 

@@ -78,4 +78,4 @@ def check(
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings or [])
     tensors = require_model(worker.model, worker.engine)
     require_drafter(worker.engine, worker.model)
-    typer.echo(f"{worker.model}: {len(tensors)} tensors; an engine runs it")
+    typer.echo(f"{worker.model}: {len(tensors.headers)} tensors; an engine runs it")

@@ -95,9 +95,7 @@ class SglangEngine:
 
     async def start(self) -> EngineInfo:
         config = self.config
-        await asyncio.to_thread(require_model, self.model, config)
-        tensors = self._tensors = weights.ModelTensors.of(self.model)
-        await asyncio.to_thread(tensors.require_startable, self.model)
+        tensors = self._tensors = await asyncio.to_thread(require_model, self.model, config)
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)

@@ -6,7 +6,8 @@ from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_worker.engine.checkpoints.policy import TensorHeader, read_headers
+from tlt_common.tied_head import HEAD, is_tied
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import Family, head_size, kv_heads, require_runnable
 from tlt_worker.model_config import read_config
@@ -14,13 +15,12 @@ from tlt_worker.model_config import read_config
 _FLOATS = ("BF16", "F16", "F32")
 _SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
 """Files that say by themselves that a checkpoint is quantised."""
-_INDEX = "model.safetensors.index.json"
 _TOKENIZER = "tokenizer.json"
 
 
-def require_model(directory: Path, engine: EngineConfig) -> dict[str, TensorHeader]:
+def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
     """
-    Check everything about a model that its files tell; return the headers of its tensors. Reads no tensor.
+    Check everything about a model that its files tell; return its tensors. Reads the values of a tied head only.
 
     Raises:
         ConfigError: An engine cannot run it; the message says why, and what is accepted.
@@ -30,14 +30,14 @@ def require_model(directory: Path, engine: EngineConfig) -> dict[str, TensorHead
     for name in _SIDECARS:
         if (directory / name).is_file():
             raise _refused(directory, f"is quantised: it has {name}; accepted: an unquantised checkpoint")
-    _require_shards(directory)
     try:
-        headers = read_headers(directory)
+        tensors = ModelTensors.of(directory)
     except WeightsError as error:
-        raise ConfigError(f"model: {error.message}{_other_weights(directory)}", field="model") from error
-    _require_tensors(directory, expected_tensors(config, family), headers)
+        raise ConfigError(f"model: {error.message}", field="model") from error
+    _require_tensors(directory, expected_tensors(config, family), tensors.headers)
+    tensors.require_startable(directory)
     _require_tokenizer(directory, config["vocab_size"])
-    return headers
+    return tensors
 
 
 def expected_tensors(config: Mapping[str, Any], family: Family) -> dict[str, tuple[int, ...]]:
@@ -62,7 +62,7 @@ def expected_tensors(config: Mapping[str, Any], family: Family) -> dict[str, tup
     if not family.always_biased and config.get("attention_bias"):
         layer["self_attn.o_proj.bias"] = (hidden,)
     whole = (config["vocab_size"], hidden)
-    head = {} if config.get("tie_word_embeddings", False) else {"lm_head.weight": whole}
+    head = {} if is_tied(config) else {HEAD: whole}
     return {
         "model.embed_tokens.weight": whole,
         **{
@@ -73,30 +73,6 @@ def expected_tensors(config: Mapping[str, Any], family: Family) -> dict[str, tup
         "model.norm.weight": (hidden,),
         **head,
     }
-
-
-def _require_shards(directory: Path) -> None:
-    """Check that every file the index lists is there: a download may have been cut short."""
-    path = directory / _INDEX
-    if not path.is_file():
-        return
-    try:
-        listed = set(json_of(path.read_bytes())["weight_map"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _refused(directory, f"has a {_INDEX} that cannot be read: {error!r}") from error
-    if missing := sorted(str(name) for name in listed if not (directory / str(name)).is_file()):
-        raise _refused(
-            directory, f"lacks {len(missing)} of the {len(listed)} files in {_INDEX}, first {missing[0]}; copy it whole"
-        )
-
-
-def _other_weights(directory: Path) -> str:
-    for pattern in ("*.bin", "*.pt", "*.pth", "*.gguf", "*.npz"):
-        if found := sorted(directory.glob(pattern)):
-            return (
-                f"; it has {found[0].name}: load it in transformers and call save_pretrained, which writes safetensors"
-            )
-    return ""
 
 
 def _require_tensors(
