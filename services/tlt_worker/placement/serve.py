@@ -60,8 +60,8 @@ class WorkerReplica:
         self._life.add_done_callback(_report)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
-            if not self._life.cancelled() and (error := self._life.exception()) is not None:
-                spec.note_failure(rank, str(error))
+            if not self._life.cancelled() and (ended := self._life.exception()) is not None:
+                spec.note_failure(rank, str(ended))
             await self._life
 
     async def check_health(self) -> None:
