@@ -69,6 +69,21 @@ def test_services_use_only_metrics_that_exist() -> None:
                 assert hasattr(metrics, name), f"{path}: {name}"
 
 
+def test_delays_between_attempts_come_from_the_one_backoff() -> None:
+    """A power of the number of failures overflows after a thousand of them, in a task that must never end."""
+    for path in files():
+        if (
+            path.parts[len(ROOT.parts)] not in {"tlt_common", "services", "benchmarks", "examples"}
+            or path.name == "aio.py"
+        ):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = ast.unparse(node) if isinstance(node, ast.BinOp | ast.AugAssign) else ""
+            assert not re.search(r"(\*\*|<<) .*\b(failures|attempts?|retries|tries)\b|delay(_s)? (\* 2|\*= )", text), (
+                f"{path}: {text}; use tlt_common.aio.backoff"
+            )
+
+
 def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None:
     allowed = {
         "search.py",

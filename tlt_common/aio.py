@@ -88,9 +88,9 @@ async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
         await asyncio.gather(taking, return_exceptions=True)
 
 
-def backoff() -> Iterator[float]:
-    """Yield delays in seconds between connection attempts: doubling, with jitter."""
-    delay_s = FIRST_DELAY_S
+def backoff(first_s: float = FIRST_DELAY_S, max_s: float = MAX_DELAY_S) -> Iterator[float]:
+    """Yield delays in seconds between attempts, without end: doubling from `first_s` up to `max_s`, with jitter."""
+    delay_s = first_s
     while True:
         yield delay_s * random.uniform(0.75, 1.25)
-        delay_s = min(delay_s * 2, MAX_DELAY_S)
+        delay_s = min(delay_s * 2, max_s)

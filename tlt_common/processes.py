@@ -1,9 +1,15 @@
-"""Stops child processes."""
+"""Stops child processes, and learns why they exited."""
 
 import asyncio
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
+
+
+def failure_of(socket: Path) -> Path:
+    """Return the file to which a process that serves a socket writes why it exits, for its parent."""
+    return socket.with_suffix(".failure")
 
 
 def send(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -11,13 +11,12 @@ from pydantic import Field, SecretStr
 
 from tlt_common.config.base import Frozen
 from tlt_common.config.redis_url import checked_redis_url
-from tlt_common.documents import json_of
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import require_free
-from tlt_common.weight_files import weight_files
 from tlt_local.addresses import HOST, MAX_PORT
 from tlt_local.certificates import check_certificates
-from tlt_local.gpus import Available, Placement, available_gpus, placed
+from tlt_local.checkpoints import check_checkpoints
+from tlt_local.gpus import Available, Placement, available_gpus, placed, with_ranks
 
 REDIS_S = 3.0
 
@@ -93,39 +92,14 @@ def check(config: StackConfig) -> None:
         raise ConfigError(
             f"--cores-per-worker is {config.cores_per_worker}; accepted: 1 to {cores}", field="cores_per_worker"
         )
-    _ = config.placement
-    _check_model(config.model)
+    worker = with_ranks(config.settings.get("worker", {}), config.placement.gpus_each)
+    check_checkpoints(config.model, config.drafter_uri, worker)
     check_certificates(config.tls)
-    _check_drafter(config.drafter_uri)
     _check_redis(config.redis.get_secret_value())
     if not 0 <= config.port <= MAX_PORT:
         raise ConfigError(f"--port is {config.port}; accepted: 0 to {MAX_PORT}", field="port")
     for port in config.ports:
         require_free(f"{HOST}:{port}", named="--port")
-
-
-def _check_model(model: Path) -> None:
-    path = model / "config.json"
-    if not model.is_dir():
-        raise ConfigError(f"--model: {model} is not a directory; accepted: a Hugging Face checkpoint", field="model")
-    try:
-        json_of(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigError(
-            f"--model: {model} has no config.json; accepted: a Hugging Face checkpoint", field="model"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--model: {path} is not readable as JSON: {error}", field="model") from error
-    try:
-        weight_files(model)
-    except WeightsError as error:
-        raise ConfigError(f"--model: {error.message}", field="model") from error
-
-
-def _check_drafter(uri: str) -> None:
-    """Check a local path. URLs are read by the workers, which have the clients for them."""
-    if uri and "://" not in uri and not any(Path(uri).glob("*.safetensors")):
-        raise ConfigError(f"--drafter: {uri} holds no *.safetensors; accepted: a drafter's directory", field="drafter")
 
 
 def _check_redis(redis: str) -> None:

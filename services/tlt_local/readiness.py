@@ -74,7 +74,7 @@ async def until_loaded(channel: grpc.aio.Channel, version: DrafterVersion, *, wi
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         raise UnavailableError(
-            f"--drafter: not all workers loaded it within {within_s:g} s; see event drafter_refused in their logs"
+            f"--drafter: not all workers loaded it within {within_s:g} s; see event drafter_not_loaded in their logs"
         ) from None
 
 

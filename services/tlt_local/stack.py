@@ -14,6 +14,7 @@ from tlt_local.certificates import certificate_of
 from tlt_local.config import StackConfig, check
 from tlt_local.fleet import fleet_of
 from tlt_local.home import Home, guarded
+from tlt_local.kept_logs import KeptLogs
 from tlt_local.processes import START_S, Command, Supervised, serve
 from tlt_local.readiness import publish_drafter, until_joined, until_loaded
 from tlt_local.settings import spelled
@@ -26,7 +27,8 @@ ENGINES_S = 900.0
 
 class Stack:
     """
-    Starts everything on entry and leaves no process and no file on exit, however the block ends.
+    Starts everything on entry and leaves no process and no file on exit, however the block ends, except the logs of a
+    start that failed.
 
     Inside the block the addresses are set. When a part fails for good, the block is cancelled and the error of that
     part raised.
@@ -84,20 +86,25 @@ class Stack:
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        logs = KeptLogs()
         try:
             async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
                 running: list[Supervised] = []
                 watch = Vigil(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
                 vigil = owners.create_task(watch.run(), name="vigil")
                 try:
-                    await self._start(home, owners, running)
+                    with logs.unless_started(home):
+                        await self._start(home, owners, running)
                     yield
                 finally:
                     home.leave()
                     vigil.cancel()  # it never ends by itself, and processes that stop do not answer
                     await _stop(running)
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise logs.shown(_first(group)) from None
+        except asyncio.CancelledError:
+            logs.drop()
+            raise
 
     async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
         def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:

@@ -32,7 +32,17 @@ def picture(fleet: Fleet) -> Group:
         table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
     for account in fleet.workers:
         table.add_row(*row(account))
-    return Group(table, Text(footer(fleet), style="bold"))
+    problems = [Text(line, style="yellow") for line in problem_lines(fleet)]
+    return Group(table, Text(footer(fleet), style="bold"), *problems)
+
+
+def problem_lines(fleet: Fleet) -> list[str]:
+    """Return what keeps workers from training or from loading a drafter, a line per problem."""
+    workers: dict[str, list[str]] = {}
+    for account in fleet.workers:
+        if account.status.problem:
+            workers.setdefault(account.status.problem, []).append(account.hello.worker_id)
+    return [f"{', '.join(names)}: {problem}" for problem, names in workers.items()]
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:

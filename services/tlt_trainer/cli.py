@@ -1,4 +1,4 @@
-"""`tlt drafter`: what a training run leaves behind."""
+"""`tlt drafter`: drafters as files."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-HELP = "Export the drafter that a training run leaves behind; train and evaluate one on collected rollouts."
+HELP = "Export or import a drafter; train and evaluate one on collected rollouts."
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
@@ -44,6 +44,25 @@ def export(
     from tlt_trainer.drafter.exporting import export_to
 
     typer.echo(f"{export_to(source, to, engine, model=model)} is in {to}")
+
+
+@app.command("import")
+def import_(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Directory of the drafter, a path or URL.")],
+    to: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write; must be empty or absent.")],
+    model: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the drafter's target.")],
+) -> None:
+    """
+    Write a public EAGLE or EAGLE-3 drafter so that `tlt up --drafter` and the spot trainers read it.
+
+    Reads what EAGLE's authors, SpecForge and vLLM's speculators publish, also as pytorch_model.bin, and prints what was
+    changed. What SGLang's layers cannot compute is refused by name.
+    """
+    from tlt_trainer.drafter.importing import import_to
+
+    for change in import_to(source, to, model):
+        typer.echo(change)
+    typer.echo(f"{to} is ready for --drafter {to}")
 
 
 @app.command()

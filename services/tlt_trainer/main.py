@@ -1,5 +1,7 @@
 """Start-up of a spot trainer. `process` imports torch, so this module is cheap to import."""
 
+from tlt_common.errors import TltError
+from tlt_common.processes import failure_of
 from tlt_common.rpc.app import run_app
 from tlt_trainer.config import TrainerConfig
 
@@ -8,4 +10,8 @@ def run(config: TrainerConfig) -> None:
     """Serve until the process is told to stop, or its worker exits."""
     from tlt_trainer.process import serve
 
-    run_app(config, lambda: serve(config))
+    try:
+        run_app(config, lambda: serve(config))
+    except TltError as error:
+        failure_of(config.socket).write_text(error.message)  # its worker shows it in `tlt status`
+        raise

@@ -101,6 +101,7 @@ class TrainingLoop:
             drafter_version=counters.base_version,
             policy_version=self._rest.policy,
             resting=self._rest.holds,
+            problem=self._sharing.problem if self._sharing else "",
         )
 
     def notice_data(self) -> None:

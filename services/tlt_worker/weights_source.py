@@ -100,6 +100,23 @@ class Sources:
             shutil.rmtree(partial, ignore_errors=True)
         return directory
 
+    def fingerprint(self, uri: str) -> str:
+        """
+        Return a text that differs once a file of a directory is replaced. Reads none.
+
+        Raises:
+            WeightsError: The URI is not accepted.
+            WeightsUnreadableError: The directory cannot be listed.
+        """
+        self._require_accepted(uri)
+        try:
+            files, path = url_to_fs(uri)
+            files.invalidate_cache()
+            listed = files.find(str(path).rstrip("/"), maxdepth=1, detail=True)
+        except Exception as error:  # every kind of store raises its own errors
+            raise WeightsUnreadableError(f"{uri} cannot be listed: {error}", field="source.uri") from error
+        return str(sorted((name, sorted(map(str, info.items()))) for name, info in listed.items()))
+
     def _require_accepted(self, uri: str) -> None:
         if not is_remote(uri):
             self._local(uri)
@@ -125,6 +142,14 @@ class Sources:
         to.mkdir()  # not its parents: a release that was given up meanwhile stays deleted
         with ThreadPoolExecutor(PARALLEL_FILES, thread_name_prefix="fetch") as pool:
             list(pool.map(lambda name: files.get_file(name, str(to / _leaf(name))), found))
+        for name, info in found.items():
+            copied, size = (to / _leaf(name)).stat().st_size, info.get("size")
+            if size is not None and copied != size:  # a copy cut short must not look like weights that do not fit
+                raise WeightsUnreadableError(f"{name} has {size} bytes, its copy {copied}", field="source.uri")
+        for name, info in found.items():
+            copied, size = (to / _leaf(name)).stat().st_size, info.get("size")
+            if size is not None and copied != size:  # a copy cut short must not look like weights that do not fit
+                raise WeightsUnreadableError(f"{name} has {size} bytes, its copy {copied}", field="source.uri")
 
     def _require_room(self, uri: str, found: Mapping[str, Mapping[str, Any]], parent: Path) -> None:
         size = sum(int(info.get("size") or 0) for info in found.values())

@@ -163,7 +163,16 @@ class Worker:
             training_s=self.spot.trained.seconds if self.spot else 0.0,
             training_age_s=self.spot.training_age_s if self.spot else 0.0,
             trainer_resting=self.spot.resting if self.spot else False,
+            problem="; ".join(filter(None, (self.drafter.problem, self._trainer_problem))),
         )
+
+    @property
+    def _trainer_problem(self) -> str:
+        """Why its trainer does not run, or not continue from the drafter; empty: it does, or there is none."""
+        progress = self.spot.progress if self.spot else None
+        if progress is not None:
+            return progress.problem
+        return self._trainer.process.problem if self._trainer else ""
 
     @property
     def _has_trainer(self) -> bool:

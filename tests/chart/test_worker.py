@@ -174,7 +174,7 @@ def test_placement_is_passed_on() -> None:
 
 def test_a_model_by_url_is_fetched_before_the_engine_starts() -> None:
     spec = render("sixteen-nodes").pods["worker"].spec
-    (fetch,) = spec["initContainers"]
+    fetch, _ = spec["initContainers"]
     model = render("sixteen-nodes").serve["applications"][0]["args"]["worker"]["model"]
     assert fetch["command"] == ["tlt", "fetch", "s3://models/qwen3-8b", model]
     assert fetch["envFrom"] == [{"secretRef": {"name": "s3-read"}}]
@@ -187,7 +187,16 @@ def test_a_model_on_a_claim_is_read_in_place() -> None:
     assert rendered.serve["applications"][0]["args"]["worker"]["model"] == "/models/qwen3-8b"
     volumes = {volume["name"]: volume for volume in rendered.pods["worker"].spec["volumes"]}
     assert volumes["model"]["persistentVolumeClaim"] == {"claimName": "models", "readOnly": True}
-    assert "initContainers" not in rendered.pods["worker"].spec
+    assert [container["name"] for container in rendered.pods["worker"].spec["initContainers"]] == ["check"]
+
+
+def test_a_model_that_no_engine_runs_is_refused_before_ray_starts_and_the_pod_says_why() -> None:
+    rendered = render("one-node-8-gpus")
+    *_, check = rendered.pods["worker"].spec["initContainers"]
+    model = rendered.serve["applications"][0]["args"]["worker"]["model"]
+    assert check["command"][:5] == ["tlt", "engine", "check", "--set", f"model={model}"]
+    assert check["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert {"name": "model", "mountPath": "/models", "readOnly": True} in check["volumeMounts"]
 
 
 def test_drafters_are_on_a_claim_that_outlives_the_release() -> None:

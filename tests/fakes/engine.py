@@ -30,6 +30,7 @@ class FakeEngine:
     Attributes:
         bad_directories: Loading or checking these raises WeightsError.
         check: Checks a directory as a real engine does, and returns its size.
+        refused: Directories refused by that, oldest first.
         gate: Loads wait for it; initially set.
         loading: Set when the first load begins.
         captured, posteriors, arms: Values set, oldest first.
@@ -63,6 +64,7 @@ class FakeEngine:
         self.loaded: list[Path] = []
         self.bad_directories: set[Path] = set()
         self.check: Callable[[Path], int] | None = None
+        self.refused: list[Path] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.loading = asyncio.Event()
@@ -103,6 +105,7 @@ class FakeEngine:
             return self.check(directory)
         files = list(directory.glob("*.safetensors"))  # noqa: ASYNC240 - a fake's tiny directory
         if directory in self.bad_directories or not files:
+            self.refused.append(directory)
             raise WeightsError(f"{directory}: tensor 'lm_head' is of another shape", field="tensor")
         return sum(path.stat().st_size for path in files)
 

@@ -20,6 +20,7 @@ class FakeTrainer:
         refuses: Error of every start; None: it starts.
         resting: Whether it reports that nothing is left to learn.
         has_data: Whether a lease makes it train.
+        problem: Why its process exited the last time.
         computes: Share of the time under a lease for which the device computes.
     """
 
@@ -35,6 +36,7 @@ class FakeTrainer:
         self.computes = 1.0
         self.resting = False
         self.kills = 0
+        self.problem = ""
         self._epoch = Epoch(0)
         self._newest = Epoch(0)
         self._training_s = 0.0

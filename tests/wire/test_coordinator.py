@@ -32,7 +32,9 @@ def test_a_hello_arrives_whole(pod: str) -> None:
     assert report_from_pb(report_to_pb(hello)) == hello
 
 
-STATUS = WorkerStatus(state=WorkerState.TRAINING, lent=True, training_s=12.5, training_age_s=0.25, trainer_resting=True)
+STATUS = WorkerStatus(
+    state=WorkerState.TRAINING, lent=True, training_s=12.5, training_age_s=0.25, trainer_resting=True, problem="no room"
+)
 
 
 def test_a_status_arrives_whole() -> None:

@@ -31,9 +31,12 @@ class PartsTrack:
         self._length = 1.0
         self._rounds = TRIAL_ROUNDS if arm == OFF else 0
         """Rounds averaged in `_length`, at most the window; below TRIAL_ROUNDS it is not used."""
-        self._prior_length: float | None = None
         self._times_s: defaultdict[int, MedianWindow] = defaultdict(lambda: MedianWindow(window))
-        self._prior_times_s: dict[int, float] = {}
+        # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
+        self._kept_length: float | None = None
+        self._kept_times_s: dict[int, float] = {}
+        self._fleet_length: float | None = None
+        self._fleet_times_s: dict[int, float] = {}
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
         self._times_s[group].add(elapsed_s)
@@ -43,42 +46,47 @@ class PartsTrack:
             track._learn([min(kept, steps) for kept in accepted])  # noqa: SLF001 - same class
 
     def worth(self, group: int) -> float | None:
-        times_s = self._times_s.get(group)
-        if times_s is not None and len(times_s) >= TRIAL_ROUNDS:
-            time_s = times_s.median()
-        elif (prior_s := self._prior_times_s.get(group)) is not None:
-            time_s = prior_s
-        else:
-            return None
-        length = self._length if self._rounds >= TRIAL_ROUNDS else self._prior_length
-        return None if length is None else length * group / time_s
+        length, time_s = self._known_length(), self._known_time_s(group)
+        return None if length is None or time_s is None else length * group / time_s
 
     def groups(self) -> Sequence[int]:
-        return [group for group in {*self._times_s, *self._prior_times_s} if self.worth(group) is not None]
+        groups = {*self._times_s, *self._kept_times_s, *self._fleet_times_s}
+        return [group for group in groups if self.worth(group) is not None]
 
     def drafter_changed(self) -> None:
         if self.arm.needs_drafter:
-            self._rounds, self._prior_length = 0, None
+            self._rounds, self._kept_length, self._fleet_length = 0, None, None
             # A drafter of another shape takes a different time, one of the same shape the same: keep times as a prior.
-            self._prior_times_s |= {group: times_s.median() for group, times_s in self._times_s.items()}
+            known = {group: self._known_time_s(group) for group in {*self._times_s, *self._fleet_times_s}}
+            self._kept_times_s |= {group: time_s for group, time_s in known.items() if time_s is not None}
             self._times_s.clear()
 
     def policy_changed(self) -> None:
         # The drafter matches new weights slightly worse, but rarely so much that all arms must be tried again.
         if self.arm != OFF:
-            self._prior_length = self._length if self._rounds >= TRIAL_ROUNDS else self._prior_length
+            self._kept_length = self._length if self._rounds >= TRIAL_ROUNDS else self._kept_length
             self._rounds = 0
 
     def merge(self, windows: Sequence[ArmWindow]) -> None:
         used = [window for window in windows if window.rounds and window.median_reward > 0]
         requests = sum(window.produced_tokens - window.accepted_tokens for window in used)
-        self._prior_length = sum(window.produced_tokens for window in used) / requests if requests else None
+        length = sum(window.produced_tokens for window in used) / requests if requests else None
+        self._fleet_length = length
         # Median times are not reported; the inverse of the reported median reward approximates them.
-        self._prior_times_s = {
-            window.group: self._prior_length * window.group / window.median_reward
-            for window in used
-            if self._prior_length is not None
+        self._fleet_times_s = {
+            window.group: length * window.group / window.median_reward for window in used if length is not None
         }
+
+    def _known_length(self) -> float | None:
+        if self._rounds >= TRIAL_ROUNDS:
+            return self._length
+        return self._fleet_length if self._kept_length is None else self._kept_length
+
+    def _known_time_s(self, group: int) -> float | None:
+        times_s = self._times_s.get(group)
+        if times_s is not None and len(times_s) >= TRIAL_ROUNDS:
+            return times_s.median()
+        return self._kept_times_s.get(group, self._fleet_times_s.get(group))
 
     def _learn(self, accepted: Sequence[int]) -> None:
         self._rounds = min(self._rounds + 1, self._window)

@@ -19,7 +19,9 @@ class RewardTrack:
         self.below_requests = below_requests
         self._capacity = window
         self._rewards = MedianWindow(window)
-        self._prior: float | None = None
+        self._kept: float | None = None
+        """Median before the weights changed."""
+        self._fleet: float | None = None
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
         del group
@@ -27,19 +29,22 @@ class RewardTrack:
 
     def worth(self, group: int) -> float | None:
         del group
-        return self._rewards.median() if len(self._rewards) >= TRIAL_ROUNDS else self._prior
+        if len(self._rewards) >= TRIAL_ROUNDS:
+            return self._rewards.median()
+        return self._fleet if self._kept is None else self._kept
 
     def groups(self) -> Sequence[int]:
         return ()
 
     def drafter_changed(self) -> None:
         if self.arm.needs_drafter:
-            self._rewards, self._prior = MedianWindow(self._capacity), None
+            self._rewards, self._kept, self._fleet = MedianWindow(self._capacity), None, None
 
     def policy_changed(self) -> None:
         if self.arm != OFF:
-            self._rewards, self._prior = MedianWindow(self._capacity), self.worth(0)
+            self._kept = self._rewards.median() if len(self._rewards) >= TRIAL_ROUNDS else self._kept
+            self._rewards = MedianWindow(self._capacity)
 
     def merge(self, windows: Sequence[ArmWindow]) -> None:
         pooled = [(window.median_reward, window.rounds) for window in windows if window.rounds]
-        self._prior = weighted_median(pooled) if pooled else None
+        self._fleet = weighted_median(pooled) if pooled else None

@@ -8,6 +8,9 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
+MAX_PROBLEM = 500
+"""Characters of a worker's problem."""
+
 
 class WorkerState(StrEnum):
     """What a worker uses its device for. Every device-second is in exactly one state."""
@@ -68,6 +71,8 @@ class WorkerStatus:
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
     trainer_resting: bool = False
     """Whether its trainer has nothing left to learn, and wants no lease."""
+    problem: str = ""
+    """Why it does not train, or not load the newest drafter, in a sentence; empty: it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,3 +303,11 @@ class TrainingProgress:
     """Version of the policy that training is for."""
     resting: bool = False
     """Whether nothing is left to learn from this policy and the known data."""
+    problem: str = ""
+    """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""
+
+
+def in_a_line(problem: str) -> str:
+    """Return a problem as what a status has room for: one line of at most MAX_PROBLEM printable characters."""
+    line = " ".join(problem.split())
+    return "".join(letter for letter in line if letter.isprintable())[:MAX_PROBLEM]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
 from tlt_common.drafter.rope import rope_fields
-from tlt_common.drafter.tensors import HEAD, LAYER
+from tlt_common.drafter.tensors import BIAS, HEAD, LAYER
 from tlt_common.errors import WeightsError
 
 _INHERITED = ("max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype")
@@ -74,6 +74,13 @@ class DrafterFormat:
             found |= {**dict.fromkeys(norms, (hidden,)), HEAD: (self.draft_vocab_size, hidden)}
         return found
 
+    def bias_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each bias that SGLang's layer has, by SGLang's names. A file may have any of them."""
+        rows = {"o": self.hidden_size}
+        if not self.is_eagle3:
+            rows |= {"q": self.heads * self.head_dim, **dict.fromkeys("kv", self.kv_heads * self.head_dim)}
+        return {BIAS: (self.hidden_size,), **{f"{LAYER}self_attn.{name}_proj.bias": (n,) for name, n in rows.items()}}
+
     def config(self, inherited: Json = NOTHING) -> dict[str, Any]:
         """Return the config.json. `inherited` adds what the format does not define: token ids, dtype, positions."""
         eagle3 = {
@@ -103,7 +110,7 @@ class DrafterFormat:
             "tie_word_embeddings": False,
             "attention_bias": False,
             "mlp_bias": False,
-            "bias": True,  # of fc; zeros if the drafter has none
+            "bias": True,  # of fc and attention; zeros if the drafter has none
             **(eagle3 if self.is_eagle3 else {}),
         }
 

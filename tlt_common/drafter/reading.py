@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.rope import rope_parameters
+from tlt_common.drafter.published import WAY_OUT, standard_config
+from tlt_common.drafter.rope import DEFAULT_POSITIONS, rope_parameters, rope_refusal
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.tied_head import is_tied
 
@@ -17,7 +18,7 @@ _NOT_A_CONFIG = (TypeError, ValueError, AttributeError, OverflowError, ZeroDivis
 
 _ARCHITECTURES = {name: architecture for architecture, name in MODEL_CLASSES.items()}
 _UNSUPPORTED = (
-    "attention_bias", "mlp_bias", "norm_before_fc", "norm_before_residual", "fc_norm", "use_aux_norm", "norm_output",
+    "mlp_bias", "norm_before_fc", "norm_before_residual", "fc_norm", "use_aux_norm", "norm_output",
 )  # fmt: skip
 """Unsupported variants of the layer; config.json contains them only if they are used."""
 
@@ -82,10 +83,8 @@ def format_of(drafter: Json, target: Json) -> DrafterFormat:
 
 
 def _format_of(drafter: Json, target: Json) -> DrafterFormat:
-    name = (drafter.get("architectures") or [None])[0]
-    architecture = _ARCHITECTURES.get(name)
-    if architecture is None:
-        raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join(_ARCHITECTURES)}")
+    drafter = standard_config(drafter)
+    architecture = _ARCHITECTURES[drafter["architectures"][0]]
     eagle_config = drafter.get("eagle_config") or {}
     _require_supported(drafter, eagle_config, target)
     if architecture == DrafterArchitecture.EAGLE:
@@ -101,11 +100,18 @@ def _require_supported(drafter: Json, eagle_config: Json, target: Json) -> None:
     for name in ("hidden_size", "vocab_size"):
         if int(drafter[name]) != int(target[name]):
             raise WeightsError(f"the drafter's {name} is {drafter[name]}; accepted: {target[name]}, as in its target")
-    if int(drafter.get("num_hidden_layers", 1)) != 1:
-        raise WeightsError(f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1")
+    # Some authors copy the target's number; the tensors then tell whether there is one layer.
+    if int(drafter.get("num_hidden_layers", 1)) not in {1, int(target.get("num_hidden_layers", 1))}:
+        raise WeightsError(f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1. {WAY_OUT}")
+    if (activation := drafter.get("hidden_act", "silu")) != "silu":
+        raise WeightsError(f"the drafter's hidden_act is {activation!r}; accepted: 'silu'. {WAY_OUT}")
     for name in _UNSUPPORTED:
         if drafter.get(name) or eagle_config.get(name):
-            raise WeightsError(f"the drafter's {name} is set; accepted: a drafter without it")
+            raise WeightsError(f"the drafter's {name} is set; accepted: a drafter without it. {WAY_OUT}")
+    if (width := drafter.get("target_hidden_size")) not in {None, drafter["hidden_size"]}:
+        raise WeightsError(f"the drafter's target_hidden_size is {width}; accepted: its hidden_size. {WAY_OUT}")
+    if reason := rope_refusal(rope_parameters(drafter)):
+        raise WeightsError(f"the drafter cannot be run: {reason}")
 
 
 def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
@@ -114,6 +120,10 @@ def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ..
     if not eagle_config.get("use_aux_hidden_state", True):
         layers = ()
     _require_layers(layers, target)
+    if (count := drafter.get("num_aux_hidden_states")) not in {None, len(layers)}:
+        raise WeightsError(
+            f"the drafter's num_aux_hidden_states is {count}; accepted: {len(layers)}, as it names layers"
+        )
     return layers
 
 
@@ -151,7 +161,7 @@ def _format(
         draft_vocab_size=draft_vocabulary,
         layers=layers,
         is_target_tied=is_tied(target),
-        max_positions=int(config.get("max_position_embeddings") or 8192),
+        max_positions=int(config.get("max_position_embeddings") or DEFAULT_POSITIONS),
     )
     for name in _SIZES:
         if (size := getattr(form, name)) < 1:

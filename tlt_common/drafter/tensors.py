@@ -12,8 +12,20 @@ HEAD: Final = "lm_head.weight"
 EMBEDDING: Final = "embed_tokens.weight"
 BIAS: Final = "fc.bias"
 """SGLang's EAGLE layer has a bias, and leaves it random if the file has none; ours is zero."""
+_DERIVED: Final = "rotary_emb.inv_freq"
+_PUBLISHED: Final = {"midlayer.": LAYER, "transformer.": LAYER, "fusion_fc.": "fc."}
+"""Names of EAGLE-3's authors and of speculators, by how they begin."""
 
 
 def canonical_name(name: str) -> str:
-    """Return SGLang's name of a published drafter's tensor; EAGLE-3's authors name its layer `midlayer`."""
-    return name.removeprefix("model.").replace("midlayer.", LAYER)
+    """Return SGLang's name of a published drafter's tensor."""
+    name = name.removeprefix("model.")
+    for published, ours in _PUBLISHED.items():
+        if name.startswith(published):
+            return ours + name.removeprefix(published)
+    return name
+
+
+def is_derived(name: str) -> bool:
+    """Return whether a tensor follows from config.json; only some tools write it."""
+    return name.endswith(_DERIVED)

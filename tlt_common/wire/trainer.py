@@ -23,6 +23,7 @@ def progress_to_pb(progress: TrainingProgress) -> pb.Progress:
         drafter_version=progress.drafter_version,
         policy_version=progress.policy_version,
         resting=progress.resting,
+        problem=progress.problem,
     )
 
 
@@ -37,4 +38,5 @@ def progress_from_pb(message: pb.Progress) -> TrainingProgress:
         drafter_version=DrafterVersion(message.drafter_version),
         policy_version=PolicyVersion(message.policy_version),
         resting=message.resting,
+        problem=message.problem,
     )

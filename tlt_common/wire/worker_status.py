@@ -4,7 +4,7 @@ from math import isfinite
 
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus, in_a_line
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
 
@@ -70,6 +70,7 @@ def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
         training_s=status.training_s,
         training_age_s=status.training_age_s,
         trainer_resting=status.trainer_resting,
+        problem=in_a_line(status.problem),
     )
 
 
@@ -105,6 +106,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
         training_s=_seconds(message.training_s, "status.training_s"),
         training_age_s=_seconds(message.training_age_s, "status.training_age_s"),
         trainer_resting=message.trainer_resting,
+        problem=in_a_line(message.problem),
     )
 
 

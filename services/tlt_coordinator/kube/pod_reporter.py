@@ -1,10 +1,11 @@
 """Shows the roles of workers as labels, annotations and Events of their pods. Best effort; nothing waits for it."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Never
 
+from tlt_common.aio import backoff
 from tlt_common.domain.fleet import Member
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -42,7 +43,8 @@ class _Known:
     """Role in `reported`, or the one the pod had before this replica led."""
     due_at_s: float = 0.0
     check_at_s: float = 0.0
-    failures: int = 0
+    delays: Iterator[float] | None = None
+    """Seconds until the next attempt, after each failure in a row; None: the last attempt succeeded."""
 
 
 class PodReporter:
@@ -111,21 +113,21 @@ class PodReporter:
             self._fail(name, known, error)
         else:
             epoch = metadata.epoch or (known.reported.epoch if known.reported else metadata.epoch)
-            known.reported, known.pod, known.role, known.failures = metadata, pod, metadata.role, 0
+            known.reported, known.pod, known.role, known.delays = metadata, pod, metadata.role, None
             if metadata.role is not before:
                 await self._events.role_changed(pod, before, metadata.role, epoch)
 
     def _fail(self, name: str, known: _Known, error: ApiError) -> None:
         known.pod = None  # the patch may have been applied
-        known.failures += 1
-        retry_s = min(PATCH_EVERY_S * 2.0 ** min(known.failures, 10), MAX_RETRY_S)
+        known.delays = known.delays or backoff(2 * PATCH_EVERY_S, MAX_RETRY_S)
+        retry_s = next(known.delays)
         if isinstance(error, RefusedError):
             retry_s = MAX_RETRY_S
             metrics.POD_PATCHES.labels(outcome="refused").inc()
             self._refusals.note(error, consequence="pods do not show the roles of their workers")
         else:
             metrics.POD_PATCHES.labels(outcome="failed").inc()
-            log.warning("pod_not_patched", pod=name, reason=str(error), retry_s=retry_s)
+            log.warning("pod_not_patched", pod=name, reason=str(error), retry_s=round(retry_s, 1))
         known.due_at_s = _now() + retry_s
 
     def _forget(self, wanted: Iterable[str]) -> None:

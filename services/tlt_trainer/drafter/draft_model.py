@@ -47,7 +47,9 @@ class DraftModel(nn.Module, ABC):
     def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
         self.form = form
-        self.register_buffer("frequencies", rope.frequencies(rope.rope_of(form.rope), form.head_dim), persistent=False)
+        rotation = rope.rotation_of(form)
+        self.register_buffer("frequencies", rotation.frequencies, persistent=False)
+        self._rope_scale = rotation.scale
 
     @abstractmethod
     def begin(self, captured_PC: Tensor) -> Tensor:
@@ -67,4 +69,4 @@ class DraftModel(nn.Module, ABC):
 
     def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rotary cosines and sines for these positions."""
-        return rope.angles(self.frequencies, positions_P)
+        return rope.angles(rope.Rotation(frequencies=self.frequencies, scale=self._rope_scale), positions_P)

@@ -40,13 +40,13 @@ def export_to(source: str, to: Path, engine: str, *, model: str = "") -> str:
     return uri
 
 
-def require_empty(to: Path) -> None:
+def require_empty(to: Path, option: str = "--to") -> None:
     """
     Raises:
         ConfigError: The directory exists and is not empty.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ConfigError(f"--to: {to} exists; accepted: an empty or absent directory", field="to")
+        raise ConfigError(f"{option}: {to} exists; accepted: an empty or absent directory", field="to")
 
 
 def find_drafter(source: str) -> tuple[str, dict[str, bytes]]:

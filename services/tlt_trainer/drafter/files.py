@@ -16,7 +16,8 @@ from torch import Tensor
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
-from tlt_common.drafter.tensors import BIAS, MAP, canonical_name
+from tlt_common.drafter.published import WAY_OUT
+from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name, is_derived
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.vocabulary import require_tokens
 
@@ -56,26 +57,40 @@ def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Ten
     Read a drafter's trained tensors, in float32, and the map of an EAGLE-3 drafter, in int64.
 
     Raises:
-        WeightsError: A tensor, which the message names, is missing, of another shape, or not finite; the map leaves the
-            vocabulary or has a token twice; or `fc.bias` is not zero: the trainer's layers have none.
+        WeightsError: A tensor, which the message names, is missing, unknown, of another shape, or not finite; the map
+            leaves the vocabulary or has a token twice; or a bias is not zero: the trainer's layers have none.
     """
     try:
         tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
     except (KeyError, SafetensorError) as error:
         raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
-    if BIAS in tensors and bool(tensors[BIAS].any()):
-        raise WeightsError(f"drafter tensor {BIAS} is not zero; accepted: zeros, or none", field=BIAS)
-    weights: dict[str, Tensor] = {}
-    if form.is_eagle3 and form.draft_vocab_size == form.vocab_size:  # a map that changes nothing may be left out
+    for name in form.bias_shapes().keys() & tensors.keys():
+        if bool(tensors[name].any()):
+            raise WeightsError(f"drafter tensor {name} is not zero; accepted: zeros, or none", field=name)
+    require_tensors(tensors, form)
+    return {name: tensors[name].long() if name == MAP else tensors[name].float() for name in shapes(form)}
+
+
+def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
+    """
+    Check the tensors of a drafter, by their canonical names. Adds a map that changes nothing, which may be left out.
+
+    Raises:
+        WeightsError: One, which the message names, is missing, unknown, of another shape or not finite; or the map
+            leaves the vocabulary or has a token twice.
+    """
+    known = {*shapes(form), *form.bias_shapes(), MAP, INVERSE_MAP, EMBEDDING, HEAD}
+    if unknown := sorted(name for name in tensors if name not in known and not is_derived(name)):
+        raise WeightsError(f"drafter tensor {unknown[0]} is not known; accepted: {', '.join(shapes(form))}. {WAY_OUT}")
+    if form.is_eagle3 and form.draft_vocab_size == form.vocab_size:
         tensors.setdefault(MAP, torch.zeros(form.vocab_size, dtype=torch.int64))
-    for name, expected in shapes(form).items():
+    biases = {name: shape for name, shape in form.bias_shapes().items() if name in tensors}
+    for name, expected in (shapes(form) | biases).items():
         tensor = tensors.get(name)
         if tensor is None or tuple(tensor.shape) != expected:
             found = "missing" if tensor is None else tuple(tensor.shape)
             raise WeightsError(f"drafter tensor {name} is {found}; accepted: {expected}")
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
-        weights[name] = tensor.long() if name == MAP else tensor.float()
-    if MAP in weights:
-        require_tokens(weights[MAP], form.vocab_size)
-    return weights
+    if form.is_eagle3:
+        require_tokens(tensors[MAP].long(), form.vocab_size)

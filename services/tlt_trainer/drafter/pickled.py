@@ -23,12 +23,23 @@ def as_safetensors(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """
     if WEIGHTS_FILE in files or PICKLED_FILE not in files:
         return dict(files)
+    tensors = unpickled(PICKLED_FILE, files[PICKLED_FILE])
+    return {name: content for name, content in files.items() if name != PICKLED_FILE} | {
+        WEIGHTS_FILE: save(tensors, {"format": "pt"})
+    }
+
+
+def unpickled(name: str, content: bytes) -> dict[str, Tensor]:
+    """
+    Return the tensors of a pickle, each with memory of its own, which safetensors requires.
+
+    Raises:
+        WeightsError: It is damaged, or holds other objects than tensors by name.
+    """
     try:
-        tensors = torch.load(io.BytesIO(files[PICKLED_FILE]), map_location="cpu", weights_only=True)
+        tensors = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise WeightsError(f"{PICKLED_FILE} cannot be read: {error}", field=PICKLED_FILE) from error
+        raise WeightsError(f"{name} cannot be read: {error}", field=name) from error
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise WeightsError(f"{PICKLED_FILE} is no dictionary of tensors", field=PICKLED_FILE)
-    # Tensors of a pickle may share memory, which safetensors refuses.
-    weights = save({str(name): tensor.contiguous().clone() for name, tensor in tensors.items()}, {"format": "pt"})
-    return {name: content for name, content in files.items() if name != PICKLED_FILE} | {WEIGHTS_FILE: weights}
+        raise WeightsError(f"{name} is no dictionary of tensors", field=name)
+    return {str(key): tensor.contiguous().clone() for key, tensor in tensors.items()}

@@ -13,7 +13,7 @@ from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.exporting import find_drafter
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.drafter.rope import rope_of
+from tlt_trainer.drafter.rope import require_rope
 from tlt_trainer.store.shared_weights import trained_format
 
 KINDS = tuple(map(str, DrafterArchitecture))
@@ -79,7 +79,7 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
     uri, files = find_drafter(source)
     try:
         form = format_of(_object(files), target)
-        rope_of(form.rope)
+        require_rope(form)
         weights = from_files(files, form)
         return uri, Beginning(form=form, weights=weights)
     except (ConfigError, WeightsError) as error:

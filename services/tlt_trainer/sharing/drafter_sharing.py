@@ -80,6 +80,11 @@ class DrafterSharing:
         self._offered: tuple[Score, Score | None, DrafterVersion] | None = None
         self._newest: DrafterVersion | None = None
 
+    @property
+    def problem(self) -> str:
+        """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
+        return self._sync.problem
+
     def offer(self, score: Score, base: Score | None) -> None:
         """Let `run` publish the own weights, unless it adopts others before; see `publish`."""
         self._offered = score, base, self._learner.counters.base_version

@@ -1,7 +1,7 @@
 """Follows the fleet's newest drafter without losing what was learned here since the last one."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +9,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from tlt_common.aio import backoff
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.meta import META_FILE, WEIGHTS_FILE, meta_of
@@ -35,6 +36,11 @@ GONE_AFTER_S = 60.0
 mounted, or a listing that lags, shows an empty directory for a moment."""
 
 
+FIRST_AGAIN_S = 1.0
+MAX_AGAIN_S = 600.0
+"""At most this many seconds until a refused drafter is read again; doubles with each time."""
+
+
 class SyncOutcome(StrEnum):
     """The weights training continues from."""
 
@@ -59,6 +65,16 @@ class SyncResult:
     """Score of the fleet's drafter, on the same frames."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """A drafter that was read and does not fit."""
+
+    wish: DrafterWish
+    error: WeightsError
+    delays: Iterator[float]
+    again_at_s: float
+
+
 class DrafterSync:
     """Keeps a learner up to date with its fleet's newest drafter."""
 
@@ -79,6 +95,9 @@ class DrafterSync:
         self._memory = memory
         self._unusable: tuple[DrafterVersion, float] | None = None
         """The version that was last found missing or broken, and since when."""
+        self._refusal: _Refusal | None = None
+        self.problem = ""
+        """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
 
     async def follow(self) -> SyncResult:
         """
@@ -101,11 +120,11 @@ class DrafterSync:
         if wish.version == base and self._learner.base() is not None:
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
         try:
-            newest = await asyncio.to_thread(self._read, wish)
+            newest = await self._fetched(wish)
         except (NotFoundError, WeightsError) as error:
             await self._note_unusable(wish, error)
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
-        self._unusable = None
+        self._unusable, self._refusal, self.problem = None, None, ""
         followed = None
         async with self._turn.of(Occupation.MERGING):
             with suppress(torch.OutOfMemoryError):
@@ -117,6 +136,20 @@ class DrafterSync:
             log.info("drafter_followed", drafter_version=newest.version, outcome=followed.outcome)
         return followed
 
+    async def _fetched(self, wish: DrafterWish) -> Published:
+        """Read a drafter. One that was read and refused is read again ever more rarely: its files seldom change."""
+        now_s = asyncio.get_running_loop().time()
+        if self._refusal is None or self._refusal.wish != wish:
+            self._refusal = None
+        elif now_s < self._refusal.again_at_s:
+            raise self._refusal.error
+        try:
+            return await asyncio.to_thread(self._read, wish)
+        except WeightsError as error:
+            delays = self._refusal.delays if self._refusal else backoff(FIRST_AGAIN_S, MAX_AGAIN_S)
+            self._refusal = _Refusal(wish=wish, error=error, delays=delays, again_at_s=now_s + next(delays))
+            raise
+
     async def _stand_on(self, version: DrafterVersion) -> None:
         async with self._turn.of(Occupation.MERGING):  # steps count too
             self._learner.stand_on(version)
@@ -124,6 +157,7 @@ class DrafterSync:
     async def _note_unusable(self, wish: DrafterWish, error: TltError) -> None:
         """Stand on a version without its weights once it has been unusable for GONE_AFTER_S."""
         now_s = asyncio.get_running_loop().time()
+        self.problem = f"drafter v{wish.version} cannot be trained further: {error.message}"
         if self._unusable is None or self._unusable[0] != wish.version:
             self._unusable = wish.version, now_s
             log.warning("drafter_unusable", drafter_version=wish.version, uri=wish.uri, error=error.message)

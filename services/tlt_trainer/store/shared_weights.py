@@ -15,7 +15,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_trainer.drafter.rope import rope_of
+from tlt_trainer.drafter.rope import require_rope
 
 EMBEDDING = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
@@ -101,7 +101,7 @@ def trained_format(
         WeightsError: The policy does not have these layers, or too few to choose from.
     """
     form = standard_format(kind, config, draft_vocabulary=draft_vocabulary, layers=layers)
-    rope_of(form.rope)
+    require_rope(form)
     activation = config.get("hidden_act", "silu")
     if activation != "silu":
         raise ConfigError(f"model: hidden_act in config.json is {activation!r}; accepted: 'silu'", field="model")

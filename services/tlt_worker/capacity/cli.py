@@ -1,4 +1,4 @@
-"""`tlt engine plan`: prints what an engine would capture and run, without starting it."""
+"""`tlt engine`: what an engine would capture and run, and whether it runs a model, without starting it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -55,3 +55,27 @@ def plan(
     else:
         wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
         command.show_plan(config, settings or [], wanted, json_to=json_to)
+
+
+@app.command()
+def check(
+    config: Annotated[
+        Path | None, typer.Option(help="Worker configuration file, as for `tlt serve worker` (YAML or JSON).")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file or environment; repeatable."),
+    ] = None,
+) -> None:
+    """Check by their files that an engine runs its model and drafter; reads no weights."""
+    import os
+
+    from tlt_common.config.loader import load
+    from tlt_worker.capacity.drafter import require_drafter
+    from tlt_worker.config import WorkerConfig
+    from tlt_worker.model.files import require_model
+
+    worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings or [])
+    tensors = require_model(worker.model, worker.engine)
+    require_drafter(worker.engine, worker.model)
+    typer.echo(f"{worker.model}: {len(tensors.headers)} tensors; an engine runs it")

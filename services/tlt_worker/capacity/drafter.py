@@ -1,12 +1,14 @@
 """The format of the drafters an engine is configured for, before their weights are read."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import format_of, standard_format
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.engine.checkpoints.drafter_files import checked_format
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model_config import read_config
 
@@ -31,6 +33,21 @@ def eagle3_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterForm
     if engine.drafter_architecture != DrafterArchitecture.EAGLE3:
         return None
     return new_eagle3(engine, model)
+
+
+def require_drafter(engine: EngineConfig, model: Path) -> None:
+    """
+    Check the files of an engine's drafter, if it has one. Reads no tensor.
+
+    Raises:
+        ConfigError: They are incomplete, or do not fit the model.
+    """
+    if engine.drafter is None:
+        return
+    try:
+        checked_format(engine.drafter, read_config(model))
+    except WeightsError as error:
+        raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
 
 
 def new_eagle3(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.errors import EngineError
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.width import samples_drafts
+from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
+from tlt_worker.link.failure import read_failure
 from tlt_worker.placement.cores import share
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -80,6 +83,24 @@ def server_arguments(
         # No arm has the launch shape; arms capture their own graphs (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True
     return arguments
+
+
+def launched(arguments: dict[str, Any], *, failure: Path) -> Control:
+    """
+    Start SGLang and wait until the model is loaded. Call it on the thread whose loop is to serve.
+
+    Args:
+        arguments: Those of SGLang.
+        failure: File of the error that ended a scheduler.
+
+    Raises:
+        EngineError: SGLang did not start; the message has the scheduler's own error, if it had one.
+    """
+    try:
+        return Control.launch(arguments)
+    except EngineError as error:
+        why = read_failure(failure)
+        raise EngineError(f"{error.message}; its scheduler ended with {why}" if why else error.message) from error
 
 
 def rank_variables(config: EngineConfig, device: Device) -> dict[str, str]:

@@ -16,7 +16,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError, WeightsError
+from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError
 from tlt_common.process_guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.room import require_room
@@ -28,6 +28,7 @@ from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
     DTYPES,
     environment,
+    launched,
     rank_variables,
     server_arguments,
     thread_variables,
@@ -47,6 +48,7 @@ from tlt_worker.link.request_id import sglang_rid
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
 from tlt_worker.link.stop_strings import TOKENIZER
 from tlt_worker.link.worker_end import WorkerEnd
+from tlt_worker.model.files import require_model
 from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
@@ -93,11 +95,7 @@ class SglangEngine:
 
     async def start(self) -> EngineInfo:
         config = self.config
-        try:
-            tensors = self._tensors = weights.ModelTensors.of(self.model)
-        except WeightsError as error:
-            raise ConfigError(f"model: {error.message}", field="model") from error
-        await asyncio.to_thread(tensors.require_startable, self.model)
+        tensors = self._tensors = await asyncio.to_thread(require_model, self.model, config)
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
@@ -270,7 +268,7 @@ class SglangEngine:
                 architecture=form.architecture,
                 experiment=self._experiment,
             )
-            self._control = Control.launch(arguments)
+            self._control = launched(arguments, failure=settings.failure)
         report = self._link.receive(START_REPORT_S)
         if not isinstance(report, StartReport):
             raise EngineError("SGLang started without our plug-in; install the package with its entry points")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Never, Protocol
 
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.processes import failure_of
 from tlt_common.rpc.addresses import split
 from tlt_common.rpc.channel import connect
 from tlt_worker.config import WorkerConfig
@@ -18,9 +19,16 @@ from tlt_worker.lending.trainer_control import TrainerClient, TrainerControl
 from tlt_worker.lending.trainer_process import TrainerProcess, command
 from tlt_worker.model_config import read_config
 
+SOCKET = "trainer.sock"
+
 
 class Child(Protocol):
     """A process that is kept alive while `run` runs."""
+
+    @property
+    def problem(self) -> str:
+        """Why it exited the last time; empty: it did not, or did not say."""
+        ...
 
     def kill(self) -> None:
         """Kill it; `run` restarts it."""
@@ -45,16 +53,17 @@ async def spot_trainer(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Tra
     if not config.trains:
         yield None
         return
-    async with connect(f"unix:{run_dir / 'trainer.sock'}") as channel:
+    async with connect(f"unix:{run_dir / SOCKET}") as channel:
         limits = config.trainer
+        settings = settings_of(config, run_dir)
         link = TrainerClient(channel, start_s=limits.start_s, preempt_s=limits.preempt_s)
-        yield Trainer(link=link, process=TrainerProcess(command(settings_of(config, run_dir))))
+        yield Trainer(link=link, process=TrainerProcess(command(settings), failure=failure_of(run_dir / SOCKET)))
 
 
 def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
     """Return the trainer's settings: those derived from the worker's, overridden by `trainer.settings`."""
     return {
-        "socket": str(run_dir / "trainer.sock"),
+        "socket": str(run_dir / SOCKET),
         "model": str(config.model),
         "worker_id": config.worker_id,
         "cache": config.cache,

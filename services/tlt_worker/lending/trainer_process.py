@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Never
 
 from tlt_common.aio import backoff
@@ -29,9 +30,17 @@ def command(settings: Mapping[str, str]) -> list[str]:
 class TrainerProcess:
     """Owns one child process. It inherits cores, standard streams and environment from the worker, and dies with it."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], *, failure: Path | None = None) -> None:
         self._arguments = arguments
+        self._failure = failure
+        """File to which the process writes why it exits."""
+        self._problem = ""
         self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why it exited the last time; empty: it did not, or did not say."""
+        return self._problem
 
     def kill(self) -> None:
         """Kill the process; it is restarted."""
@@ -47,10 +56,18 @@ class TrainerProcess:
             code = await self._live()
             on_exit()
             metrics.TRAINER_RESTARTS.inc()
+            self._problem = await asyncio.to_thread(self._why, code)
             log.warning("trainer_exited", code=code, lived_s=round(loop.time() - started_s, 1))
             if loop.time() - started_s > SETTLED_S:
                 delays = backoff()
             await asyncio.sleep(next(delays))
+
+    def _why(self, code: int) -> str:
+        if self._failure is None or not self._failure.is_file():
+            return f"the spot trainer exited with code {code}"
+        why = self._failure.read_text()
+        self._failure.unlink()
+        return f"the spot trainer does not run: {why}"
 
     async def _live(self) -> int:
         process = self._process = await asyncio.create_subprocess_exec(*killed_with_parent(self._arguments))

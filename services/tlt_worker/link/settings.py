@@ -61,6 +61,11 @@ class LinkSettings(Frozen):
         """File of the `Pulse`."""
         return Path(self.directory) / "pulse"
 
+    @property
+    def failure(self) -> Path:
+        """File of the error that ended the scheduler, if one did."""
+        return Path(self.directory) / "failure"
+
     def to_json(self) -> str:
         """Encode for the environment variable."""
         return self.model_dump_json()

@@ -67,6 +67,24 @@ class FleetSpec(Frozen):
         """Return the configuration of the replica with this rank, on this machine."""
         return self.config(rank, frozenset(os.sched_getaffinity(0)))
 
+    @property
+    def failures(self) -> Path:
+        """Directory of the reasons why replicas did not start, one file per rank."""
+        return self.directory / "failures"
+
+    def note_failure(self, rank: int, reason: str) -> None:
+        """Keep the reason why the replica with this rank did not start; the process that runs the fleet reads it."""
+        self.failures.mkdir(parents=True, exist_ok=True)
+        (self.failures / str(rank)).write_text(reason)
+
+    def failure(self) -> str:
+        """Return why replicas did not start, as one line; empty: none of them said."""
+        noted = sorted(self.failures.glob("*"), key=lambda path: int(path.name))
+        reasons: dict[str, list[str]] = {}
+        for path in noted:
+            reasons.setdefault(" ".join(path.read_text().split()), []).append(f"worker-{path.name}")
+        return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
     def log_file(self, rank: int) -> Path:
         """Return the log file of the replica with this rank."""
         return self.logs / f"worker-{rank}.log"

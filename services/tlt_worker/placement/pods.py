@@ -61,6 +61,9 @@ class PodsSpec(Frozen):
         """Return the configuration of the replica with this rank, in this pod."""
         return self.config(rank)
 
+    def note_failure(self, rank: int, reason: str) -> None:
+        """Do nothing: Serve shows the reason in the status of the RayService."""
+
     def log_file(self, rank: int) -> Path | None:
         """Return the log file of the replica with this rank; None means Ray's own log files."""
         del rank

@@ -16,7 +16,7 @@ from typing import Any, Never
 import ray
 from ray import serve
 
-from tlt_common.errors import EngineError
+from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
@@ -46,8 +46,12 @@ class WorkerReplica:
         rank = serve.get_replica_context().rank.rank
         if log_file := spec.log_file(rank):
             write_to(log_file)
-        claim(spec.gpus)
-        config = spec.here(rank)
+        try:
+            claim(spec.gpus)
+            config = spec.here(rank)
+        except TltError as error:
+            spec.note_failure(rank, error.message)
+            raise
         if config.cores:
             pin(config.cores)
         self._drain, self._drain_s = draining(), config.drain_s
@@ -56,6 +60,8 @@ class WorkerReplica:
         self._life.add_done_callback(_report)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
+            if not self._life.cancelled() and (ended := self._life.exception()) is not None:
+                spec.note_failure(rank, str(ended))
             await self._life
 
     async def check_health(self) -> None:
@@ -144,9 +150,10 @@ def write_to(path: Path) -> None:
 
 
 def run(spec: FleetSpec) -> Never:
-    """Serve the workers on our own Ray instance until SIGTERM."""
+    """Serve the workers on our own Ray instance until SIGTERM. Exit with 1 if they do not start."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
+    reason = ""
     try:
         start_ray(spec)
         serve.start(proxy_location="Disabled")
@@ -155,6 +162,8 @@ def run(spec: FleetSpec) -> Never:
             spec.port_file.write_text("{}")
         while True:
             signal.pause()
+    except RuntimeError as error:  # of Serve: it names the deployment, and no reason
+        reason = spec.failure() or str(error)
     finally:
         # A second signal must not interrupt the shutdown; SIGKILL still can.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -162,6 +171,8 @@ def run(spec: FleetSpec) -> Never:
         if ray.is_initialized():
             serve.shutdown()  # type: ignore[no-untyped-call] # an omission of Ray
         ray.shutdown()
+    print(reason, file=sys.stderr, flush=True)  # noqa: T201 - the reason that `tlt up` shows
+    sys.exit(1)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> Never:

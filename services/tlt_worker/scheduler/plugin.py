@@ -16,6 +16,7 @@ from typing import Any
 
 from tlt_common.errors import EngineError
 from tlt_common.telemetry.log import configure_child, get_logger
+from tlt_worker.link.failure import note_failure
 from tlt_worker.link.messages import StartReport
 from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
 
@@ -147,6 +148,7 @@ def install() -> None:
     if float(os.environ.get(SIMULATION_VARIABLE, "-1")) > 0 and not settings.experiment.simulates:
         raise EngineError(f"{SIMULATION_VARIABLE} is set, so responses would not be the model's; unset it")
     configure_child()
+    note_failure(settings.failure)
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     for hook in hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless):

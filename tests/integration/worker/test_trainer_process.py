@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes import failure_of
 from tlt_worker.lending.trainer_process import TrainerProcess, command
 
 
@@ -53,6 +54,23 @@ async def test_a_child_that_dies_is_told_and_started_again_and_ends_with_its_own
     with pytest.raises(asyncio.CancelledError):
         await owner
     assert not lives(second)
+
+
+async def test_why_a_trainer_does_not_run_is_known_to_its_worker(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"hidden_size": 8}')
+    socket = tmp_path / "trainer.sock"
+    settings = {"socket": str(socket), "model": str(tmp_path), "worker_id": "w", "checkpoint_dir": str(tmp_path / "c")}
+    settings |= {"drafter_dir": str(tmp_path / "d")}
+    process, exited = TrainerProcess(command(settings), failure=failure_of(socket)), asyncio.Event()
+    owner = asyncio.ensure_future(process.run(on_exit=exited.set))
+    async with asyncio.timeout(120):
+        await exited.wait()
+        while not process.problem:  # noqa: ASYNC110 - set right after
+            await asyncio.sleep(0.01)
+    owner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await owner
+    assert process.problem.startswith("the spot trainer does not run: model: config.json has no vocab_size")
 
 
 async def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from itertools import islice
 
 import pytest
 
-from tlt_common.aio import one_ahead
+from tlt_common.aio import backoff, one_ahead
 
 
 async def numbers(count: int, begun: list[int]) -> AsyncIterator[int]:
@@ -50,3 +51,11 @@ async def test_closing_one_ahead_ends_what_is_awaited() -> None:
         assert await anext(items) == 1
         await asyncio.sleep(0)
     assert ended.is_set()
+
+
+def test_delays_of_ten_thousand_failures_double_up_to_their_limit() -> None:
+    delays = list(islice(backoff(1.0, 60.0), 10_000))
+    assert all(
+        0.75 * min(2.0**place, 60) <= delay <= 1.25 * min(2.0**place, 60) for place, delay in enumerate(delays[:9])
+    )
+    assert all(45 <= delay <= 75 for delay in delays[9:])

@@ -96,3 +96,9 @@ def test_a_header_with_a_hole_is_refused_unread(tmp_path: Path) -> None:
         pytest.skip("this file system has no holes")
     with pytest.raises(WeightsError, match="hole"):
         entries_of(file)
+
+
+def test_a_header_that_is_longer_than_what_is_read_ahead_is_read_whole(tmp_path: Path) -> None:
+    tensors = {f"model.layers.{number}.mlp.up_proj.weight": torch.zeros(2, 3) for number in range(10_000)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert {entry.name for entry in entries_of(tmp_path / "model.safetensors")} == tensors.keys()

@@ -1,21 +1,20 @@
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 
 import pytest
 
+from countdown.model import CHECKPOINT
+from countdown.settings import DRAFTER
 from tlt_common.errors import ConfigError
 from tlt_local.config import StackConfig, check
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    directory = tmp_path / "model"
-    directory.mkdir()
-    (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    (directory / "model.safetensors").write_bytes(b"x")
-    return directory
+    return Path(shutil.copytree(CHECKPOINT, tmp_path / "model"))
 
 
 def test_a_good_configuration_passes(model: Path) -> None:
@@ -25,10 +24,10 @@ def test_a_good_configuration_passes(model: Path) -> None:
 
 
 def test_a_drafter_is_a_directory_or_a_url_that_workers_read(model: Path) -> None:
-    here = os.path.relpath(model)
+    here = os.path.relpath(DRAFTER)
     config = StackConfig(model=model, drafter=here)
     check(config)
-    assert config.drafter_uri == str(model)
+    assert config.drafter_uri == str(DRAFTER)
     remote = StackConfig(model=model, drafter="s3://bucket/drafter")
     check(remote)
     assert remote.drafter_uri == "s3://bucket/drafter"
@@ -44,7 +43,7 @@ def test_a_drafter_is_a_directory_or_a_url_that_workers_read(model: Path) -> Non
         ({"redis": "redis://127.0.0.1:1"}, "redis", "no server listens on 127.0.0.1:1"),
         ({"port": -1}, "port", "0 to"),
         ({"port": 70_000}, "port", "0 to"),
-        ({"drafter": Path("/nowhere")}, "drafter", "safetensors"),
+        ({"drafter": Path("/nowhere")}, "drafter", "config.json of a drafter"),
         ({"model": Path("/nowhere")}, "model", "not a directory"),
     ],
 )
@@ -62,11 +61,44 @@ def test_a_directory_that_is_no_checkpoint_says_what_is_missing(model: Path) -> 
     with pytest.raises(ConfigError, match=r"no \*\.safetensors"):
         check(StackConfig(model=model))
     (model / "config.json").write_text("{")
-    with pytest.raises(ConfigError, match="not readable as JSON"):
+    with pytest.raises(ConfigError, match=r"config\.json is not readable"):
         check(StackConfig(model=model))
     (model / "config.json").unlink()
-    with pytest.raises(ConfigError, match=r"no config\.json"):
+    with pytest.raises(ConfigError, match=r"config\.json is not readable: .*No such file"):
         check(StackConfig(model=model))
+
+
+def test_a_model_that_no_engine_runs_is_refused_before_anything_starts(model: Path) -> None:
+    changed(model / "config.json", quantization_config={"quant_method": "awq"})
+    with pytest.raises(ConfigError, match=r"it is quantised \(awq\)"):
+        check(StackConfig(model=model))
+
+
+def test_ranks_that_do_not_divide_the_model_are_refused_with_those_that_do(model: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tensor_parallel is 3; accepted .*: 1, 2, 4"):
+        check(StackConfig(model=model, settings={"worker": {"engine.tensor_parallel": 3}}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"architectures": ["LlamaForCausalLMEagle3"]}, "only 4 layers"),
+        ({"hidden_size": 8}, "hidden_size is 8; accepted: 256, as in its target"),
+        ({"intermediate_size": 8}, "shape"),
+    ],
+)
+def test_a_drafter_that_does_not_fit_is_refused_before_anything_starts(
+    model: Path, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    drafter = Path(shutil.copytree(DRAFTER, tmp_path / "drafter"))
+    changed(drafter / "config.json", **changes)
+    with pytest.raises(ConfigError, match=message) as refusal:
+        check(StackConfig(model=model, drafter=drafter))
+    assert refusal.value.field == "drafter"
+
+
+def changed(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])

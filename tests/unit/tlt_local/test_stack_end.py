@@ -1,9 +1,14 @@
 """The end of a stack whose block ends by itself."""
 
 import asyncio
+import shutil
+import tempfile
 from pathlib import Path
 
+import pytest
+
 import countdown
+from tlt_common.errors import ConfigError
 from tlt_local.config import StackConfig
 from tlt_local.home import Home
 from tlt_local.processes import Supervised
@@ -22,6 +27,44 @@ async def test_a_block_that_ends_ends_all_tasks_of_the_stack_and_removes_its_fil
         async with WithoutServices(StackConfig(model=MODEL)) as stack:
             assert exists(stack.home)
         assert not exists(stack.home)
+
+
+class Failing(WithoutServices):
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+        (home.logs / "worker-0.log").write_text("CUDA out of memory")
+        raise ConfigError("workers did not start: worker-0: out of memory", field="engine.max_running")
+
+
+async def test_a_start_that_fails_says_why_and_keeps_its_logs() -> None:
+    with pytest.raises(ConfigError, match=r"^workers did not start: worker-0: out of memory; logs: ") as failure:
+        async with Failing(StackConfig(model=MODEL)):
+            pass
+    assert failure.value.field == "engine.max_running"
+    logs = Path(failure.value.message.rpartition("logs: ")[2])
+    assert read(logs / "worker-0.log") == "CUDA out of memory"
+    shutil.rmtree(logs)
+
+
+class Waiting(WithoutServices):
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+        (home.logs / "worker-0.log").write_text("loading")
+        await asyncio.Event().wait()
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1), Waiting(StackConfig(model=MODEL)):
+            pass
+    assert not copies(tmp_path)
+
+
+def read(path: Path) -> str:
+    return path.read_text()
+
+
+def copies(directory: Path) -> list[Path]:
+    return list(directory.glob("tlt-logs-*"))
 
 
 def exists(path: Path) -> bool:

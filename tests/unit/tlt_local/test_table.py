@@ -73,6 +73,20 @@ def test_a_trainer_that_rests_is_said_to() -> None:
     assert "50: 0.25, resting" in seen(replace(FLEET, workers=(resting,)))
 
 
+def test_what_keeps_workers_from_training_is_said_once_for_all_of_them() -> None:
+    problem = "the spot trainer does not run: model: its hidden_act is 'gelu'"
+    workers = [
+        replace(
+            BUSY,
+            hello=replace(BUSY.hello, worker_id=WorkerId(f"worker-{number}")),
+            status=replace(BUSY.status, problem=problem),
+        )
+        for number in range(2)
+    ]
+    text = seen(replace(FLEET, workers=(*workers, BUSY)))
+    assert f"worker-0, worker-1: {problem}" in text
+
+
 def test_what_is_missing_is_a_dash_and_a_missing_trainer_is_said() -> None:
     quiet = replace(BUSY, status=WorkerStatus(state=WorkerState.DOWN))
     text = seen(replace(FLEET, workers=(quiet,)))

@@ -21,7 +21,6 @@ from tlt_trainer.drafter import files
 from tlt_trainer.drafter.merge import merge_of, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
-from tlt_trainer.drafter.rope import Rope, frequencies, rope_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.sharing.score import Score, score_of
 from tlt_trainer.store.shared_weights import trained_format
@@ -34,6 +33,9 @@ from tlt_trainer.store.shared_weights import trained_format
         {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
          "original_max_position_embeddings": 64},
         {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0},
+        {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32},
+        {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0, "beta_fast": 16.0, "beta_slow": 2.0,
+         "mscale": 0.7, "mscale_all_dim": 0.3, "truncate": False},
     ],
 )  # fmt: skip
 def test_the_layer_is_a_llama_layer_without_its_first_norm(policy: TinyPolicy, rope: dict[str, Any] | None) -> None:
@@ -129,13 +131,13 @@ def test_a_drafter_that_does_not_fit_names_the_tensor(policy: TinyPolicy) -> Non
 def test_shapes_are_read_as_every_version_of_transformers_writes_them() -> None:
     config = {"vocab_size": 10, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
     assert trained_format(config).kv_heads == 2
-    assert rope_of(trained_format({**config, "rope_theta": 7.0}).rope) == Rope(theta=7.0)
+    assert trained_format({**config, "rope_theta": 7.0}).rope == {"rope_type": "default", "rope_theta": 7.0}
     assert (
         trained_format({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}).rope
         == trained_format({**config, "rope_theta": 7.0}).rope
     )
     stretched = {**config, "rope_theta": 9.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
-    assert rope_of(trained_format(stretched).rope) == Rope(theta=9.0, type="linear", factor=2.0)
+    assert trained_format(stretched).rope == {"rope_type": "linear", "rope_theta": 9.0, "factor": 2.0}
     written = trained_format(stretched).config()
     for dropped in ("rope_parameters", "rope_scaling"):  # what transformers 4 reads, and what 5 does
         kept = {key: value for key, value in written.items() if key != dropped}
@@ -167,13 +169,6 @@ def test_rates_warm_up_cool_down_and_stay() -> None:
 def test_a_score_says_what_a_chain_would_yield() -> None:
     assert Score(hits=(0.9, 0.9, 0.9), accepted=(0.5, 0.5, 0.5)).accept_length == 1.875
     assert score_of([]) is None
-
-
-def test_long_waves_are_stretched_and_short_ones_kept() -> None:
-    plain = frequencies(Rope(), 64)
-    stretched = frequencies(Rope(type="llama3", factor=8.0, original_positions=64), 64)
-    assert torch.equal(stretched[0], plain[0])
-    torch.testing.assert_close(stretched[-1], plain[-1] / 8)
 
 
 def test_training_needs_a_policy(policy: TinyPolicy) -> None:

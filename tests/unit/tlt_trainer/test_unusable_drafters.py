@@ -1,5 +1,6 @@
 """A drafter of the fleet that this trainer cannot train is named, and costs nothing."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,8 +47,25 @@ async def test_it_is_named_and_training_goes_on_with_the_own_weights(
     weights = one.learner.weights()
     with capture_logs() as logs:
         assert not await one.sharing.follow()
+    assert " cannot be trained further: " in one.sharing.problem
     (entry,) = [entry for entry in logs if entry["event"] == "drafter_unusable"]
     assert message in entry["error"]
     assert all(torch.equal(tensor, weights[name]) for name, tensor in one.learner.weights().items())
     one.train(1, 1)
     assert one.learner.counters.own_steps == 3
+
+
+@pytest.mark.looptime
+async def test_it_is_read_again_after_a_while_only(
+    one: Trainer, fleet: FakeFleet, policy: TinyPolicy, tmp_path: Path
+) -> None:
+    storage = Storage(str(tmp_path / "elsewhere"), mark=META_FILE)
+    fleet.drafter = DrafterWish(version=DrafterVersion(1), uri=storage.write("d", files_of(policy, "bias")))
+    assert not await one.sharing.follow()
+    storage.remove("d")
+    storage.write("d", files_of(policy, ""))
+    assert not await one.sharing.follow()
+    assert "fc.bias is not zero" in one.sharing.problem
+    await asyncio.sleep(2)
+    assert await one.sharing.follow()
+    assert one.sharing.problem == ""

@@ -90,28 +90,49 @@ async def test_a_drafter_that_does_not_load_leaves_the_one_before(bench: Bench) 
     assert [path.name for path in bench.engine.loaded] == ["1", "4"]
 
 
-async def test_a_drafter_that_failed_is_loaded_once_the_cause_is_gone(bench: Bench) -> None:
-    bad = bench.wish(1)
-    bench.engine.bad_directories.add(Path(bad.uri))
-    bench.drafter.wish(bad)
+async def test_a_drafter_that_could_not_be_read_is_loaded_once_the_cause_is_gone(bench: Bench) -> None:
+    bench.drafter.wish(DrafterWish(version=DrafterVersion(1), uri=str(bench.folder / "1")))
     await asyncio.sleep(1000)
     assert bench.drafter.version == 0
-    bench.engine.bad_directories.clear()
+    bench.wish(1)
     await bench.settled(1)
-    assert bench.engine.loaded == [Path(bad.uri)]
+    assert bench.engine.loaded == [bench.folder / "1"]
 
 
 async def test_a_drafter_that_failed_is_tried_at_once_when_it_is_offered_again(bench: Bench) -> None:
-    bad = bench.wish(1)
-    bench.engine.bad_directories.add(Path(bad.uri))
-    bench.drafter.wish(bad)
+    wish = DrafterWish(version=DrafterVersion(1), uri=str(bench.folder / "1"))
+    bench.drafter.wish(wish)
     await asyncio.sleep(1000)
-    bench.engine.bad_directories.clear()
-    bench.drafter.wish(bad)
+    bench.drafter.wish(bench.wish(1))
     loop = asyncio.get_running_loop()
     asked_at_s = loop.time()
     await bench.settled(1)
     assert loop.time() - asked_at_s < 0.2
+
+
+async def test_a_refused_drafter_is_not_read_again_until_its_files_change(bench: Bench) -> None:
+    bad = bench.wish(1)
+    bench.engine.bad_directories.add(Path(bad.uri))
+    bench.drafter.wish(bad)
+    await asyncio.sleep(100)
+    assert bench.engine.refused == [Path(bad.uri)]
+    for _ in range(50):
+        await asyncio.sleep(100)
+        bench.drafter.wish(bad)  # a new stream offers it again
+    assert bench.engine.refused == [Path(bad.uri)]
+    assert bench.drafter.problem.startswith("drafter v1 is not loaded: ")
+    bench.engine.bad_directories.clear()
+    (Path(bad.uri) / "model.safetensors").write_bytes(b"another one")
+    await bench.settled(1)
+    assert bench.engine.loaded == [Path(bad.uri)]
+    assert bench.drafter.problem == ""
+
+
+async def test_a_drafter_that_cannot_be_read_ten_thousand_times_ends_nothing(bench: Bench) -> None:
+    bench.drafter.wish(DrafterWish(version=DrafterVersion(1), uri="/nowhere"))
+    await asyncio.sleep(10_000 * 75.0)  # at most 75 s between attempts
+    bench.drafter.wish(bench.wish(2))
+    await bench.settled(2)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space left on device"), RuntimeError("the link broke")])

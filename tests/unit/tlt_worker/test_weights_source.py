@@ -141,3 +141,29 @@ def test_a_path_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     for uri in (outside.as_uri(), f"{inside}/../outside", str(inside / "link")):
         with pytest.raises(WeightsError, match="accepted"):
             sources.located(uri, tmp_path / "copy")
+
+
+class Cutting(MemoryFileSystem):  # type: ignore[misc] # fsspec is untyped
+    """A store whose downloads end early without an error."""
+
+    protocol = "cutting"
+
+    def find(self, *_: object, **__: object) -> dict[str, dict[str, object]]:
+        return {"/model/model.safetensors": {"name": "/model/model.safetensors", "size": 9, "type": "file"}}
+
+    def get_file(self, _: str, to: str, **__: object) -> None:
+        Path(to).write_bytes(b"half")
+
+
+def test_a_copy_that_was_cut_short_is_not_taken_for_weights_that_do_not_fit(tmp_path: Path) -> None:
+    fsspec.register_implementation("cutting", Cutting, clobber=True)
+    with pytest.raises(WeightsUnreadableError, match="9 bytes, its copy 4"):
+        Sources(prefixes=("cutting://",)).fetch("cutting://model", tmp_path / "model")
+
+
+def test_a_fingerprint_changes_with_the_files_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    before = SOURCES.fingerprint(str(tmp_path))
+    assert SOURCES.fingerprint(f"file://{tmp_path}") == before
+    (tmp_path / "model.safetensors").write_bytes(b"xy")
+    assert SOURCES.fingerprint(str(tmp_path)) != before

@@ -6,7 +6,7 @@ leave it half replaced.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,13 @@ from torch import Tensor
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, require_fit
-from tlt_common.drafter.reading import format_of, standard_format
-from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.drafter.reading import standard_format
+from tlt_common.drafter.tensors import HEAD, MAP, canonical_name
+from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weight_files import weight_files
 from tlt_worker.capacity.drafter import new_eagle3
-from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader, read_headers
+from tlt_worker.engine.checkpoints.drafter_files import check_headers, headers_of, read_format
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model_config import read_config
-
-_INTEGERS = {"I64": torch.int64, "I32": torch.int32}
 
 _SERVED_AS = {DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle", DrafterArchitecture.EAGLE3: "TltEagle3"}
 """Model class that runs the drafter; EAGLE-3's is `tlt_worker.scheduler.models.eagle3`."""
@@ -108,43 +105,30 @@ def next_drafter(directory: Path, running: DrafterFormat, target: Mapping[str, A
     return load_drafter(directory, form).fitted(running)
 
 
-def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
-    """
-    Read the format of a drafter from its config.json.
-
-    Raises:
-        WeightsError: The file is missing, does not describe a drafter, or describes one for another target.
-    """
-    try:
-        return format_of(read_config(directory), target)
-    except ConfigError as error:
-        raise WeightsError(f"{error.message}, with the config.json of a drafter") from error
-    except WeightsError as error:
-        raise WeightsError(f"{directory}: {error.message}") from error
-
-
 def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     """
     Read and check the tensors of a drafter of format `form`.
 
-    `fc.bias` is added as zeros if the file has none: SGLang's drafter has one, and it must not keep an old value.
+    Biases are added as zeros if the file has none: SGLang's drafter has them, and they must not keep an old value.
 
     Raises:
         WeightsError: The file is unreadable; a tensor is missing, unknown, of another shape or type, or not finite; or
             an EAGLE-3 map leaves the vocabulary or maps two draft tokens to one target token.
     """
-    headers = {canonical_name(name): header for name, header in read_headers(directory).items()}
-    _check_headers(headers, form)
-    wanted = {*form.tensor_shapes(), BIAS, MAP}
+    check_headers(headers_of(directory), form)
+    wanted = {*form.tensor_shapes(), *form.bias_shapes(), MAP}
     try:
         read = (item for file in weight_files(directory) for item in load_file(file).items())
         tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
+        raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
+    except SafetensorError as error:
         raise WeightsError(f"{directory} is not readable: {error}") from error
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise WeightsError(f"tensor {name} of {directory} has values that are not finite")
-    tensors.setdefault(BIAS, torch.zeros(form.hidden_size, dtype=tensors["fc.weight"].dtype))
+    for name, shape in form.bias_shapes().items():
+        tensors.setdefault(name, torch.zeros(shape, dtype=tensors["fc.weight"].dtype))
     if form.is_eagle3:
         known = form.draft_vocab_size
         tensors[MAP] = tensors.get(MAP, torch.zeros(known)).to(torch.int64)
@@ -159,54 +143,12 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
     for name, tensor in tensors.items():
         if "norm" in name:
             tensor.fill_(1.0)
-    tensors[BIAS] = torch.zeros(form.hidden_size, dtype=dtype)
+    tensors |= {name: torch.zeros(shape, dtype=dtype) for name, shape in form.bias_shapes().items()}
     if form.is_eagle3:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
     save_file(tensors, directory / "model.safetensors")
     config = {**form.config(target), "architectures": [_SERVED_AS[form.architecture]]}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
-
-
-def _check_headers(headers: dict[str, TensorHeader], form: DrafterFormat) -> None:
-    expected = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.tensor_shapes().items()}
-    if BIAS in headers:
-        expected[BIAS] = TensorHeader(dtype="BF16", shape=(form.hidden_size,))
-    offered = dict(headers)
-    for name, shape in _shared(form):
-        found = offered.pop(name, None)
-        if found is not None and found.shape != shape:
-            raise WeightsError(f"tensor {name} has shape {list(found.shape)}; the target's has {list(shape)}")
-    if form.is_eagle3:
-        _check_map_header(offered.pop(MAP, None), form)
-        if HEAD not in offered:
-            raise WeightsError(f"tensor {HEAD} is missing; accepted: an EAGLE-3 drafter with its own head")
-    ModelTensors(headers=expected).require_complete(offered)
-
-
-def _shared(form: DrafterFormat) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the tensors that may be in a file but are not loaded: the target's, and those derived from others."""
-    whole = (form.vocab_size, form.hidden_size)
-    yield EMBEDDING, whole
-    if not form.is_eagle3:
-        yield HEAD, whole
-    else:
-        yield INVERSE_MAP, (form.vocab_size,)
-
-
-def _check_map_header(header: TensorHeader | None, form: DrafterFormat) -> None:
-    known = form.draft_vocab_size
-    if header is None:
-        if known != form.vocab_size:
-            raise WeightsError(
-                f"tensor {MAP} is missing; accepted: one that maps {known} draft tokens to {form.vocab_size} tokens"
-            )
-        return
-    if header.dtype not in _INTEGERS:
-        raise WeightsError(f"tensor {MAP} has type {header.dtype}; accepted: {sorted(_INTEGERS)}")
-    if header.shape != (known,):
-        raise WeightsError(
-            f"tensor {MAP} has shape {list(header.shape)}; accepted: [{known}], the drafter's vocabulary"
-        )
 
 
 def _check_map(map_D: Tensor, form: DrafterFormat) -> None:

@@ -84,3 +84,36 @@ def test_own_experience_outweighs_the_fleets() -> None:
     bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
     bandit.merge(posterior({OFF: 10.0, SHORT: 30.0, LONG: 20.0}, group=1))
     assert play(bandit, {OFF: 10.0, SHORT: 1.0, LONG: 20.0}, batch=1, rounds=20)[-1] == LONG
+
+
+NOTHING = Posterior(drafter_version=DrafterVersion(1), arms=())
+
+
+def test_a_push_of_the_tuner_leaves_the_round_times_kept_over_another_drafter() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    play(bandit, dict.fromkeys(DEFAULT_ARMS, 1.0), batch=1, rounds=9)
+    bandit.drafter_changed()
+    bandit.merge(NOTHING)
+    for _ in range(TRIAL_ROUNDS):
+        bandit.record(LONG, 1, [1], elapsed_s=8.0)
+    assert bandit.choose(1) == OFF  # the short chain's time is known: it would bring 2 in 4 s
+
+
+def test_round_times_that_the_fleet_told_outlast_a_drafter_too() -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
+    bandit.merge(posterior({OFF: 1.0, SHORT: 0.25, LONG: 0.125}, group=1))  # 1, 4 and 8 s
+    bandit.drafter_changed()
+    bandit.merge(posterior({OFF: 1.0}, group=1))
+    for _ in range(TRIAL_ROUNDS):
+        bandit.record(LONG, 1, [1], elapsed_s=8.0)
+    assert bandit.choose(1) == OFF
+
+
+@pytest.mark.parametrize("judge", Judge)
+@pytest.mark.parametrize("pushed", [NOTHING, posterior({OFF: 5.0, SHORT: 1.0, LONG: 1.0}, group=1)])
+def test_a_push_of_the_tuner_leaves_what_was_kept_over_new_weights(judge: Judge, pushed: Posterior) -> None:
+    bandit = Bandit(DEFAULT_ARMS, replace(PATIENT, judge=judge), seed=0)
+    play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)
+    bandit.policy_changed()
+    bandit.merge(pushed)
+    assert bandit.choose(1) == LONG

@@ -9,10 +9,11 @@ spec:
   runtimeClassName: {{ . }}
   {{- end }}
   terminationGracePeriodSeconds: {{ add $worker.drainSeconds 60 }}
-  {{- if eq .Values.model.source "url" }}
   initContainers:
+    {{- if eq .Values.model.source "url" }}
     {{- include "tlt.worker.fetch" . | nindent 4 }}
-  {{- end }}
+    {{- end }}
+    {{- include "tlt.worker.check" . | nindent 4 }}
   containers:
     - name: ray-worker
       image: {{ include "tlt.image" (list . "engine") }}
@@ -63,6 +64,7 @@ spec:
   image: {{ include "tlt.image" (list . "engine") }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   command: [tlt, fetch, {{ .Values.model.url.url | quote }}, /models/policy]
+  terminationMessagePolicy: FallbackToLogsOnError
   env:
     - {name: HOME, value: /tmp}
   {{- with .Values.model.url.secret }}
@@ -76,5 +78,25 @@ spec:
     {{- include "tlt.security.container" . | nindent 4 }}
   volumeMounts:
     - {name: model, mountPath: /models}
+    - {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{/* Refuses a model that no engine runs, with the reason in the pod's status, before Ray starts. */}}
+{{- define "tlt.worker.check" -}}
+- name: check
+  image: {{ include "tlt.image" (list . "engine") }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  # Only what is part of the cluster's specification anyway: Serve changes everything else in running pods.
+  command: [tlt, engine, check, --set, model={{ include "tlt.worker.model" . }}, --set, engine.tensor_parallel={{ max 1 .Values.worker.gpus }}]
+  terminationMessagePolicy: FallbackToLogsOnError
+  env:
+    - {name: HOME, value: /tmp}
+  resources:
+    requests: {cpu: 100m, memory: 256Mi}
+    limits: {memory: 1Gi}
+  securityContext:
+    {{- include "tlt.security.container" . | nindent 4 }}
+  volumeMounts:
+    {{- include "tlt.model.mount" . | nindent 4 }}
     - {name: tmp, mountPath: /tmp}
 {{- end }}

@@ -54,10 +54,26 @@ def changed(directory: Path, *, config: Change | None = None, tensors: Change | 
 @KINDS
 def test_a_drafter_of_the_engines_form_is_taken(tmp_path: Path, form: DrafterFormat) -> None:
     taken = dict(next_drafter(published(tmp_path, form), form, TARGET))
-    assert {
-        name: tuple(tensor.shape) for name, tensor in taken.items() if name not in {"d2t", "fc.bias"}
-    } == form.tensor_shapes()
-    assert taken["fc.bias"].tolist() == [0.0] * 8
+    assert {name: tuple(tensor.shape) for name, tensor in taken.items() if name != "d2t"} == {
+        **form.tensor_shapes(),
+        **form.bias_shapes(),
+    }
+    assert all(not taken[name].any() for name in form.bias_shapes())
+
+
+def test_biases_of_a_drafter_are_taken_and_the_next_one_does_not_keep_them(tmp_path: Path) -> None:
+    published(tmp_path, EAGLE)
+    changed(tmp_path, tensors=lambda it: it.update({name: torch.ones(n) for name, (n,) in EAGLE.bias_shapes().items()}))
+    assert all(dict(next_drafter(tmp_path, EAGLE, TARGET))[name].all() for name in EAGLE.bias_shapes())
+    changed(tmp_path, tensors=lambda it: [it.pop(name) for name in EAGLE.bias_shapes()])
+    assert not any(dict(next_drafter(tmp_path, EAGLE, TARGET))[name].any() for name in EAGLE.bias_shapes())
+
+
+def test_a_pickled_drafter_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    published(tmp_path, EAGLE)
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match=r"has pytorch_model\.bin; .*`tlt drafter import .* OUT --model MODEL`"):
+        next_drafter(tmp_path, EAGLE, TARGET)
 
 
 def test_shapes_are_those_of_the_two_architectures() -> None:
@@ -75,7 +91,7 @@ def test_what_the_trainer_publishes_is_taken(tmp_path: Path) -> None:
     meta = DrafterMeta(version=1, base=0, worker_id="w", steps=1, tokens=1, held_out_top1=0.5)
     for name, content in to_files(weights, form, meta).items():
         (tmp_path / name).write_bytes(content)
-    assert dict(next_drafter(tmp_path, EAGLE, TARGET)).keys() == weights.keys() | {"fc.bias"}
+    assert dict(next_drafter(tmp_path, EAGLE, TARGET)).keys() == weights.keys() | EAGLE.bias_shapes().keys()
 
 
 def test_names_of_eagle3s_authors_are_understood(tmp_path: Path) -> None:
@@ -138,7 +154,7 @@ def test_a_configuration_that_does_not_fit_is_refused(
         (lambda it: it.update({"fc.weight": torch.zeros(8, 8)}), r"fc.weight has shape \[8, 8\]"),
         (lambda it: it["fc.weight"].fill_(float("nan")), "fc.weight.*not finite"),
         (lambda it: it["fc.bias"].fill_(float("inf")), "fc.bias.*not finite"),
-        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.* not in the model"),
+        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.*accepted: one layer"),
         (lambda it: it.pop("layers.0.mlp.up_proj.weight"), "up_proj.weight is missing"),
         (lambda it: it.update({"fc.weight": it["fc.weight"].to(torch.int8)}), "fc.weight has type I8"),
         (lambda it: it.update({"embed_tokens.weight": torch.zeros(32, 8)}), r"embed_tokens.weight has shape \[32, 8\]"),

@@ -126,6 +126,7 @@ class WorkerStatus(_message.Message):
     TRAINING_S_FIELD_NUMBER: _builtins.int
     TRAINING_AGE_S_FIELD_NUMBER: _builtins.int
     TRAINER_RESTING_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
     state: Global___WorkerState.ValueType
     """Device state."""
     running_count: _builtins.int
@@ -158,6 +159,8 @@ class WorkerStatus(_message.Message):
     """Seconds since the trainer reported training_s; 0 unless lent."""
     trainer_resting: _builtins.bool
     """Whether its trainer has nothing left to learn, and wants no lease."""
+    problem: _builtins.str
+    """Why it does not train, or not load the newest drafter, in a sentence. Empty: it does."""
     def __init__(
         self,
         *,
@@ -176,10 +179,11 @@ class WorkerStatus(_message.Message):
         training_s: _builtins.float = ...,
         training_age_s: _builtins.float = ...,
         trainer_resting: _builtins.bool = ...,
+        problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_length", b"accept_length", "arm", b"arm", "drafter_version", b"drafter_version", "epoch", b"epoch", "lent", b"lent", "policy_version", b"policy_version", "produced_tokens", b"produced_tokens", "running_count", b"running_count", "state", b"state", "trainer_ready", b"trainer_ready", "trainer_resting", b"trainer_resting", "training_age_s", b"training_age_s", "training_loss", b"training_loss", "training_s", b"training_s", "training_step_count", b"training_step_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_length", b"accept_length", "arm", b"arm", "drafter_version", b"drafter_version", "epoch", b"epoch", "lent", b"lent", "policy_version", b"policy_version", "problem", b"problem", "produced_tokens", b"produced_tokens", "running_count", b"running_count", "state", b"state", "trainer_ready", b"trainer_ready", "trainer_resting", b"trainer_resting", "training_age_s", b"training_age_s", "training_loss", b"training_loss", "training_s", b"training_s", "training_step_count", b"training_step_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -181,6 +181,7 @@ class Progress(_message.Message):
     DRAFTER_VERSION_FIELD_NUMBER: _builtins.int
     POLICY_VERSION_FIELD_NUMBER: _builtins.int
     RESTING_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
     training: _builtins.bool
     """Whether the trainer holds the device."""
     step_count: _builtins.int
@@ -201,6 +202,8 @@ class Progress(_message.Message):
     """Policy version that training is for."""
     resting: _builtins.bool
     """Whether nothing is left to learn from this policy and the known data: the device is better left idle."""
+    problem: _builtins.str
+    """Why it cannot continue from the fleet's drafter, in a sentence. Empty: it can."""
     def __init__(
         self,
         *,
@@ -213,10 +216,11 @@ class Progress(_message.Message):
         drafter_version: _builtins.int = ...,
         policy_version: _builtins.int = ...,
         resting: _builtins.bool = ...,
+        problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter_version", b"drafter_version", "held_out_top1", b"held_out_top1", "loss", b"loss", "policy_version", b"policy_version", "resting", b"resting", "step_count", b"step_count", "token_count", b"token_count", "training", b"training", "training_s", b"training_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drafter_version", b"drafter_version", "held_out_top1", b"held_out_top1", "loss", b"loss", "policy_version", b"policy_version", "problem", b"problem", "resting", b"resting", "step_count", b"step_count", "token_count", b"token_count", "training", b"training", "training_s", b"training_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

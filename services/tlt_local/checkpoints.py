@@ -1,0 +1,49 @@
+"""Model and drafter of a run, checked by their files before anything starts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tlt_common.config.loader import nested
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import require_fit
+from tlt_common.drafter.reading import standard_format
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.capacity.drafter import eagle3_format
+from tlt_worker.engine.checkpoints.drafter_files import checked_format
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.files import require_model
+from tlt_worker.model_config import read_config
+
+
+def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any]) -> None:
+    """
+    Check that engines with these settings of their workers run the model, and then the drafter.
+
+    Args:
+        model: Directory of the model.
+        drafter: Path or URL of the drafter; empty: none. URLs are read by the workers, which have the clients for them.
+        worker: Keys of `WorkerConfig`, nested or dotted.
+
+    Raises:
+        ConfigError: The files are incomplete, or not supported; the message says why and what is accepted.
+    """
+    if not model.is_dir():
+        raise ConfigError(f"--model: {model} is not a directory; accepted: a Hugging Face checkpoint", field="model")
+    engine = EngineConfig.model_validate(nested(worker).get("engine", {}))
+    require_model(model, engine)
+    if drafter and "://" not in drafter:
+        _check_drafter(Path(drafter), engine, read_config(model))
+
+
+def _check_drafter(drafter: Path, engine: EngineConfig, target: Mapping[str, Any]) -> None:
+    running = eagle3_format(engine, target) or standard_format(DrafterArchitecture.EAGLE, target)
+    try:
+        found = checked_format(drafter, target)
+        if found.architecture is running.architecture:
+            require_fit(running, found)
+    except WeightsError as error:
+        raise ConfigError(f"--drafter: {error.message}", field="drafter") from error
+    if found.architecture is not running.architecture:
+        needed = f"--set worker.engine.drafter_architecture={found.architecture}"
+        raise ConfigError(f"--drafter: {drafter} is an {found.architecture} drafter; give {needed}", field="drafter")

@@ -1,0 +1,215 @@
+"""The model families that are served, and what a config.json must say. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from tlt_common.drafter.rope import rope_parameters, rope_refusal
+from tlt_common.errors import ConfigError
+from tlt_worker.engine_config import EngineConfig
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What distinguishes a family of dense decoders from another."""
+
+    model_type: str
+    """`model_type` in config.json, by which transformers chooses its configuration class."""
+    always_biased: bool = False
+    """Whether queries, keys and values have biases in any case."""
+    norms_heads: bool = False
+    """Whether queries and keys are normed."""
+    states: tuple[str, ...] = ()
+    """Sizes that config.json must state, since transformers' defaults for them depend on the family."""
+    drops: tuple[str, ...] = ()
+    """Options of transformers' class that SGLang ignores."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    "LlamaForCausalLM": Family(model_type="llama", drops=("mlp_bias",)),
+    "Qwen2ForCausalLM": Family(model_type="qwen2", always_biased=True, states=("num_key_value_heads",)),
+    "Qwen3ForCausalLM": Family(model_type="qwen3", norms_heads=True, states=("num_key_value_heads", "head_dim")),
+}
+"""By the name of the model's class, `architectures` in config.json."""
+ACCEPTED = f"a dense {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
+
+_ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+_VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
+_QUANTISED = ("quantization_config", "compression_config", "quantization")
+_SIZES = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "max_position_embeddings",
+)  # fmt: skip
+
+
+def family_of(config: Json) -> Family:
+    """
+    Return the family of a model.
+
+    Raises:
+        ConfigError: It is not served; the message says what the model is instead.
+    """
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and len(names) == 1 else None
+    if (method := quantisation(config)) is not None:
+        raise _refused(
+            f"it is quantised ({method}); accepted: {ACCEPTED}, such as the one it was made from. Policies are updated "
+            "in full precision"
+        )
+    family = FAMILIES.get(name) if isinstance(name, str) else None
+    if family is None or config.get("model_type") != family.model_type:
+        raise _refused(f"it is {_description(config)}; accepted: {ACCEPTED}")
+    return family
+
+
+def quantisation(config: Json) -> str | None:
+    """Return the method a model is quantised with; None: it is not."""
+    for key in _QUANTISED:
+        if block := config.get(key):
+            known = block if isinstance(block, dict) else {}
+            return str(known.get("quant_method") or known.get("quant_algo") or key)
+    return None
+
+
+def require_runnable(config: Json, engine: EngineConfig) -> Family:
+    """
+    Check that an engine can run a model with this config.json; return its family.
+
+    Raises:
+        ConfigError: It cannot, or would not compute what transformers does; the message says why and what is accepted.
+    """
+    family = family_of(config)
+    for reason in chain(_sizes(config, family), _options(config, family), _positions(config, engine.context_length)):
+        raise _refused(reason)
+    _require_ranks(config, engine.tensor_parallel)
+    _require_context(config, engine.context_length)
+    return family
+
+
+def head_size(config: Json) -> int:
+    """Return the elements of an attention head."""
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+
+
+def kv_heads(config: Json) -> int:
+    """Return the number of key-value heads."""
+    return int(config.get("num_key_value_heads") or config["num_attention_heads"])
+
+
+def max_context(config: Json) -> int:
+    """Return the longest context a model has positions for, in tokens."""
+    rope, positions = rope_parameters(config), int(config["max_position_embeddings"])
+    original = rope.get("original_max_position_embeddings", positions)
+    return max(positions, int(original * rope["factor"])) if rope["rope_type"] in {"yarn", "linear"} else positions
+
+
+def _description(config: Json) -> str:
+    names, kind = config.get("architectures"), config.get("model_type")
+    name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    shown = f"a {name} of model_type {kind!r}" if name else f"a model of model_type {kind!r} that names no architecture"
+    for is_one, what in (
+        ("Eagle" in name or "speculators_model_type" in config or "eagle_config" in config, "a drafter, for --drafter"),
+        (any(key in config for key in _EXPERTS) or "Moe" in name, "a mixture of experts"),
+        (any(key in config for key in _VISION) or "ConditionalGeneration" in name, "a multimodal model"),
+        (bool(config.get("is_encoder_decoder")), "an encoder-decoder"),
+        (name.endswith(_ENCODERS), "a model without a language head"),
+        (name.endswith("Model"), "a model without a language head"),
+        ("auto_map" in config, "a model with code of its own"),
+    ):
+        if is_one:
+            return f"{shown}, {what}"
+    return shown
+
+
+def _sizes(config: Json, family: Family) -> Iterator[str]:
+    optional = (name for name in ("num_key_value_heads", "head_dim") if config.get(name) is not None)
+    for name in (*_SIZES, *family.states, *optional):
+        if type(value := config.get(name)) is not int or value < 1:
+            yield f"{name} in its config.json is {value!r}; accepted: a positive integer"
+            return
+    heads, groups = config["num_attention_heads"], kv_heads(config)
+    if heads % groups:
+        yield f"its {heads} attention heads are no multiple of its {groups} key-value heads"
+    if config.get("head_dim") is None and config["hidden_size"] % heads:
+        yield f"its hidden_size {config['hidden_size']} is no multiple of its {heads} attention heads"
+    elif head_size(config) % 2:
+        yield f"its head_dim is {head_size(config)}; accepted: an even number"
+
+
+def _options(config: Json, family: Family) -> Iterator[str]:
+    """Yield what SGLang would compute otherwise than transformers, or not at all."""
+    activation = config.get("hidden_act", "silu")
+    if activation != "silu":
+        yield f"its hidden_act is {activation!r}; accepted: 'silu'"
+    for name in family.drops:
+        if config.get(name):
+            yield f"its {name} is set, which SGLang ignores; accepted: a model without it"
+    if config.get("bias"):
+        yield "its bias is set, which transformers ignores; accepted: a model without it"
+    if not config.get("rope_is_neox_style", True):
+        yield "its rope_is_neox_style is false, which transformers ignores; accepted: true"
+    if config.get("dual_chunk_attention_config"):
+        yield "its dual_chunk_attention_config is set, which transformers ignores; accepted: a model without it"
+
+
+def _positions(config: Json, context: int | None) -> Iterator[str]:
+    if (share := config.get("partial_rotary_factor", 1.0)) != 1.0:
+        yield f"its partial_rotary_factor is {share!r}; accepted: 1"
+    if _slides(config, context or int(config["max_position_embeddings"])):
+        yield (
+            f"it attends to a sliding window of {config.get('sliding_window')} tokens, which SGLang ignores; accepted: "
+            "full attention, or an engine.context_length of at most the window"
+        )
+    try:
+        rope = rope_parameters(config)
+    except (AttributeError, TypeError, ValueError) as error:
+        yield f"the rope in its config.json cannot be read: {error}"
+        return
+    if reason := rope_refusal(rope):
+        yield reason
+
+
+def _slides(config: Json, context: int) -> bool:
+    """Return whether layers see a window that is smaller than the context."""
+    types = config.get("layer_types")
+    if isinstance(types, list) and types:
+        slides = any(kind != "full_attention" for kind in types)
+    else:
+        first = config.get("max_window_layers")
+        slides = bool(config.get("use_sliding_window")) and not (
+            isinstance(first, int) and first >= config["num_hidden_layers"]
+        )
+    window = config.get("sliding_window")
+    return slides and (not isinstance(window, int) or window < context)
+
+
+def _require_ranks(config: Json, ranks: int) -> None:
+    heads, groups, inner = config["num_attention_heads"], kv_heads(config), config["intermediate_size"]
+
+    def divides(count: int) -> bool:
+        return heads % count == 0 and inner % count == 0 and (groups % count == 0 or count % groups == 0)
+
+    if not divides(ranks):
+        good = ", ".join(str(count) for count in range(1, heads + 1) if divides(count))
+        raise ConfigError(
+            f"engine.tensor_parallel is {ranks}; accepted for a model with {heads} attention heads, {groups} key-value "
+            f"heads and an intermediate_size of {inner}: {good}",
+            field="engine.tensor_parallel",
+        )
+
+
+def _require_context(config: Json, wanted: int | None) -> None:
+    if wanted is not None and wanted > (most := max_context(config)):
+        raise ConfigError(
+            f"engine.context_length is {wanted}; accepted: 2 to {most}, the positions the model has. A rope of type "
+            "'yarn' in config.json extends them",
+            field="engine.context_length",
+        )
+
+
+def _refused(reason: str) -> ConfigError:
+    return ConfigError(f"model: {reason}", field="model")

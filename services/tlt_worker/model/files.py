@@ -1,0 +1,116 @@
+"""Whether the files of a model are complete: every tensor of its config.json, with its shape."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tlt_common.documents import json_of
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.tied_head import HEAD, is_tied
+from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import Family, head_size, kv_heads, require_runnable
+from tlt_worker.model_config import read_config
+
+_FLOATS = ("BF16", "F16", "F32")
+_SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
+"""Files that say by themselves that a checkpoint is quantised."""
+_TOKENIZER = "tokenizer.json"
+
+
+def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
+    """
+    Check everything about a model that its files tell; return its tensors. Reads the values of a tied head only.
+
+    Raises:
+        ConfigError: An engine cannot run it; the message says why, and what is accepted.
+    """
+    config = read_config(directory)
+    family = require_runnable(config, engine)
+    for name in _SIDECARS:
+        if (directory / name).is_file():
+            raise _refused(directory, f"is quantised: it has {name}; accepted: an unquantised checkpoint")
+    try:
+        tensors = ModelTensors.of(directory)
+    except WeightsError as error:
+        raise ConfigError(f"model: {error.message}", field="model") from error
+    _require_tensors(directory, expected_tensors(config, family), tensors.headers)
+    tensors.require_startable(directory)
+    _require_tokenizer(directory, config["vocab_size"])
+    return tensors
+
+
+def expected_tensors(config: Mapping[str, Any], family: Family) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every tensor a model of this config.json has, by its name in transformers."""
+    hidden, inner, size = config["hidden_size"], config["intermediate_size"], head_size(config)
+    queries, keys = config["num_attention_heads"] * size, kv_heads(config) * size
+    layer: dict[str, tuple[int, ...]] = {
+        "self_attn.q_proj.weight": (queries, hidden),
+        "self_attn.k_proj.weight": (keys, hidden),
+        "self_attn.v_proj.weight": (keys, hidden),
+        "self_attn.o_proj.weight": (hidden, queries),
+        "mlp.gate_proj.weight": (inner, hidden),
+        "mlp.up_proj.weight": (inner, hidden),
+        "mlp.down_proj.weight": (hidden, inner),
+        "input_layernorm.weight": (hidden,),
+        "post_attention_layernorm.weight": (hidden,),
+    }
+    if family.norms_heads:
+        layer |= {"self_attn.q_norm.weight": (size,), "self_attn.k_norm.weight": (size,)}
+    if family.always_biased or config.get("attention_bias"):
+        layer |= {f"self_attn.{name}_proj.bias": (rows,) for name, rows in (("q", queries), ("k", keys), ("v", keys))}
+    if not family.always_biased and config.get("attention_bias"):
+        layer["self_attn.o_proj.bias"] = (hidden,)
+    whole = (config["vocab_size"], hidden)
+    head = {} if is_tied(config) else {HEAD: whole}
+    return {
+        "model.embed_tokens.weight": whole,
+        **{
+            f"model.layers.{number}.{name}": shape
+            for number in range(config["num_hidden_layers"])
+            for name, shape in layer.items()
+        },
+        "model.norm.weight": (hidden,),
+        **head,
+    }
+
+
+def _require_tensors(
+    directory: Path, expected: Mapping[str, tuple[int, ...]], found: Mapping[str, TensorHeader]
+) -> None:
+    for name, header in found.items():
+        if name in expected and header.dtype not in _FLOATS:
+            raise _refused(directory, f"has tensor {name} of type {header.dtype}; accepted: {', '.join(_FLOATS)}")
+    if missing := [name for name in expected if name not in found]:
+        others = [name for name in found if name not in expected]
+        instead = f"; it has {others[0]} instead" if others else ""
+        raise _refused(
+            directory,
+            f"lacks {len(missing)} of the {len(expected)} tensors of its config.json, first {missing[0]} of shape "
+            f"{list(expected[missing[0]])}{instead}",
+        )
+    for name, shape in expected.items():
+        if found[name].shape != shape:
+            raise _refused(
+                directory, f"has tensor {name} of shape {list(found[name].shape)}; its config.json says {list(shape)}"
+            )
+
+
+def _require_tokenizer(directory: Path, vocab_size: int) -> None:
+    """Check that the tokenizer can be one of this model. Tokens that were only added need no embedding until used."""
+    path = directory / _TOKENIZER
+    if not path.is_file():
+        return
+    try:
+        vocabulary = json_of(path.read_bytes())["model"].get("vocab") or {}
+        last = max(vocabulary.values() if isinstance(vocabulary, dict) else [len(vocabulary) - 1], default=0)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _refused(directory, f"has a {_TOKENIZER} that cannot be read: {error!r}") from error
+    if last >= vocab_size:
+        raise _refused(
+            directory, f"has a {_TOKENIZER} with token {last}; its config.json has a vocab_size of {vocab_size}"
+        )
+
+
+def _refused(directory: Path, reason: str) -> ConfigError:
+    return ConfigError(f"model: {directory} {reason}", field="model")

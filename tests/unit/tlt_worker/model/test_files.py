@@ -1,0 +1,123 @@
+"""Whether a model's files are complete."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.unit.tlt_worker.model.tiny import CLASSES, change, config_of, shapes_of, write
+from tlt_common.errors import ConfigError
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import family_of
+from tlt_worker.model.files import expected_tensors, require_model
+
+ENGINE = EngineConfig()
+WEIGHTS = "model.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("llama", {}),
+        ("llama", {"attention_bias": True}),
+        ("llama", {"tie_word_embeddings": True}),
+        ("llama", {"head_dim": 16}),
+        ("qwen2", {}),
+        ("qwen2", {"tie_word_embeddings": True}),
+        ("qwen3", {}),
+        ("qwen3", {"attention_bias": True}),
+    ],
+)
+def test_a_complete_checkpoint_has_the_tensors_of_transformers(
+    tmp_path: Path, family: str, options: dict[str, Any]
+) -> None:
+    write(tmp_path, family, **options)
+    config = config_of(family, architectures=[CLASSES[family][1].__name__], **options).to_dict()
+    assert expected_tensors(config, family_of(config)) == shapes_of(family, **options)
+    assert require_model(tmp_path, ENGINE).headers.keys() == shapes_of(family, **options).keys()
+
+
+def refused(directory: Path) -> str:
+    with pytest.raises(ConfigError) as refusal:
+        require_model(directory, ENGINE)
+    assert refusal.value.field == "model"
+    assert "\n" not in refusal.value.message
+    return refusal.value.message
+
+
+def rewrite(directory: Path, **tensors: torch.Tensor | None) -> None:
+    known = {**load_file(directory / WEIGHTS), **tensors}
+    save_file({name: tensor for name, tensor in known.items() if tensor is not None}, directory / WEIGHTS)
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.norm.weight", "model.layers.1.mlp.up_proj.weight"])
+def test_a_missing_tensor_is_named(tmp_path: Path, name: str) -> None:
+    rewrite(write(tmp_path), **{name: None})
+    assert f"lacks 1 of the 21 tensors of its config.json, first {name}" in refused(tmp_path)
+
+
+def test_tensors_of_another_naming_are_shown(tmp_path: Path) -> None:
+    tensors = load_file(write(tmp_path) / WEIGHTS)
+    save_file({f"language_model.{name}": tensor for name, tensor in tensors.items()}, tmp_path / WEIGHTS)
+    assert "it has language_model." in refused(tmp_path)
+
+
+def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
+    rewrite(write(tmp_path), **{"model.embed_tokens.weight": torch.zeros(49, 32)})
+    assert "model.embed_tokens.weight of shape [49, 32]; its config.json says [48, 32]" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.int8, torch.float64])
+def test_a_tensor_that_is_no_common_float_is_named(tmp_path: Path, dtype: torch.dtype) -> None:
+    rewrite(write(tmp_path), **{"model.norm.weight": torch.zeros(32, dtype=dtype)})
+    assert "has tensor model.norm.weight of type" in refused(tmp_path)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path) / WEIGHTS
+    path.write_bytes(path.read_bytes()[:-100])
+    assert WEIGHTS in refused(tmp_path)
+
+
+def test_a_shard_that_was_not_copied_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    shards = {"model.norm.weight": WEIGHTS, "lm_head.weight": "model-00002-of-00002.safetensors"}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    assert "lacks model-00002-of-00002.safetensors, one of 1 missing of the 2 files" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"weight_map": []}'])
+def test_an_index_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    (write(tmp_path) / "model.safetensors.index.json").write_text(content)
+    assert "model.safetensors.index.json" in refused(tmp_path)
+
+
+def test_pickled_weights_are_refused_with_the_way_to_convert_them(tmp_path: Path) -> None:
+    (write(tmp_path) / WEIGHTS).rename(tmp_path / "pytorch_model.bin")
+    assert "only pytorch_model.bin; save it with safe_serialization" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["hf_quant_config.json", "quantize_config.json"])
+def test_a_quantised_checkpoint_that_says_so_in_a_file_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
+    (write(tmp_path) / name).write_text("{}")
+    assert f"is quantised: it has {name}" in refused(tmp_path)
+
+
+def test_the_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path) / "tokenizer.json"
+    path.write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 48}}, "added_tokens": []}))
+    assert "has a tokenizer.json with token 48; its config.json has a vocab_size of 48" in refused(tmp_path)
+    path.write_text(json.dumps({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 48, "content": "<pad>"}]}))
+    require_model(tmp_path, ENGINE)  # a token that was only added is refused when it is used
+    path.write_text("{")
+    assert "has a tokenizer.json that cannot be read" in refused(tmp_path)
+
+
+def test_a_directory_without_configuration_is_refused(tmp_path: Path) -> None:
+    assert "config.json is not readable" in refused(tmp_path)
+    write(tmp_path)
+    change(tmp_path, num_hidden_layers=3)
+    assert "lacks 9 of the 30 tensors" in refused(tmp_path)

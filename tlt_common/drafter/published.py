@@ -1,0 +1,73 @@
+"""
+Public spellings of a drafter's config.json, translated to the one of `DrafterFormat`.
+
+Drafters are published by EAGLE's authors (named like a whole Llama), by vLLM's speculators (a block for the layer, and
+layers numbered by their inputs) and under names with their target's family. What differs in more than names is refused.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.errors import WeightsError
+
+Json = Mapping[str, Any]
+
+WAY_OUT: Final = "`tlt drafter train` makes one that is run"
+
+_EAGLE: Final = (
+    "LlamaForCausalLMEagle", "LlamaForCausalLM", "EagleLlamaForCausalLM", "Qwen2ForCausalLMEagle", "Qwen2ForCausalLM",
+    "EagleQwen2ForCausalLM", "Qwen3ForCausalLMEagle", "Qwen3ForCausalLM", "EagleQwen3ForCausalLM",
+)  # fmt: skip
+_EAGLE3: Final = (
+    "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Qwen2ForCausalLMEagle3", "Eagle3Qwen2ForCausalLM",
+    "Qwen3ForCausalLMEagle3", "Eagle3Qwen3ForCausalLM",
+)  # fmt: skip
+_LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
+_LAYER: Final = "transformer_layer_config"
+"""Of speculators: the layer's own configuration."""
+_KIND: Final = "speculators_model_type"
+
+
+def standard_config(published: Json) -> dict[str, Any]:
+    """
+    Return a drafter's config.json as `DrafterFormat.config` spells it; what is not known stays as it is.
+
+    Raises:
+        WeightsError: It is no EAGLE or EAGLE-3 drafter.
+    """
+    if _KIND in published or _LAYER in published:
+        return _of_speculators(published)
+    names = published.get("architectures") or [None]
+    name = names[0] if isinstance(names, list) else names
+    if name in _EAGLE3 or (name in _EAGLE and published.get("draft_vocab_size")):
+        return {**published, "architectures": [MODEL_CLASSES[DrafterArchitecture.EAGLE3]]}
+    if name in _EAGLE:
+        return {**published, "architectures": [MODEL_CLASSES[DrafterArchitecture.EAGLE]]}
+    raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join((*_EAGLE, *_EAGLE3))}")
+
+
+def _of_speculators(published: Json) -> dict[str, Any]:
+    kind, layer = published.get(_KIND), published.get(_LAYER)
+    if kind not in list(DrafterArchitecture):
+        accepted = ", ".join(DrafterArchitecture)
+        raise WeightsError(f"the drafter's {_KIND} is {kind!r}; accepted: {accepted}. {WAY_OUT}")
+    if not isinstance(layer, Mapping):
+        raise WeightsError(f"the drafter's {_LAYER} is {layer!r}; accepted: the configuration of its layer")
+    if published.get("layernorms"):
+        raise WeightsError(f"the drafter's layernorms is set; accepted: a drafter without it. {WAY_OUT}")
+    architecture = DrafterArchitecture(kind)
+    found = {
+        **layer,
+        "architectures": [MODEL_CLASSES[architecture]],
+        "max_position_embeddings": layer.get("max_position_embeddings"),
+    }
+    if architecture is DrafterArchitecture.EAGLE3:
+        if "norm_before_residual" not in published:
+            raise WeightsError("the drafter's config.json has no norm_before_residual; accepted: false")
+        for name in ("draft_vocab_size", "norm_before_residual", "norm_before_fc", "target_hidden_size"):
+            found[name] = published.get(name)
+        if named := published.get(_LAYER_IDS):
+            # Like vLLM, it numbers layers by their inputs; SGLang and we by their outputs.
+            found["eagle_config"] = {"use_aux_hidden_state": True, _LAYER_IDS: [int(layer) - 1 for layer in named]}
+    return found
