@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import countdown
@@ -66,7 +65,7 @@ class Suite:
     """Addresses by name: gateway, gateway-1, coordinator, cache and tuner."""
     proxy: Proxy
     """What clients connect to, each at a port of its own."""
-    http: Mapping[str, str] = MappingProxyType({})
+    http: Mapping[str, str] = field(default_factory=dict)
     """URLs of the gateways, by name."""
     store: Store | None = None
     """Where drafters, checkpoints and weights are; None: on this machine's disks."""
