@@ -278,6 +278,8 @@ class Fleet:
     lending: bool
     bubble_utilisation: float
     """training / (training + idle + switching) since start; 0 if there was no bubble."""
+    pause_left_s: float = 0.0
+    """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
