@@ -128,6 +128,8 @@ class WatchReport:
     """Serial of the last demand the worker received on the stream; 0 before the first."""
     pause: Pause = NO_PAUSE
     """The latest pause that any gateway has told the worker."""
+    kept: tuple[str, ...] = ()
+    """Keys of the responses that the worker keeps, since their stream has broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ __all__ = [
     "fetched_to_pb",
     "info_from_pb",
     "info_to_pb",
+    "kept_from_pb",
+    "kept_to_pb",
     "order_and_parts",
     "parts_from_pb",
     "parts_to_pb",
@@ -149,6 +151,7 @@ def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
             traceparent=request.traceparent,
             owner=prompt.owner,
             cache_key=prompt.cache_key,
+            keep_key=prompt.keep_key,
         )
     )
 
@@ -164,7 +167,12 @@ def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure
         case "start":
             try:
                 start = message.start
-                prompt = replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key)
+                prompt = replace(
+                    prompt_from_pb(start.prompt),
+                    owner=start.owner,
+                    cache_key=start.cache_key,
+                    keep_key=start.keep_key,
+                )
                 return Start(prompt=prompt, traceparent=start.traceparent)
             except InvalidRequestError as error:
                 return Failure(request_id=RequestId(message.start.prompt.request_id), error=error)
@@ -245,6 +253,7 @@ def report_to_pb(report: WatchReport) -> pb.WatchResponse:
         slot_count=report.slots,
         serial=report.serial,
         pause=_pause_to_pb(report.pause),
+        kept_keys=report.kept,
     )
 
 
@@ -254,7 +263,16 @@ def report_from_pb(message: pb.WatchResponse) -> WatchReport:
         slots=message.slot_count,
         serial=message.serial,
         pause=_pause_from_pb(message.pause),
+        kept=tuple(message.kept_keys),
     )
+
+
+def kept_to_pb(chunk: TokenChunk | None) -> pb.TakeKeptResponse:
+    return pb.TakeKeptResponse(chunk=chunk_to_pb(chunk) if chunk is not None else None)
+
+
+def kept_from_pb(message: pb.TakeKeptResponse) -> TokenChunk | None:
+    return chunk_from_pb(message.chunk) if message.HasField("chunk") else None
 
 
 def _pause_to_pb(pause: Pause) -> pb.Pause:
