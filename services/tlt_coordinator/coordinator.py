@@ -110,9 +110,10 @@ class Coordinator:
         self._registry.leave(session, self._clock.now())
         self._moved.set()
 
-    def report_queue(self, gateway_id: str, queued: int) -> Bubbles:
+    def report_queue(self, gateway_id: str, queued: int, pause_left_s: float = 0.0) -> Bubbles:
         """
-        Record how many requests wait at a gateway; return the fleet's bubbles.
+        Record how many requests wait at a gateway, and for how many seconds generation is paused there; return the
+        fleet's bubbles.
 
         Raises:
             InvalidRequestError: The gateway id is empty, or the count is negative.
@@ -122,7 +123,7 @@ class Coordinator:
         if queued < 0:
             raise InvalidRequestError(f"queued_count is {queued}; accepted: at least 0", field="queued_count")
         now_s = self._clock.now()
-        self._queues.report(gateway_id, queued, now_s)
+        self._queues.report(gateway_id, queued, now_s, pause_left_s=pause_left_s)
         self._due.set()
         return self._ledger.bubbles(now_s)
 
@@ -195,6 +196,7 @@ class Coordinator:
             drafters=self._drafters.records,
             lending=self._lending,
             bubble_utilisation=self._ledger.bubbles(now_s).utilisation,
+            pause_left_s=self._queues.pause_left_s(now_s),
         )
 
     def figures(self) -> FleetFigures:

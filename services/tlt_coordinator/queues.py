@@ -1,4 +1,6 @@
-"""Number of requests queued at the gateways. Pure: times come from the caller."""
+"""What gateways report: how many requests they have queued, and whether they are paused. Pure: times come from the
+caller.
+"""
 
 from typing import NamedTuple
 
@@ -6,6 +8,7 @@ from typing import NamedTuple
 class _Report(NamedTuple):
     queued: int
     at_s: float
+    paused_until_s: float
 
 
 class Queues:
@@ -15,13 +18,21 @@ class Queues:
         self._stale_s = stale_s
         self._reports: dict[str, _Report] = {}
 
-    def report(self, gateway_id: str, queued: int, now_s: float) -> None:
-        """Record the queue depth of a gateway."""
-        self._reports[gateway_id] = _Report(queued, now_s)
+    def report(self, gateway_id: str, queued: int, now_s: float, *, pause_left_s: float = 0.0) -> None:
+        """Record the queue depth of a gateway, and for how long it is paused."""
+        self._reports[gateway_id] = _Report(queued, now_s, now_s + pause_left_s)
 
     def queued(self, now_s: float) -> int:
         """Return the number of requests queued at all gateways that still report; 0 if none does."""
+        self._forget_stale(now_s)
+        return sum(report.queued for report in self._reports.values())
+
+    def pause_left_s(self, now_s: float) -> float:
+        """Return the seconds until no gateway that still reports is paused."""
+        self._forget_stale(now_s)
+        return max((max(0.0, report.paused_until_s - now_s) for report in self._reports.values()), default=0.0)
+
+    def _forget_stale(self, now_s: float) -> None:
         self._reports = {
             gateway_id: report for gateway_id, report in self._reports.items() if now_s - report.at_s < self._stale_s
         }
-        return sum(report.queued for report in self._reports.values())

@@ -24,6 +24,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_gateway.across import learn_of
 from tlt_gateway.admission import Admission
 from tlt_gateway.cache_key import cache_key
+from tlt_gateway.keeping import keep_key, taken
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.queue_room import Reservation
 from tlt_gateway.request_metrics import RequestMetrics
@@ -111,6 +112,8 @@ class Dispatch:
             UnavailableError: No worker is available, too many were lost, or this gateway shuts down.
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
+        if prompt.keep_key:
+            prompt = replace(prompt, keep_key=keep_key(prompt))
         request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation)
         return self._counted(request)
 
@@ -139,6 +142,9 @@ class Dispatch:
     async def _moving(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
         """Stream from one worker after another until the response is complete."""
         transcript = request.transcript
+        if transcript.prompt.keep_key and (chunk := await taken(transcript.prompt, self._pool.workers)):
+            yield transcript.add(chunk)
+            transcript.move(died=False)
         while transcript.finish_reason is None:
             self._require_wanted(request)
             async with self._admission.slot(
@@ -183,6 +189,8 @@ class Dispatch:
             replace(
                 rest,
                 request_id=attempt,
+                # Of a response that continues, this worker gets only the rest: it could not hand on the whole.
+                keep_key="" if request.transcript.ended_attempts else rest.keep_key,
                 policy_version=self._pool.version if rest.is_continued and rest.policy_version else rest.policy_version,
             )
         )

@@ -51,7 +51,13 @@ class Gateway:
             stage_s=config.stage_s,
         )
         self._report = (
-            QueueReport(config.coordinator, config.gateway_id, report_s=config.report_s, tls=config.tls)
+            QueueReport(
+                config.coordinator,
+                config.gateway_id,
+                report_s=config.report_s,
+                tls=config.tls,
+                pause_left_s=lambda: self.pauses.current.left_s,
+            )
             if config.coordinator
             else None
         )

@@ -74,14 +74,19 @@ class Peers:
         )
 
     async def _each(self, call: Callable[[wire.AsyncStub], Awaitable[Answer]]) -> dict[str, Answer | TltError]:
-        """Return the answer of each peer, by address."""
+        """
+        Return the answer of each peer, by address. All calls may be repeated: one that broke, whatever became of it, is
+        made once more, so that only a peer that is down counts as down.
+        """
 
-        async def asked(address: str) -> Answer | TltError:
+        async def asked(address: str, *, again: bool = True) -> Answer | TltError:
             try:
                 async with connect(address, to="gateway", tls=self._tls) as channel:
                     with translated():
                         return await call(wire.Stub(channel))
             except TltError as error:
+                if again and is_transient(error):
+                    return await asked(address, again=False)
                 log.warning("peer_failed", peer=address, error=error.message)
                 return error
 

@@ -50,6 +50,8 @@ class PooledWorker:
         """The last information received from the worker; None before the first."""
         self.slots = 0
         """Concurrent requests the worker grants to this gateway."""
+        self.kept: frozenset[str] = frozenset()
+        """Keys of the responses that the worker keeps, since their gateway was lost."""
         self.serial = 0
         """Serial of the last demand the worker has answered."""
         self.reported = Signal()
@@ -91,6 +93,7 @@ class PooledWorker:
     def heard(self, report: WatchReport) -> None:
         """Apply a report of the worker."""
         self.info, self.slots, self.serial = report.info, report.slots, report.serial
+        self.kept = frozenset(report.kept)
         # Reports lag behind: without other gateways, the difference would be requests that have just ended.
         self._foreign = max(0, report.info.running - self.assigned) if self.shared else 0
         self.demands.granted(report.slots, shared=self.shared)

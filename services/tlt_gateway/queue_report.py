@@ -1,6 +1,7 @@
 """Report queue depth to the coordinator, which recalls workers from training when requests are queued."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Never
 
 from tlt_common.config.base import TlsSettings
@@ -15,11 +16,21 @@ from tlt_common.wire import coordinator as wire
 class QueueReport:
     """Reports the latest depth; a change during a report is sent with the next one."""
 
-    def __init__(self, coordinator: str, gateway_id: str, *, report_s: float, tls: TlsSettings | None) -> None:
+    def __init__(
+        self,
+        coordinator: str,
+        gateway_id: str,
+        *,
+        report_s: float,
+        tls: TlsSettings | None,
+        pause_left_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`pause_left_s` returns for how long generation is paused."""
         self._coordinator = coordinator
         self._gateway_id = gateway_id
         self._report_s = report_s
         self._tls = tls
+        self._pause_left_s = pause_left_s
         self._queued = 0
         self.bubbles = NO_BUBBLES
         """The fleet's, as of the last report."""
@@ -36,7 +47,9 @@ class QueueReport:
             stub = wire.Stub(channel)
             while True:
                 self._changed.clear()
-                request = wire.pb.ReportQueueRequest(gateway_id=self._gateway_id, queued_count=self._queued)
+                request = wire.pb.ReportQueueRequest(
+                    gateway_id=self._gateway_id, queued_count=self._queued, pause_left_s=self._pause_left_s()
+                )
                 try:
                     with translated():
                         answer = await stub.ReportQueue(request, timeout=self._report_s)

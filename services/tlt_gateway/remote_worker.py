@@ -10,7 +10,7 @@ import grpc
 from tlt_common.aio import Blocks
 from tlt_common.domain.fleet import WatchDemand, WatchReport
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.errors import translated
@@ -74,6 +74,12 @@ class RemoteWorker:
             request = wire.pb.AbortRequest(request_ids=request_ids, owner=owner)
             answer = await self._stub.Abort(request, timeout=CALL_S)
         return {RequestId(request_id) for request_id in answer.request_ids}
+
+    async def take_kept(self, key: str) -> TokenChunk | None:
+        """Return what the worker keeps of a response whose stream broke, and let it keep that no longer."""
+        with translated():
+            answer = await self._stub.TakeKept(wire.pb.TakeKeptRequest(key=key), timeout=CALL_S)
+        return wire.kept_from_pb(answer)
 
     def give_up(self, why: str) -> None:
         """End all calls with UnavailableError, because the worker is lost although its connection is open."""

@@ -1,6 +1,7 @@
 """The fleet as a table, or as plain values."""
 
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 from rich.console import Group
@@ -71,4 +72,9 @@ def footer(fleet: Fleet) -> str:
     measured = fleet.drafters[-1].held_out_top1 if fleet.drafters else 0.0
     top1 = f" (held-out top-1 {measured:.2f})" if measured else ""
     lending = "" if fleet.lending else "   lending is off"
-    return f"queue {fleet.queued}   {drafter}{top1}   bubbles used {fleet.bubble_utilisation:.0%}{lending}"
+    paused = f"   {_paused(fleet.pause_left_s)}" if fleet.pause_left_s else ""
+    return f"queue {fleet.queued}{paused}   {drafter}{top1}   bubbles used {fleet.bubble_utilisation:.0%}{lending}"
+
+
+def _paused(left_s: float) -> str:
+    return f"paused, continues within {left_s:.0f} s" if isfinite(left_s) else "paused"

@@ -13,6 +13,7 @@ from tlt_common.rpc.drain import Drain
 from tlt_common.telemetry.log import get_logger
 from tlt_common.telemetry.tracing import call_span, record_response
 from tlt_common.wire.worker import GENERATE_MANY
+from tlt_worker.kept import Kept, Underway
 from tlt_worker.outgoing import PACE_S, Outgoing
 
 log = get_logger(__name__)
@@ -23,16 +24,24 @@ class RequestStream:
     Args:
         generate: Runs one request. Cancelling its reader aborts it.
         drain: Counts the requests, and refuses new ones once it has begun.
+        kept: Gets the responses if the stream breaks.
         pace_s: Least seconds between two messages.
     """
 
     def __init__(
-        self, generate: Callable[[Prompt], AsyncGenerator[TokenChunk, None]], drain: Drain, *, pace_s: float = PACE_S
+        self,
+        generate: Callable[[Prompt], AsyncGenerator[TokenChunk, None]],
+        drain: Drain,
+        *,
+        pace_s: float = PACE_S,
+        kept: Kept | None = None,
     ) -> None:
         self._generate = generate
         self._drain = drain
         self._outgoing = Outgoing(pace_s)
         self._running: dict[RequestId, asyncio.Task[None]] = {}
+        self._keys: dict[RequestId, str] = {}
+        self._underway = Underway(kept or Kept())
         self._closed = False
 
     def close(self) -> None:
@@ -57,6 +66,9 @@ class RequestStream:
                     yield parts
                 if listening.done():
                     listening.result()
+        except BaseException:
+            self._underway.broke()
+            raise
         finally:
             await _cancelled([listening, *self._running.values()])
 
@@ -67,6 +79,7 @@ class RequestStream:
                     self._start(prompt, request.traceparent)
                 case HangUp(request_id=request_id):
                     if task := self._running.get(request_id):
+                        self._underway.drop(self._keys.pop(request_id, ""))
                         task.cancel()
                     self._outgoing.forget(request_id)
                 case Failure():
@@ -81,12 +94,15 @@ class RequestStream:
             )
             self._outgoing.put(Failure(request_id=name, error=error))
             return
+        if prompt.keep_key:
+            self._keys[name] = prompt.keep_key
         task = asyncio.ensure_future(self._respond(prompt, traceparent))
         self._running[name] = task
         task.add_done_callback(lambda _task: self._ended(name))
 
     def _ended(self, name: RequestId) -> None:
         del self._running[name]
+        self._keys.pop(name, None)
         if self._closed and not self._running:
             self._outgoing.wake()
 
@@ -95,8 +111,10 @@ class RequestStream:
             with self._drain.work("Generate"), call_span(GENERATE_MANY, parent=traceparent):
                 async with aclosing(record_response(self._generate(prompt), request_of(prompt.request_id))) as chunks:
                     async for chunk in chunks:
+                        self._underway.add(prompt.keep_key, chunk)
                         self._outgoing.put(chunk)
         except TltError as error:
+            self._underway.drop(prompt.keep_key)
             self._outgoing.put(Failure(request_id=prompt.request_id, error=error))
         except Exception as error:  # the interceptor sees only errors of the whole stream
             log.exception("request_failed", request_id=prompt.request_id)

@@ -33,7 +33,7 @@ class WorkerServicer(wire.Servicer):
     async def GenerateMany(
         self, request_iterator: AsyncIterator[wire.pb.GenerateManyRequest], context: Context
     ) -> AsyncIterator[wire.pb.GenerateManyResponse]:
-        stream = RequestStream(self._worker.generation.generate, self._drain)
+        stream = RequestStream(self._worker.generation.generate, self._drain, kept=self._worker.kept)
         self._streams.add(stream)
         try:
             async with aclosing(stream.parts(wire.requests_from_pb(request_iterator))) as messages:
@@ -46,6 +46,9 @@ class WorkerServicer(wire.Servicer):
         names = [RequestId(request_id) for request_id in request.request_ids]
         aborted = await self._worker.generation.abort(names, owner=request.owner)
         return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
+
+    async def TakeKept(self, request: wire.pb.TakeKeptRequest, context: Context) -> wire.pb.TakeKeptResponse:
+        return wire.kept_to_pb(self._worker.kept.take(request.key))
 
     async def StageWeights(
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context

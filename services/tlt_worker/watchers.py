@@ -10,6 +10,7 @@ from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.log import get_logger
+from tlt_worker.kept import Kept
 from tlt_worker.shares import max_min
 
 log = get_logger(__name__)
@@ -34,10 +35,13 @@ class Watchers:
     """
     Args:
         info: Returns the worker's current state.
+        kept: Responses whose stream has broken.
     """
 
-    def __init__(self, info: Callable[[], WorkerInfo]) -> None:
+    def __init__(self, info: Callable[[], WorkerInfo], kept: Kept | None = None) -> None:
         self._info = info
+        self._kept = kept or Kept()
+        self._kept.changed = self.changed
         self._watchers: list[_Watcher] = []
         self._pause = Pause()
         self._pause_until_s = 0.0
@@ -103,7 +107,13 @@ class Watchers:
     def _report(self, watcher: _Watcher) -> WatchReport:
         info = self._info()
         shares = max_min(info.max_running, {watcher: watcher.demand.demand for watcher in self._watchers})
-        return WatchReport(info=info, slots=shares[watcher], serial=watcher.demand.serial, pause=self.pause)
+        return WatchReport(
+            info=info,
+            slots=shares[watcher],
+            serial=watcher.demand.serial,
+            pause=self.pause,
+            kept=self._kept.keys,
+        )
 
 
 def _uncounted(report: WatchReport | None) -> WatchReport | None:

@@ -21,6 +21,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.folding import Folding
 from tlt_worker.generation import Generation
+from tlt_worker.kept import Kept
 from tlt_worker.lending.activity import Activity
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.spot import Spot
@@ -81,7 +82,8 @@ class Worker:
                 check=engine.check_weights,
             ),
         )
-        self.watchers = Watchers(lambda: self.info)
+        self.kept = Kept()
+        self.watchers = Watchers(lambda: self.info, self.kept)
         self.receiver = Receiver(
             Collection(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,

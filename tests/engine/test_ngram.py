@@ -40,6 +40,15 @@ def test_drafts_from_a_group_help_it_and_its_next_epoch_even_more(alone: AloneRe
     assert 1.2 < accept_length(alone.first) < accept_length(alone.second)
 
 
+def test_requests_with_another_cache_key_learn_nothing_of_one_another(alone: AloneResult) -> None:
+    assert len(set(tokens(alone.keyed))) == 1
+    mine, again, theirs, theirs_again = map(stats, alone.keyed)
+    assert mine.cached_tokens == theirs.cached_tokens == 0
+    assert again.cached_tokens == theirs_again.cached_tokens > 16
+    assert mine.accepted_draft_tokens == theirs.accepted_draft_tokens
+    assert again.accepted_draft_tokens == theirs_again.accepted_draft_tokens > mine.accepted_draft_tokens
+
+
 def test_the_index_uses_little_memory(alone: AloneResult) -> None:
     assert 0 < alone.index_bytes < 2**21  # about 6,000 tokens were generated
 

@@ -8,6 +8,7 @@ from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import NotFoundError, UnavailableError
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
+from tlt_worker.kept import Kept
 from tlt_worker.watchers import Watchers
 
 
@@ -28,10 +29,14 @@ class ReceivingWorker(wire.Servicer):
         self.groups: dict[str, GroupMember] = {}
         self.broadcasts: list[Broadcast] = []
         self.held: list[str] = []
+        self.kept = Kept()
 
     @property
     def receiving(self) -> bool:
         return bool(self.groups or self.held)
+
+    async def TakeKept(self, request: wire.pb.TakeKeptRequest, context: Any) -> wire.pb.TakeKeptResponse:
+        return wire.kept_to_pb(self.kept.take(request.key))
 
     async def JoinGroup(self, request: wire.pb.JoinGroupRequest, context: Any) -> wire.pb.JoinGroupResponse:
         member = transfer.group_from_pb(request)

@@ -95,7 +95,7 @@ class FakeWorker(ReceivingWorker):
         self.training = self.lendable = False
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
-        self.watchers = Watchers(self._info)
+        self.watchers = Watchers(self._info, self.kept)
         self._door = security
         self.drain = Drain()
         self._streams: list[RequestStream] = []
@@ -108,7 +108,7 @@ class FakeWorker(ReceivingWorker):
     async def __aenter__(self) -> Self:
         """Serve, at the same address as before if there was one."""
         self._killed.clear()
-        self.watchers = Watchers(self._info)
+        self.watchers = Watchers(self._info, self.kept)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
         server = await self._server.enter_async_context(
             serving(self.address, service, security=self._door, drain=self.drain)
@@ -137,7 +137,7 @@ class FakeWorker(ReceivingWorker):
     async def GenerateMany(
         self, request_iterator: AsyncIterator[wire.pb.GenerateManyRequest], context: Any
     ) -> AsyncIterator[wire.pb.GenerateManyResponse]:
-        stream = RequestStream(self._generate, self.drain, pace_s=0)
+        stream = RequestStream(self._generate, self.drain, pace_s=0, kept=self.kept)
         self._streams.append(stream)
         async with aclosing(stream.parts(wire.requests_from_pb(request_iterator))) as messages:
             async for parts in messages:

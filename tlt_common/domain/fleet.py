@@ -133,6 +133,8 @@ class WatchReport:
     """Serial of the last demand the worker received on the stream; 0 before the first."""
     pause: Pause = NO_PAUSE
     """The latest pause that any gateway has told the worker."""
+    kept: tuple[str, ...] = ()
+    """Keys of the responses that the worker keeps, since their stream has broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +285,8 @@ class Fleet:
     lending: bool
     bubble_utilisation: float
     """training / (training + idle + switching) since start; 0 if there was no bubble."""
+    pause_left_s: float = 0.0
+    """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,11 +132,8 @@ class Prompt:
     attempt: int = 0
     """Number of earlier attempts at this response. A newer attempt replaces an older one that still runs."""
     max_staleness: int | None = None
-    """
-    Policy versions by which the first token of the response may be behind the version served; None: no limit.
-
-    Once it is further behind, the response is aborted and keeps the tokens within the limit.
-    """
+    """Policy versions by which the first token may be behind the version served; None: no limit. Once it is further
+    behind, the response is aborted and keeps the tokens within the limit."""
     begun_version: PolicyVersion | None = None
     """Policy version of the first prefix token, from which `max_staleness` counts; None: of the first new token."""
     session_id: str = ""
@@ -147,6 +144,8 @@ class Prompt:
     """Name of the caller's token, set by the gateway; empty without one."""
     cache_key: str = ""
     """Made of owner and salt by the gateway: prompts with other keys share nothing that is cached."""
+    keep_key: str = ""
+    """Under which a worker keeps the response if its gateway is lost; made by the gateway, empty: it does not."""
 
     @property
     def key(self) -> tuple[str, RequestId]:

@@ -100,16 +100,16 @@ def order_to_pb(order: Lease | Revocation | DrafterWish | ReportInterval) -> pb.
             return pb.HoldLeaseResponse(report_interval=pb.ReportInterval(seconds=seconds))
 
 
-def queue_from_pb(message: pb.ReportQueueRequest) -> tuple[str, int]:
+def queue_from_pb(message: pb.ReportQueueRequest) -> tuple[str, int, float]:
     """
-    Return the gateway's name and the number of its queued requests.
+    Return the gateway's name, the number of its queued requests, and the seconds for which generation is paused.
 
     Raises:
         InvalidRequestError: The name is missing or too long, or the number is negative.
     """
     require_name("gateway_id", message.gateway_id, least=1)
     require_range("queued_count", message.queued_count, low=0, high=INT32_MAX)
-    return message.gateway_id, message.queued_count
+    return message.gateway_id, message.queued_count, message.pause_left_s if message.pause_left_s > 0 else 0.0
 
 
 def newest_to_pb(drafter: DrafterWish | None) -> pb.GetDrafterResponse:
@@ -224,6 +224,7 @@ def fleet_to_pb(fleet: Fleet) -> pb.GetFleetResponse:
         drafter_uri=fleet.drafter.uri if fleet.drafter else "",
         lending_enabled=fleet.lending,
         bubble_utilisation=fleet.bubble_utilisation,
+        pause_left_s=fleet.pause_left_s,
         drafters=[
             pb.DrafterRecord(
                 drafter_version=record.version,
@@ -255,4 +256,5 @@ def fleet_from_pb(message: pb.GetFleetResponse) -> Fleet:
         ),
         lending=message.lending_enabled,
         bubble_utilisation=message.bubble_utilisation,
+        pause_left_s=message.pause_left_s,
     )

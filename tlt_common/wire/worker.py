@@ -7,15 +7,21 @@ from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceServicer as Servicer
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStub as Stub
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
-from tlt_common.domain.bounds import require_name
-from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
-from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, RequestId, WorkerId
-from tlt_common.domain.pause import Pause
+from tlt_common.domain.ids import RequestId
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.rollout import TokenChunk
-from tlt_common.domain.weights import ReleaseEnd, ServedRelease, SpoolFile, StageOrder, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import ReleaseEnd, SpoolFile, StageOrder, TensorChunk, WrittenPiece
 from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
+from tlt_common.wire.watch import (
+    demand_from_pb,
+    demand_to_pb,
+    demands_from_pb,
+    info_from_pb,
+    info_to_pb,
+    report_from_pb,
+    report_to_pb,
+)
 from tlt_common.wire.weights import (
     end_from_pb,
     end_to_pb,
@@ -26,7 +32,6 @@ from tlt_common.wire.weights import (
     piece_to_pb,
     release_from_pb,
     release_to_pb,
-    source_from_pb,
     source_to_pb,
     tensor_from_pb,
     tensors_of,
@@ -53,6 +58,8 @@ __all__ = [
     "fetched_to_pb",
     "info_from_pb",
     "info_to_pb",
+    "kept_from_pb",
+    "kept_to_pb",
     "order_and_parts",
     "parts_from_pb",
     "parts_to_pb",
@@ -139,6 +146,7 @@ def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
             traceparent=request.traceparent,
             owner=prompt.owner,
             cache_key=prompt.cache_key,
+            keep_key=prompt.keep_key,
         )
     )
 
@@ -154,7 +162,12 @@ def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure
         case "start":
             try:
                 start = message.start
-                prompt = replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key)
+                prompt = replace(
+                    prompt_from_pb(start.prompt),
+                    owner=start.owner,
+                    cache_key=start.cache_key,
+                    keep_key=start.keep_key,
+                )
                 return Start(prompt=prompt, traceparent=start.traceparent)
             except InvalidRequestError as error:
                 return Failure(request_id=RequestId(message.start.prompt.request_id), error=error)
@@ -194,107 +207,9 @@ def parts_from_pb(message: pb.GenerateManyResponse) -> Iterator[Part]:
         yield Failure(request_id=RequestId(failure.request_id), error=kind(failure.message, field=failure.field))
 
 
-def demand_to_pb(demand: WatchDemand) -> pb.WatchRequest:
-    return pb.WatchRequest(
-        gateway_id=demand.gateway_id,
-        demand_count=demand.demand,
-        serial=demand.serial,
-        pause=_pause_to_pb(demand.pause),
-    )
+def kept_to_pb(chunk: TokenChunk | None) -> pb.TakeKeptResponse:
+    return pb.TakeKeptResponse(chunk=chunk_to_pb(chunk) if chunk is not None else None)
 
 
-def demand_from_pb(message: pb.WatchRequest) -> WatchDemand:
-    """
-    Raises:
-        InvalidRequestError: The gateway's name is too long or not printable.
-    """
-    require_name("gateway_id", message.gateway_id)
-    return WatchDemand(
-        gateway_id=message.gateway_id,
-        demand=max(0, message.demand_count),
-        serial=message.serial,
-        pause=_pause_from_pb(message.pause),
-    )
-
-
-async def demands_from_pb(messages: AsyncIterator[pb.WatchRequest]) -> AsyncGenerator[WatchDemand, None]:
-    """
-    Decode a stream. A function, since an expression would open the stream before it is read: gRPC warns of one that
-    never is.
-
-    Raises:
-        InvalidRequestError: The gateway's name is too long or not printable.
-    """
-    async for message in messages:
-        yield demand_from_pb(message)
-
-
-def report_to_pb(report: WatchReport) -> pb.WatchResponse:
-    return pb.WatchResponse(
-        info=info_to_pb(report.info),
-        slot_count=report.slots,
-        serial=report.serial,
-        pause=_pause_to_pb(report.pause),
-    )
-
-
-def report_from_pb(message: pb.WatchResponse) -> WatchReport:
-    return WatchReport(
-        info=info_from_pb(message.info),
-        slots=message.slot_count,
-        serial=message.serial,
-        pause=_pause_from_pb(message.pause),
-    )
-
-
-def _pause_to_pb(pause: Pause) -> pb.Pause:
-    return pb.Pause(epoch=pause.epoch, left_s=pause.left_s)
-
-
-def _pause_from_pb(message: pb.Pause) -> Pause:
-    return Pause(epoch=Epoch(message.epoch), left_s=message.left_s if message.left_s > 0 else 0.0)
-
-
-def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
-    return pb.WorkerInfo(
-        worker_id=info.worker_id,
-        model=info.model,
-        vocab_size=info.vocab_size,
-        context_length=info.context_length,
-        max_running=info.max_running,
-        policy_version=info.policy_version,
-        drafter_version=info.drafter_version,
-        running_count=info.running,
-        device=info.device,
-        draining=info.draining,
-        training=info.training,
-        release=release_to_pb(info.release.id) if info.release else None,
-        source=source_to_pb(info.release.uri if info.release else None),
-        machine=info.machine,
-        lendable=info.lendable,
-        receiving=info.receiving,
-        finds_stop_strings=info.finds_stop_strings,
-    )
-
-
-def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
-    return WorkerInfo(
-        worker_id=WorkerId(message.worker_id),
-        model=message.model,
-        vocab_size=message.vocab_size,
-        context_length=message.context_length,
-        max_running=message.max_running,
-        policy_version=PolicyVersion(message.policy_version),
-        drafter_version=DrafterVersion(message.drafter_version),
-        running=message.running_count,
-        device=message.device,
-        draining=message.draining,
-        training=message.training,
-        release=ServedRelease(id=release_from_pb(message.release), uri=source_from_pb(message))
-        if message.HasField("release")
-        else None,
-        machine=message.machine,
-        lendable=message.lendable,
-        receiving=message.receiving,
-        finds_stop_strings=message.finds_stop_strings,
-    )
+def kept_from_pb(message: pb.TakeKeptResponse) -> TokenChunk | None:
+    return chunk_from_pb(message.chunk) if message.HasField("chunk") else None

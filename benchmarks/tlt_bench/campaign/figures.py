@@ -47,6 +47,10 @@ SHARED: Mapping[str, Figure] = {
     ),
     "answers": Figure(meaning="responses compared with those of an undisturbed run"),
     "lost": _violations("responses that the client did not receive in full"),
+    "http_answers": Figure(meaning="the same over HTTP, from clients that repeat a call answered with 503"),
+    "http_lost": _violations(
+        "HTTP calls that a gateway broke off, though it was not killed or stopped, or answered wrongly"
+    ),
     "changed": _violations("responses that differ from those of the undisturbed run"),
     "overlapping_leases": _violations("pairs of training leases of one worker that overlapped"),
     "left_behind": _violations("processes and files that remained after shutdown"),

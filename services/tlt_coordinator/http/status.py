@@ -85,6 +85,8 @@ def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
         "drafters": [asdict(record) for record in fleet.drafters],
         "accept_length": accept_length(fleet),
         "bubble_utilisation": fleet.bubble_utilisation,
+        "paused": fleet.pause_left_s > 0,
+        "pause_left_s": fleet.pause_left_s if isfinite(fleet.pause_left_s) else None,
     }
 
 

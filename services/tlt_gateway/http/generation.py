@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TypeVar
 
 from fastapi import Request
@@ -76,8 +77,10 @@ class Generation:
         return self._samples(Batch(prompts=prompts, samples_per_prompt=samples, stream_tokens=True))
 
     async def _samples(self, batch: Batch) -> AsyncGenerator[tuple[int, TokenChunk], None]:
+        # A caller over HTTP cannot continue a response by itself. One that chose an id may repeat the call under it.
+        prompts = [replace(prompt, keep_key=prompt.request_id) for prompt in batch.prompts]
         try:
-            async with aclosing(self._batches.run(batch)) as samples:
+            async with aclosing(self._batches.run(replace(batch, prompts=prompts))) as samples:
                 async for sample in samples:
                     yield sample.prompt_index * batch.samples_per_prompt + sample.sample_index, sample.response
         except TltError as error:

@@ -30,6 +30,8 @@ class AloneResult:
     first: list[TokenChunk]
     second: list[TokenChunk]
     """The same group of prompts again."""
+    keyed: list[TokenChunk]
+    """One greedy request: twice under one cache key, and twice under another."""
     index_bytes: int
 
 
@@ -68,8 +70,16 @@ async def alone(work: Path) -> AloneResult:
             updated=updated,
             first=await _together(engine, "first", group),
             second=await _together(engine, "second", group),
+            keyed=[await answer(engine, one) for one in _keyed()],
             index_bytes=(await _stop(collecting, reports))[-1].index_bytes,
         )
+
+
+def _keyed() -> list[Prompt]:
+    one = prompt("keyed", (9, 3, 12, 5, 14, 7, 10, 4) * 4, temperature=0.0, max_new_tokens=100)
+    return [
+        replace(one, request_id=RequestId(f"{key}{turn}"), cache_key=key) for key in ("mine", "theirs") for turn in "12"
+    ]
 
 
 async def mixed(work: Path) -> MixedResult:

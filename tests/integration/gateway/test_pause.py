@@ -2,10 +2,14 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
+from tests.fakes.peers import Peer
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, gateway, queued
 from tests.integration.gateway.test_several import both, free_addresses
@@ -13,6 +17,7 @@ from tlt_common.client import SamplingParams
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import FinishReason
 from tlt_common.errors import InvalidRequestError, UnavailableError
+from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig
 
 SIX = SamplingParams(max_new_tokens=6)
@@ -115,3 +120,36 @@ async def test_a_gateway_that_restarts_learns_of_a_pause_and_of_its_end_from_the
         assert not worker.prompts
         await other.proceed()  # no peer of the first
         assert (await call).token_ids == TOKENS
+
+
+class LosesAnswer(wire.Servicer):
+    """A peer that pauses, and whose first answers are lost."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def Pause(self, request: wire.pb.PauseRequest, context: Any) -> wire.pb.PauseResponse:
+        await self._lose("pause", context)
+        return wire.pb.PauseResponse()
+
+    async def Proceed(self, request: wire.pb.ProceedRequest, context: Any) -> wire.pb.ProceedResponse:
+        await self._lose("proceed", context)
+        return wire.pb.ProceedResponse()
+
+    async def _lose(self, call: str, context: Any) -> None:
+        self.calls.append(call)
+        if self.calls.count(call) == 1:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
+
+
+async def test_a_peer_whose_answer_is_lost_is_asked_again_and_not_taken_for_dead(
+    start: Start, worker: FakeWorker
+) -> None:
+    servicer = LosesAnswer()  # type: ignore[abstract] # implements only what is called
+    async with (
+        Peer(wire.SERVICE_NAME, partial(wire.add_servicer, servicer)) as peer,
+        start(worker, peers=(peer.address,)) as client,
+    ):
+        await client.pause()
+        await client.proceed()
+    assert servicer.calls == ["pause", "pause", "proceed", "proceed"]

@@ -1,3 +1,5 @@
+import math
+
 from tlt_coordinator.queues import Queues
 
 
@@ -24,3 +26,15 @@ def test_a_gateway_that_fell_silent_no_longer_counts() -> None:
 
 def test_nothing_waits_when_no_gateway_ever_reported() -> None:
     assert Queues(stale_s=5.0).queued(0.0) == 0
+
+
+def test_a_pause_is_shown_while_a_gateway_reports_it() -> None:
+    queues = Queues(stale_s=5.0)
+    queues.report("a", 0, 100.0, pause_left_s=60.0)
+    queues.report("b", 0, 100.0)
+    assert queues.pause_left_s(101.0) == 59.0
+    queues.report("a", 0, 102.0)
+    assert queues.pause_left_s(102.0) == 0.0
+    queues.report("a", 0, 103.0, pause_left_s=math.inf)
+    assert queues.pause_left_s(104.0) == math.inf
+    assert queues.pause_left_s(120.0) == 0.0

@@ -1,11 +1,13 @@
 """The part `kills`."""
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tlt_bench.campaign.figures import SHARED
 from tlt_bench.campaign.kills.plan import Queue, Strike
 from tlt_bench.campaign.kills.striking import Striker
+from tlt_bench.campaign.kills.targets import Action
 from tlt_bench.campaign.part import Context, Outcome, Part, Size
 from tlt_bench.campaign.suite.ordeal import Ordeal, undergo
 from tlt_bench.campaign.suite.suite import running
@@ -68,6 +70,12 @@ class Kills:
 
     async def _one(self, strike: Strike, striker: Striker, ordeal: Ordeal) -> None:
         ordeal.chronicle.note(str(strike))
+        with ExitStack() as excused:
+            if strike.action is not Action.TERM:
+                excused.enter_context(ordeal.http.killing(strike.target.name))
+            await self._struck(strike, striker, ordeal)
+
+    async def _struck(self, strike: Strike, striker: Striker, ordeal: Ordeal) -> None:
         try:
             stall_s = await striker.strike(strike)
         except LookupError:

@@ -84,6 +84,11 @@ class Load:
         self._stopping = True
         self._open.set()
 
+    async def is_open(self) -> bool:
+        """Wait for the end of a pause; return False once the load is stopped."""
+        await self._open.wait()
+        return not self._stopping
+
     async def run(self) -> None:
         """Send until stopped."""
         self.progress_s = time.monotonic()
@@ -111,10 +116,7 @@ class Load:
             self._open.set()
 
     async def _send(self, *, sends_batches: bool) -> None:
-        while not self._stopping:
-            await self._open.wait()
-            if self._stopping:
-                return
+        while await self.is_open():
             requests = next(self._groups) if sends_batches else (next(self._single),)
             flight = Flight(requests, time.monotonic())
             self._flights.add(flight)

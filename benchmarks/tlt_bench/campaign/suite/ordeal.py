@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tlt_bench.campaign.part import Context
 from tlt_bench.campaign.suite import verdict
 from tlt_bench.campaign.suite.chronicle import Chronicle
+from tlt_bench.campaign.suite.http_load import HttpLoad
 from tlt_bench.campaign.suite.left_behind import Traces, spools
 from tlt_bench.campaign.suite.load import Load, undisturbed
 from tlt_bench.campaign.suite.processes import kinds
@@ -19,6 +20,7 @@ from tlt_bench.campaign.suite.updates import DrafterSwaps, WeightUpdates
 from tlt_common.client import Client
 
 SENDERS = 8
+HTTP_SENDERS = 4
 GROUPS = 8
 MIN_TOKENS, MAX_TOKENS = 60, 400
 UPDATE_EVERY_S = 10.0
@@ -37,6 +39,7 @@ class Ordeal:
 
     suite: Suite
     load: Load
+    http: HttpLoad
     chronicle: Chronicle
 
 
@@ -81,6 +84,7 @@ async def _disturbed(
     chronicle.note(f"{len(expected)} requests answered undisturbed")
     before = _inventory(suite)
     load = Load(clients, requests, expected, senders=SENDERS, report=chronicle.find)
+    http = HttpLoad(suite.http, load, requests, expected, senders=HTTP_SENDERS, report=chronicle.find)
     updates = WeightUpdates(
         clients[-1], every_s=UPDATE_EVERY_S, note=chronicle.note, store=suite.store.weights if suite.store else ""
     )
@@ -89,16 +93,21 @@ async def _disturbed(
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(load.run(), name="load")
         others = [group.create_task(updates.run(), name="updates"), group.create_task(swaps.run(), name="swaps")]
-        await disturb(Ordeal(suite=suite, load=load, chronicle=chronicle))
+        over_http = group.create_task(http.run(), name="http-load")
+        await disturb(Ordeal(suite=suite, load=load, http=http, chronicle=chronicle))
         for task in others:
             task.cancel()
         chronicle.note("everything is back; waiting for the last responses")
         load.stop()
         await _end(sending, load)
+        await over_http
     return {
         "answers": load.answers,
         "lost": load.lost,
-        "changed": load.changed,
+        "changed": load.changed + http.changed,
+        "http_answers": http.answers,
+        "http_lost": http.lost,
+        "http_repeated": http.repeated,
         "updates": updates.version,
         "update_attempts_failed": updates.failed_attempts,
         "update_s_max": updates.slowest_s,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # Float32, so that every seed has one right answer whatever the batch and the arm.
     "worker": {"engine": {"dtype": "float32"}},
     # When all engines are down, requests wait until one is back: an engine starts in minutes on a busy machine.
-    "gateway": {"worker_wait_s": 900.0},
+    # Gateways that are terminated finish what runs.
+    "gateway": {"worker_wait_s": 900.0, "drain_s": 20.0},
     # Drafters are published often, so that many swaps happen.
     "trainer": {**EAGER, "publish": {"first_gain": 0.0, "gain": 0.0, "every_s": 4}},
 }
@@ -64,6 +65,8 @@ class Suite:
     """Addresses by name: gateway, gateway-1, coordinator, cache and tuner."""
     proxy: Proxy
     """What clients connect to, each at a port of its own."""
+    http: Mapping[str, str] = field(default_factory=dict)
+    """URLs of the gateways, by name."""
     store: Store | None = None
     """Where drafters, checkpoints and weights are; None: on this machine's disks."""
 
@@ -91,7 +94,8 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
         }
     async with AsyncExitStack() as parts:
         stack = await _started(parts, config)
-        second = await parts.enter_async_context(_second_gateway(stack))
+        addresses = await parts.enter_async_context(_second_gateway(stack))
+        second = addresses["grpc"]
         proxy = Proxy((stack.endpoint, second), seed=seed)
         await parts.enter_async_context(proxy.listening(ports=CLIENTS))
         services = {
@@ -102,7 +106,13 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
             "tuner": stack.tuner,
         }
         yield Suite(
-            token=stack.token, directory=stack.home, logs=stack.logs, services=services, proxy=proxy, store=store
+            token=stack.token,
+            directory=stack.home,
+            logs=stack.logs,
+            services=services,
+            proxy=proxy,
+            http={"gateway": stack.http_url, SECOND_GATEWAY: f"http://{addresses['rollout_http']}"},
+            store=store,
         )
 
 
@@ -118,12 +128,13 @@ async def _started(parts: AsyncExitStack, config: StackConfig) -> Stack:
 
 
 @asynccontextmanager
-async def _second_gateway(stack: Stack) -> AsyncIterator[str]:
-    """Run another gateway of the suite, supervised as `tlt up` does its own; yield its address."""
+async def _second_gateway(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
+    """Run another gateway of the suite, supervised as `tlt up` does its own; yield its addresses, by kind."""
     home = Home(directory=stack.home, data=stack.data, token=stack.token, leave=lambda: None)
     settings = {
         "listen": f"{HOST}:0",
         "metrics_port": "0",
+        "http.listen": f"{HOST}:0",
         "coordinator": stack.coordinator,
         "gateway_id": SECOND_GATEWAY,
         "spool_dir": str(home.weights),
@@ -135,6 +146,6 @@ async def _second_gateway(stack: Stack) -> AsyncIterator[str]:
     async with asyncio.TaskGroup() as owner:
         owner.create_task(process.run(), name=SECOND_GATEWAY)
         try:
-            yield (await process.addresses())["grpc"]
+            yield await process.addresses()
         finally:
             await process.stop()

@@ -1,5 +1,6 @@
 """SGLang's endpoints that say what is served."""
 
+from math import isfinite
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -63,6 +64,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
             # The fleet is one rank in a trainer's process group, however many devices it has.
             **dict.fromkeys(("tp_size", "pp_size", "dp_size", "ep_size", "num_gpus"), WORLD_SIZE),
             "enable_memory_saver": False,  # slime compares it with its own arguments
+            "paused": info.pause.holds,
+            "pause_left_s": info.pause.left_s if isfinite(info.pause.left_s) else None,
             "version": f"tlt-{info.server_version}",
         }
 

@@ -465,19 +465,23 @@ class ReportQueueRequest(_message.Message):
 
     GATEWAY_ID_FIELD_NUMBER: _builtins.int
     QUEUED_COUNT_FIELD_NUMBER: _builtins.int
+    PAUSE_LEFT_S_FIELD_NUMBER: _builtins.int
     gateway_id: _builtins.str
     """Id of the reporter."""
     queued_count: _builtins.int
     """Queued requests."""
+    pause_left_s: _builtins.float
+    """Seconds until a pause ends by itself; infinite without a limit, 0 while generation is not paused."""
     def __init__(
         self,
         *,
         gateway_id: _builtins.str = ...,
         queued_count: _builtins.int = ...,
+        pause_left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id", "queued_count", b"queued_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id", "pause_left_s", b"pause_left_s", "queued_count", b"queued_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -791,6 +795,7 @@ class GetFleetResponse(_message.Message):
     LENDING_ENABLED_FIELD_NUMBER: _builtins.int
     BUBBLE_UTILISATION_FIELD_NUMBER: _builtins.int
     DRAFTERS_FIELD_NUMBER: _builtins.int
+    PAUSE_LEFT_S_FIELD_NUMBER: _builtins.int
     queued_count: _builtins.int
     """Requests queued at gateways."""
     drafter_version: _builtins.int
@@ -801,6 +806,8 @@ class GetFleetResponse(_message.Message):
     """Whether lending is enabled."""
     bubble_utilisation: _builtins.float
     """training / (training + idle + switching) since the coordinator started."""
+    pause_left_s: _builtins.float
+    """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
     @_builtins.property
     def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerAccount]:
         """All workers ever seen."""
@@ -819,10 +826,11 @@ class GetFleetResponse(_message.Message):
         lending_enabled: _builtins.bool = ...,
         bubble_utilisation: _builtins.float = ...,
         drafters: _abc.Iterable[Global___DrafterRecord] | None = ...,
+        pause_left_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bubble_utilisation", b"bubble_utilisation", "drafter_uri", b"drafter_uri", "drafter_version", b"drafter_version", "drafters", b"drafters", "lending_enabled", b"lending_enabled", "queued_count", b"queued_count", "workers", b"workers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bubble_utilisation", b"bubble_utilisation", "drafter_uri", b"drafter_uri", "drafter_version", b"drafter_version", "drafters", b"drafters", "lending_enabled", b"lending_enabled", "pause_left_s", b"pause_left_s", "queued_count", b"queued_count", "workers", b"workers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,12 +59,15 @@ class Start(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     CACHE_KEY_FIELD_NUMBER: _builtins.int
+    KEEP_KEY_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
     """W3C trace context of the caller's span; empty if it has none."""
     owner: _builtins.str
     """Name of the caller's token; empty without one. Other callers cannot abort the request."""
     cache_key: _builtins.str
     """Requests share cached prefixes and what n-gram arms remember only with those of the same key."""
+    keep_key: _builtins.str
+    """If the stream breaks, the worker keeps the response for a minute under this key; empty: it does not."""
     @_builtins.property
     def prompt(self) -> _common_pb2.Prompt:
         """The prompt to complete, with an id that is unique on this worker."""
@@ -76,10 +79,11 @@ class Start(_message.Message):
         traceparent: _builtins.str = ...,
         owner: _builtins.str = ...,
         cache_key: _builtins.str = ...,
+        keep_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_key", b"cache_key", "owner", b"owner", "prompt", b"prompt", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_key", b"cache_key", "keep_key", b"keep_key", "owner", b"owner", "prompt", b"prompt", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -206,6 +210,52 @@ class AbortResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AbortResponse: _TypeAlias = AbortResponse  # noqa: Y015
+
+@_typing.final
+class TakeKeptRequest(_message.Message):
+    """The response to take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Its key."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TakeKeptRequest: _TypeAlias = TakeKeptRequest  # noqa: Y015
+
+@_typing.final
+class TakeKeptResponse(_message.Message):
+    """What was kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def chunk(self) -> _common_pb2.TokenChunk:
+        """All tokens of the response so far, and its end if it had one; unset if nothing is kept."""
+
+    def __init__(
+        self,
+        *,
+        chunk: _common_pb2.TokenChunk | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TakeKeptResponse: _TypeAlias = TakeKeptResponse  # noqa: Y015
 
 @_typing.final
 class StageWeightsRequest(_message.Message):
@@ -1076,6 +1126,7 @@ class WatchResponse(_message.Message):
     SLOT_COUNT_FIELD_NUMBER: _builtins.int
     SERIAL_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
+    KEPT_KEYS_FIELD_NUMBER: _builtins.int
     slot_count: _builtins.int
     """Concurrent requests this gateway may run here: its max-min fair share of max_running, by the gateways' demands,
     plus an equal part of what none demands.
@@ -1090,6 +1141,10 @@ class WatchResponse(_message.Message):
     def pause(self) -> Global___Pause:
         """The pause of the fleet with the highest epoch that a gateway has told this worker."""
 
+    @_builtins.property
+    def kept_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys of the responses that are kept here, at most 1,024."""
+
     def __init__(
         self,
         *,
@@ -1097,10 +1152,11 @@ class WatchResponse(_message.Message):
         slot_count: _builtins.int = ...,
         serial: _builtins.int = ...,
         pause: Global___Pause | None = ...,
+        kept_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "pause", b"pause", "serial", b"serial", "slot_count", b"slot_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "kept_keys", b"kept_keys", "pause", b"pause", "serial", b"serial", "slot_count", b"slot_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,11 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortResponse.FromString,
                 _registered_method=True)
+        self.TakeKept = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/TakeKept',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptResponse.FromString,
+                _registered_method=True)
         self.StageWeights = channel.stream_unary(
                 '/tlt.worker.v1.WorkerService/StageWeights',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.SerializeToString,
@@ -122,6 +127,13 @@ class WorkerServiceServicer:
 
     def Abort(self, request, context):
         """Aborts all attempts at requests; unknown ids are ignored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TakeKept(self, request, context):
+        """Returns what is kept of a response whose stream broke, and keeps it no longer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -227,6 +239,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Abort,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortResponse.SerializeToString,
+            ),
+            'TakeKept': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeKept,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptResponse.SerializeToString,
             ),
             'StageWeights': grpc.stream_unary_rpc_method_handler(
                     servicer.StageWeights,
@@ -344,6 +361,33 @@ class WorkerService:
             '/tlt.worker.v1.WorkerService/Abort',
             tlt_dot_worker_dot_v1_dot_worker__pb2.AbortRequest.SerializeToString,
             tlt_dot_worker_dot_v1_dot_worker__pb2.AbortResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeKept(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tlt.worker.v1.WorkerService/TakeKept',
+            tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,8 @@ class WorkerServiceStub:
     """
     Abort: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]
     """Aborts all attempts at requests; unknown ids are ignored."""
+    TakeKept: _grpc.UnaryUnaryMultiCallable[_worker_pb2.TakeKeptRequest, _worker_pb2.TakeKeptResponse]
+    """Returns what is kept of a response whose stream broke, and keeps it no longer."""
     StageWeights: _grpc.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]
     """First phase of an update: fetches weights, checks shapes and keeps them ready. Serving continues."""
     CommitWeights: _grpc.UnaryUnaryMultiCallable[_worker_pb2.CommitWeightsRequest, _worker_pb2.CommitWeightsResponse]
@@ -84,6 +86,8 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     Abort: _aio.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]  # type: ignore[assignment]
     """Aborts all attempts at requests; unknown ids are ignored."""
+    TakeKept: _aio.UnaryUnaryMultiCallable[_worker_pb2.TakeKeptRequest, _worker_pb2.TakeKeptResponse]  # type: ignore[assignment]
+    """Returns what is kept of a response whose stream broke, and keeps it no longer."""
     StageWeights: _aio.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]  # type: ignore[assignment]
     """First phase of an update: fetches weights, checks shapes and keeps them ready. Serving continues."""
     CommitWeights: _aio.UnaryUnaryMultiCallable[_worker_pb2.CommitWeightsRequest, _worker_pb2.CommitWeightsResponse]  # type: ignore[assignment]
@@ -137,6 +141,14 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.AbortResponse, _abc.Awaitable[_worker_pb2.AbortResponse]]:
         """Aborts all attempts at requests; unknown ids are ignored."""
+
+    @_abc_1.abstractmethod
+    def TakeKept(
+        self,
+        request: _worker_pb2.TakeKeptRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.TakeKeptResponse, _abc.Awaitable[_worker_pb2.TakeKeptResponse]]:
+        """Returns what is kept of a response whose stream broke, and keeps it no longer."""
 
     @_abc_1.abstractmethod
     def StageWeights(
