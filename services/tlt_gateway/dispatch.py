@@ -111,7 +111,8 @@ class Dispatch:
             UnavailableError: No worker is available, too many were lost, or this gateway shuts down.
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
-        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation)
+        hold = self._admission.holds if self._admission.held else None
+        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation, hold=hold)
         return self._counted(request)
 
     async def _counted(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
@@ -183,7 +184,9 @@ class Dispatch:
             replace(
                 rest,
                 request_id=attempt,
-                policy_version=self._pool.version if rest.is_continued and rest.policy_version else rest.policy_version,
+                policy_version=self._pool.version
+                if rest.is_continued and rest.policy_version is not None
+                else rest.policy_version,
             )
         )
         request.begin(worker, attempt, response, now_s=asyncio.get_running_loop().time())
