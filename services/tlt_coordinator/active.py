@@ -36,14 +36,15 @@ class ActiveCoordinator:
             raise UnavailableError(f"this replica is not the leader; last known leader: {leader or 'none'}")
         return self._coordinator
 
-    def fleet(self) -> Fleet:
+    async def fleet(self, max_changes: int | None = None) -> Fleet:
         """
-        Return the current state of the fleet.
+        Return the current state of the fleet; see `Coordinator.fleet`.
 
         Raises:
             UnavailableError: This process does not lead.
+            InvalidRequestError: As for `Coordinator.fleet`.
         """
-        return self.coordinator.fleet()
+        return await self.coordinator.fleet(max_changes=max_changes)
 
     @contextmanager
     def activate(self, coordinator: Coordinator, *, leads: Callable[[], bool] = lambda: True) -> Iterator[None]:

@@ -18,6 +18,7 @@ from tlt_common.domain.fleet import (
 )
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
+from tlt_coordinator.changes_shown import CHANGES_AT_ONCE, changes_per_worker
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.figures import FleetFigures, WorkerStanding
@@ -44,8 +45,8 @@ class Coordinator:
     """
     State and decisions for one fleet.
 
-    All methods except `run`, `watch` and `publish` are synchronous and must be called in one event loop, so each sees a
-    consistent state.
+    All methods except `run`, `watch`, `fleet` and `publish` are synchronous and must be called in one event loop, so
+    that each sees a consistent state.
     """
 
     def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
@@ -181,16 +182,27 @@ class Coordinator:
         count, worker_ids = self._registry.changes.since(seen)
         return count, [self._registry.last_known(worker_id) for worker_id in worker_ids]
 
-    def fleet(self, *, max_changes: int | None = None) -> Fleet:
+    async def fleet(self, *, max_changes: int | None = None) -> Fleet:
         """
-        Return the state of the fleet, with seconds accounted up to now. Looks at all workers: for operators.
+        Return the state of the fleet, with seconds accounted up to now. Looks at all workers, a few at a time: for
+        operators.
 
         Args:
-            max_changes: Latest state changes to return per worker; None: all that are kept.
+            max_changes: Latest state changes to return per worker; None: as many as are reasonable.
+
+        Raises:
+            InvalidRequestError: It is negative, or too many for the number of workers.
         """
+        members = list(self._registry.known())
+        changes = changes_per_worker(max_changes, len(members))
+        workers, at_once = list[WorkerAccount](), max(1, CHANGES_AT_ONCE // (changes + 16))
+        for first in range(0, len(members), at_once):
+            now_s = self._clock.now()
+            workers += [self._account(member, now_s, changes) for member in members[first : first + at_once]]
+            await asyncio.sleep(0)
         now_s = self._clock.now()
         return Fleet(
-            workers=tuple(self._account(member, now_s, max_changes) for member in self._registry.known()),
+            workers=tuple(workers),
             queued=self._queues.queued(now_s),
             drafter=self._drafters.newest,
             drafters=self._drafters.records,
@@ -252,7 +264,7 @@ class Coordinator:
             await self._moved.beyond(signalled)
         raise self._over
 
-    def _account(self, member: Member, now_s: float, max_changes: int | None) -> WorkerAccount:
+    def _account(self, member: Member, now_s: float, max_changes: int) -> WorkerAccount:
         account = self._ledger.account(member.hello.worker_id)
         return WorkerAccount(
             hello=member.hello,

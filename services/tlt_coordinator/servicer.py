@@ -81,12 +81,9 @@ class CoordinatorServicer(wire.Servicer):
         return wire.pb.SetLendingResponse(was_enabled=self._active.coordinator.set_lending(enabled=request.enabled))
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
-        if request.HasField("max_changes") and request.max_changes < 0:
-            raise InvalidRequestError(
-                f"max_changes is {request.max_changes}; accepted: 0 and above", field="max_changes"
-            )
-        max_changes = request.max_changes if request.HasField("max_changes") else None
-        return wire.fleet_to_pb(self._active.coordinator.fleet(max_changes=max_changes))
+        fleet = await self._active.fleet(request.max_changes if request.HasField("max_changes") else None)
+        # In a thread, between whose steps the event loop runs: a fleet may have thousands of workers.
+        return await asyncio.to_thread(wire.fleet_to_pb, fleet)
 
 
 async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:

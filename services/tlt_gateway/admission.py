@@ -78,6 +78,8 @@ class Admission(Generic[Slot]):
         self._held = False
         self.room = QueueRoom(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)
         """Room in the queue. A call reserves it before it is validated."""
+        self.holds = 0
+        """Times that requests were held so far."""
 
     @property
     def queued(self) -> int:
@@ -91,6 +93,7 @@ class Admission(Generic[Slot]):
 
     def hold(self) -> None:
         """Start no request until `proceed`; they queue."""
+        self.holds += not self._held
         self._held = True
         self._tell()
 

@@ -114,7 +114,8 @@ class Dispatch:
         """
         if prompt.keep_key:
             prompt = replace(prompt, keep_key=keep_key(prompt))
-        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation)
+        hold = self._admission.holds if self._admission.held else None
+        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation, hold=hold)
         return self._counted(request)
 
     async def _counted(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
@@ -191,7 +192,9 @@ class Dispatch:
                 request_id=attempt,
                 # Of a response that continues, this worker gets only the rest: it could not hand on the whole.
                 keep_key="" if request.transcript.ended_attempts else rest.keep_key,
-                policy_version=self._pool.version if rest.is_continued and rest.policy_version else rest.policy_version,
+                policy_version=self._pool.version
+                if rest.is_continued and rest.policy_version is not None
+                else rest.policy_version,
             )
         )
         request.begin(worker, attempt, response, now_s=asyncio.get_running_loop().time())

@@ -1,6 +1,7 @@
 """`tlt serve gateway`."""
 
 import asyncio
+import gc
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,7 +30,15 @@ log = get_logger(__name__)
 def run(config: GatewayConfig) -> None:
     """Serve until SIGTERM."""
     drain = draining()
-    run_app(config, lambda: live(config, drain=drain), leave=partial(drain.complete, config.drain_s))
+    run_app(
+        config, lambda: live(config, drain=drain, on_serving=_settle), leave=partial(drain.complete, config.drain_s)
+    )
+
+
+def _settle(_address: str) -> None:
+    """Spare the collector of garbage what the process was started with: a full collection holds the event loop."""
+    gc.collect()
+    gc.freeze()
 
 
 def draining() -> Drain:

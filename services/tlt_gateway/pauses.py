@@ -118,7 +118,7 @@ class Pauses:
     async def _pause_here(self, mode: PauseMode) -> None:
         match mode:
             case PauseMode.ABORT:
-                self._requests.abort_all()
+                self._requests.abort_begun(hold=self._admission.holds)
             case PauseMode.KEEP:
                 await self._requests.vacate()
             case PauseMode.WAIT:

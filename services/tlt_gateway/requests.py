@@ -90,6 +90,10 @@ class Requests:
             request for (whose, _), request in self._requests.items() if owner is None or whose == owner
         )
 
+    def abort_begun(self, *, hold: int) -> set[RequestId]:
+        """Abort all requests but those that arrived in this pause and wait for its end, as SGLang does."""
+        return self._end_all(request for request in self._requests.values() if request.hold != hold)
+
     def end_all(self) -> None:
         """End all requests because this gateway shuts down."""
         for request in list(self._requests.values()):

@@ -47,6 +47,8 @@ class RunningRequest:
     room: Room
     reservation: Reservation | None = None
     """Its place in the queue until it starts; None: it needs none."""
+    hold: int | None = None
+    """Number of the pause in which it arrived; None if it arrived in none."""
     stage: Stage = Stage.NEW
     ending: Ending | None = None
     response: ResponseStream | None = None

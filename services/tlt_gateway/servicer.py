@@ -1,5 +1,6 @@
 """gRPC servicer of tlt.rollout.v1: decode, delegate, encode."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -11,6 +12,9 @@ from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
+
+FEW = 64
+"""Prompts that are decoded at once."""
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -33,7 +37,12 @@ class RolloutServicer(wire.Servicer):
     async def GenerateBatch(
         self, request: wire.pb.GenerateBatchRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateBatchResponse]:
-        async with aclosing(self._gateway.batches.run(wire.batch_from_pb(request))) as samples:
+        count, samples_each = len(request.prompts), max(1, request.samples_per_prompt)
+        field = "prompts" if samples_each == 1 else "samples_per_prompt"
+        self._gateway.batches.require_fit(max(count * samples_each, len(request.samples)), field=field)
+        # In a thread, between whose steps the event loop runs: there may be thousands of prompts.
+        batch = await asyncio.to_thread(wire.batch_from_pb, request) if count > FEW else wire.batch_from_pb(request)
+        async with aclosing(self._gateway.batches.run(batch)) as samples:
             async for sample in samples:
                 yield wire.sample_to_pb(sample)
 

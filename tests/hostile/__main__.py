@@ -11,8 +11,6 @@ from tests.hostile.inputs import inputs
 from tests.hostile.targets import Target, targets
 
 REPORT = Path("reports/hostile.json")
-FIGURES_EVERY = 10
-"""Inputs between two looks at the figures, to say which of them took memory or time."""
 
 
 def main() -> int:
@@ -21,15 +19,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tlt-hostile-") as scratch, targets(Path(scratch)) as running:
         for target in running.values():
             target.rest()
-        for place, case in enumerate(tried, start=1):
+        for case in tried:
             if why := wrong_with(running[case.at], case):
                 wrong[f"{case.at} {case.name}"] = why
                 print(f"WRONG {case.at} {case.name}: {why}")
-            if place % FIGURES_EVERY == 0 or place == len(tried):
-                costs[case.name] = _figures(running.values())
-    figures = {"inputs": len(tried), "wrong": len(wrong), **_last(costs)}
+            costs[f"{case.at} {case.name}"] = _figures(running.values())
+    figures = {"inputs": len(tried), "wrong": len(wrong), **list(costs.values())[-1]}
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps({**figures, "failures": wrong, "after": costs}, indent=1) + "\n")
+    REPORT.write_text(json.dumps({**figures, "failures": wrong, "after": _records(costs)}, indent=1) + "\n")
     print(", ".join(f"{name} {value:g}" for name, value in figures.items()), f"({REPORT})", sep="  ")
     return 1 if wrong else 0
 
@@ -42,8 +39,14 @@ def _figures(running: Iterable[Target]) -> dict[str, float]:
     }
 
 
-def _last(costs: Mapping[str, dict[str, float]]) -> dict[str, float]:
-    return list(costs.values())[-1]
+def _records(costs: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the figures after those inputs only that raised one."""
+    before: dict[str, float] = {}
+    found = {}
+    for name, figures in costs.items():
+        if any(value > before.get(figure, 0.0) for figure, value in figures.items()):
+            found[name] = before = figures
+    return found
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ PROMPTS = st.builds(
     sampling=SAMPLING,
     speculation=st.sampled_from(Speculation),
     capture=st.booleans(),
-    policy_version=st.none() | st.integers(1, 2**62).map(PolicyVersion),
+    policy_version=st.none() | st.integers(0, 2**62).map(PolicyVersion),
     prefix_token_ids=TOKENS,
     session_id=st.text(max_size=5).filter(str.isprintable),
 )

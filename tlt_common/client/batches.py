@@ -122,7 +122,7 @@ class ResumedBatch:
             try:
                 await self._receive(stub, samples)
             except TltError as error:
-                self._gateways.failed(stub)
+                self._gateways.failed(stub, error)
                 await self._patience.after(error, self._prompts[0].request_id)
             else:
                 return

@@ -6,8 +6,9 @@ from typing import Any
 
 import grpc
 
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, OverloadedError, TltError, UnavailableError
 from tlt_common.rpc.endpoint import connect_endpoint
+from tlt_common.rpc.errors import is_transient
 from tlt_common.wire import rollout as wire
 
 
@@ -37,9 +38,12 @@ class Gateways:
         """The gateway to call."""
         return self._stubs[self._current]
 
-    def failed(self, stub: wire.AsyncStub) -> None:
-        """Call the next gateway instead of this one from now on."""
-        if stub is self.stub:
+    def failed(self, stub: wire.AsyncStub, error: TltError) -> None:
+        """
+        Call the next gateway instead of this one from now on, unless a call failed for a reason of its own: any gateway
+        would refuse it, and this one knows what is cached for the caller's sessions.
+        """
+        if stub is self.stub and (isinstance(error, UnavailableError | OverloadedError) or is_transient(error)):
             self._current = (self._current + 1) % len(self._stubs)
 
     async def aclose(self) -> None:

@@ -43,7 +43,7 @@ async def until_ready(gateways: Gateways, timeout_s: float, *, workers: int) -> 
                 try:
                     info = await info_of(stub := gateways.stub)
                 except UnavailableError as error:
-                    gateways.failed(stub)
+                    gateways.failed(stub, error)
                     missing = f"no gateway is reachable at {endpoint}: {error.message}"
                 else:
                     if info.workers >= workers:

@@ -30,7 +30,7 @@ async def response(gateways: Gateways, prompt: Prompt, patience: Patience) -> As
             if transcript.finish_reason is None:
                 raise UnavailableError("the gateway ended the stream before the response was complete")
         except TltError as error:
-            gateways.failed(stub)
+            gateways.failed(stub, error)
             if transcript.finish_reason is None:
                 await patience.after(error, prompt.request_id)
                 transcript.move(died=False)

@@ -22,7 +22,7 @@ async def retried(gateways: Gateways, call: Callable[[wire.AsyncStub], Awaitable
         try:
             return await call(stub)
         except TltError as error:
-            gateways.failed(stub)
+            gateways.failed(stub, error)
             if not is_transient(error):
                 raise
             await asyncio.sleep(pause_s)

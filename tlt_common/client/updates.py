@@ -51,7 +51,7 @@ async def publish(
                 call = partial(stub.UpdateWeights, timeout=patience.left_s)
                 return wire.result_from_pb(await answered(call, messages(header, tensors)))
         except TltError as error:
-            gateways.failed(stub)
+            gateways.failed(stub, error)
             await patience.after(error, f"update {version}")
 
 

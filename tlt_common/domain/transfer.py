@@ -1,5 +1,6 @@
 """Weights that a trainer sends itself: broadcast to a process group, or pickled, in several calls per update."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
@@ -98,7 +99,7 @@ class Broadcast:
         if not names:
             raise InvalidRequestError("names is empty; accepted: the names of the tensors to receive", field="names")
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            ((twice, _),) = Counter(names).most_common(1)
             raise InvalidRequestError(f"names has {twice!r} twice; accepted: each tensor once", field="names")
         for tensor in self.tensors:
             tensor.checked()

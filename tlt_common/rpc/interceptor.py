@@ -14,7 +14,7 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.access import Access, caller_name, caller_of
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.errors import CODES, metadata
-from tlt_common.rpc.limits import Limits, Usage
+from tlt_common.rpc.limits import Limits, Usage, require_few_fields
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 
@@ -194,6 +194,7 @@ async def _messages(handler: Any, encoded: AsyncIterator[bytes]) -> AsyncGenerat
 
 
 def _message(handler: Any, encoded: bytes) -> Any:
+    require_few_fields(encoded)
     try:
         return handler.request_deserializer(encoded)
     except DecodeError as error:

@@ -12,6 +12,10 @@ HANDSHAKE_S = 10
 """Seconds for TLS and HTTP/2 handshakes. A connection that takes longer is closed."""
 IDLE_S = 900
 """Seconds after which a connection without calls is closed; clients reconnect by themselves."""
+MAX_FIELDS = 2**16
+"""Entries of a message's lists."""
+_LENGTH_DELIMITED, _MORE = 2, 0x80
+"""Wire type of submessages, texts and packed lists; the bit of a varint that says that another byte follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,30 @@ class Limits:
             options.append(("grpc.max_allowed_incoming_connections", self.connections))
             options.append(("grpc.max_connection_idle_ms", IDLE_S * 1000))
         return options
+
+
+def require_few_fields(encoded: bytes) -> None:
+    """
+    Check the number of entries of a message's lists before it is decoded: two bytes make an entry of a hundred.
+
+    Raises:
+        InvalidRequestError: There are more than `MAX_FIELDS`.
+    """
+    if len(encoded) <= 2 * MAX_FIELDS:
+        return
+    place, count = 0, 0
+    while place < len(encoded) and encoded[place] & 7 == _LENGTH_DELIMITED and encoded[place] < _MORE:
+        place, size, shift = place + 1, 0, 0
+        while place < len(encoded):
+            byte = encoded[place]
+            size, shift, place = size | (byte & 0x7F) << shift, shift + 7, place + 1
+            if byte < _MORE:
+                break
+        place, count = place + size, count + 1
+        if count > MAX_FIELDS:
+            raise InvalidRequestError(
+                f"the message has more than {MAX_FIELDS} entries; accepted: at most as many", field="request"
+            )
 
 
 class Usage:

@@ -16,7 +16,7 @@ CERTIFICATE_EXPIRY = Gauge(
 RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused by authentication or authorization.", ["service", "reason"])
 RPC_LOOP_STALL = Gauge(
     "tlt_rpc_loop_stall_seconds",
-    "Longest time for which the event loop ran nothing else, in the last 30 to 60 s. Waits for a core do not count.",
+    "Longest time for which one function held the event loop and computed, in the last 30 to 60 s.",
 )
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 

@@ -1,8 +1,12 @@
 """Prompts and token chunks <-> tlt.common.v1."""
 
+from collections.abc import Sequence
+
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
+from tlt_common.domain.bounds import MAX_STOP_STRINGS, MAX_TOKEN_IDS, require_count
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.rollout import (
+    MAX_STOP_TOKEN_IDS,
     FinishReason,
     LogprobKind,
     Prompt,
@@ -64,6 +68,9 @@ def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
             f"sampling.logprobs is {message.logprobs}; accepted: {', '.join(kind.value for kind in LogprobKind)}",
             field="sampling.logprobs",
         )
+    # Before they are copied: a message has room for millions.
+    require_count("sampling.stop_token_ids", len(message.stop_token_ids), most=MAX_STOP_TOKEN_IDS)
+    require_count("sampling.stop", len(message.stop), most=MAX_STOP_STRINGS)
     return SamplingParams(
         temperature=message.temperature if message.HasField("temperature") else 1.0,
         top_p=message.top_p if message.HasField("top_p") else 1.0,
@@ -82,6 +89,17 @@ def sampling_from_pb(message: pb.SamplingParams) -> SamplingParams:
     )
 
 
+def ids_from_pb(field: str, ids: Sequence[int]) -> tuple[int, ...]:
+    """
+    Decode token ids.
+
+    Raises:
+        InvalidRequestError: There are more than any context holds.
+    """
+    require_count(field, len(ids), most=MAX_TOKEN_IDS)
+    return tuple(ids)
+
+
 def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
     return pb.Prompt(
         request_id=prompt.request_id,
@@ -89,7 +107,7 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         sampling=sampling_to_pb(prompt.sampling),
         speculation=_SPECULATION_TO_PB[prompt.speculation],
         no_capture=not prompt.capture,
-        policy_version=prompt.policy_version or 0,
+        policy_version=prompt.policy_version,
         prefix_token_ids=prompt.prefix_token_ids,
         attempt=prompt.attempt,
         max_staleness=prompt.max_staleness,
@@ -111,12 +129,12 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         )
     return Prompt(
         request_id=RequestId(message.request_id),
-        token_ids=tuple(message.token_ids),
+        token_ids=ids_from_pb("prompt.token_ids", message.token_ids),
         sampling=sampling_from_pb(message.sampling),
         speculation=_SPECULATION_FROM_PB[message.speculation],
         capture=not message.no_capture,
-        policy_version=PolicyVersion(message.policy_version) if message.policy_version else None,
-        prefix_token_ids=tuple(message.prefix_token_ids),
+        policy_version=PolicyVersion(message.policy_version) if message.HasField("policy_version") else None,
+        prefix_token_ids=ids_from_pb("prompt.prefix_token_ids", message.prefix_token_ids),
         attempt=message.attempt,
         max_staleness=message.max_staleness if message.HasField("max_staleness") else None,
         begun_version=PolicyVersion(message.begun_version) if message.HasField("begun_version") else None,

@@ -12,7 +12,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
-from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb
+from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, ids_from_pb, prompt_from_pb, prompt_to_pb
 from tlt_common.wire.weights import source_to_pb, update_and_tensors, write_tensor
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
         SampleStart(
             prompt_index=start.prompt_index,
             sample_index=start.sample_index,
-            prefix_token_ids=tuple(start.prefix_token_ids),
+            prefix_token_ids=ids_from_pb(f"samples[{place}].prefix_token_ids", start.prefix_token_ids),
             begun_version=PolicyVersion(start.begun_version) if start.HasField("begun_version") else None,
         )
-        for start in message.samples
+        for place, start in enumerate(message.samples)
     ]
     return Batch(
         prompts=prompts,

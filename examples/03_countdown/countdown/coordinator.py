@@ -11,6 +11,7 @@ from tlt_common.wire import coordinator as wire
 
 CALL_S = 10.0
 LOOK_S = 0.05
+ALL_CHANGES = 4096
 RETURN_S = 5.0
 """A worker's ledger is final once its device is back: until then, what its trainer computed is not counted yet."""
 
@@ -41,7 +42,7 @@ async def lend(address: str, *, enabled: bool) -> None:
 
 async def _fleet(stub: wire.AsyncStub) -> Fleet:
     with translated():
-        return wire.fleet_from_pb(await stub.GetFleet(wire.pb.GetFleetRequest(), timeout=CALL_S))
+        return wire.fleet_from_pb(await stub.GetFleet(wire.pb.GetFleetRequest(max_changes=ALL_CHANGES), timeout=CALL_S))
 
 
 class Ledger:

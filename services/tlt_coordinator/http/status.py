@@ -1,40 +1,46 @@
 """GET /status and GET /healthz."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import JsonValue
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
-from tlt_common.errors import PermissionDeniedError, UnauthenticatedError, UnavailableError
+from tlt_common.errors import InvalidRequestError
 from tlt_common.rpc.access import Access, Caller
 from tlt_common.rpc.bearer import Bearer
+from tlt_common.rpc.http_calls import CountedCalls
+from tlt_common.rpc.http_failures import answer_errors
 from tlt_common.rpc.tokens import Scope, tokens_in
 
 PAGE = "StatusPage"
 
 
-def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
+def app(fleet: Callable[[int | None], Awaitable[Fleet]], access: Access | None = None) -> FastAPI:
     """
     Return the application.
 
     Args:
-        fleet: Returns the current state of the fleet; raises UnavailableError when another replica leads.
+        fleet: Returns the current state of the fleet, with at most so many changes of each worker; raises
+            UnavailableError when another replica leads, and InvalidRequestError for too large a number.
         access: Access control; None: everybody has access.
     """
-    api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None)
+    api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    api.add_middleware(CountedCalls, service=PAGE)
+    answer_errors(api, listed_in="docs/kubernetes.md")
 
     @api.get("/status")
-    async def status(request: Request) -> dict[str, JsonValue]:
+    async def status(request: Request) -> Response:
         if access is not None:
             _admit(access, request)
-        try:
-            return fleet_json(fleet())
-        except UnavailableError as error:
-            raise HTTPException(status_code=503, detail=error.message) from error
+        found = await fleet(_max_changes(request))
+        # In a thread, between whose steps the event loop runs: a fleet may have thousands of workers.
+        return await asyncio.to_thread(lambda: JSONResponse(fleet_json(found)))
 
     @api.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -43,12 +49,29 @@ def app(fleet: Callable[[], Fleet], access: Access | None = None) -> FastAPI:
     return api
 
 
+def _max_changes(request: Request) -> int | None:
+    """
+    Raises:
+        InvalidRequestError: A parameter is unknown or there twice, or the number is none.
+    """
+    given = request.query_params.multi_items()
+    if not given:
+        return None
+    (name, value) = given[0]
+    if name != "max_changes" or len(given) > 1:
+        raise InvalidRequestError("the query; accepted: max_changes, once", field="query")
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise InvalidRequestError(f"max_changes is {value!r:.40}; accepted: a number", field="max_changes")
+    return int(value)
+
+
 def _admit(access: Access, request: Request) -> None:
     """
     Check the token of the request.
 
     Raises:
-        HTTPException: The token is missing, invalid, or does not allow access.
+        UnauthenticatedError: The token is missing or invalid.
+        PermissionDeniedError: It does not allow access.
     """
     caller = Caller(
         service=PAGE,
@@ -56,13 +79,8 @@ def _admit(access: Access, request: Request) -> None:
         peer=request.client.host if request.client else "",
         authorization=request.headers.get("authorization", ""),
     )
-    try:
-        access.identify(caller)
-        access.permit(caller, None)
-    except UnauthenticatedError as error:
-        raise HTTPException(401, error.message, {"WWW-Authenticate": "Bearer"}) from None
-    except PermissionDeniedError as error:
-        raise HTTPException(403, error.message) from None
+    access.identify(caller)
+    access.permit(caller, None)
 
 
 def access_of(tokens: Path | None) -> Access | None:
@@ -76,7 +94,7 @@ def access_of(tokens: Path | None) -> Access | None:
 
 
 def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
-    """Return all that GetFleet returns, plus the mean accept length of the workers that decode."""
+    """Return what GetFleet returns, plus the mean accept length of the workers that decode."""
     return {
         "workers": [_worker_json(account) for account in fleet.workers],
         "queued": fleet.queued,

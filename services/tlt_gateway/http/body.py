@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -21,6 +22,8 @@ DISCARDED_BYTES = 64 * 2**20
 """Bytes of a body that is too large that are read all the same: a client that is still sending when the connection
 closes loses the answer."""
 _IN_PROMPT = re.compile(r"prompt\.|prompts\[(\d+)\]\.")
+_LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
+"""One thread: several would keep the event loop from the interpreter's lock in turn."""
 _UNKNOWN = "unknown_field"
 _PER_PROMPT = {"token_ids", "request_id"}
 """Fields of which protocols have a list for several prompts."""
@@ -89,7 +92,7 @@ async def body_of(request: Request, kind: type[T], *, max_bytes: int) -> T:
     try:
         # A large one in a thread: the event loop streams tokens to others.
         if len(content) > LARGE_BYTES:
-            return await asyncio.to_thread(_validated, kind, content)
+            return await asyncio.get_running_loop().run_in_executor(_LARGE, _validated, kind, content)
         return _validated(kind, content)
     except ValidationError as error:
         raise _named(error) from None

@@ -16,7 +16,7 @@ MAX_STRINGS = 2**18
 """Strings of a body."""
 MAX_DIGITS = 320
 """Digits of an integer: more than the largest float has, and than any field takes."""
-LARGE_BYTES = 2**18
+LARGE_BYTES = 2**16
 """Bodies above it are parsed in a thread."""
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 

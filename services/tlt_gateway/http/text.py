@@ -1,7 +1,7 @@
 """Text to tokens and back, with the model's tokenizer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,9 @@ from tokenizers import Tokenizer
 from tlt_common.errors import InvalidRequestError
 from tlt_common.text.detokenizer import Detokenizer, Vocabulary, lead_of
 from tlt_gateway.http.tokenizer import load_tokenizer
+
+AT_ONCE = 2**20
+"""Characters that are tokenised at a time."""
 
 
 class Text:
@@ -20,6 +23,7 @@ class Text:
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer
+        self._encoding = asyncio.Lock()
         lead = [] if tokenizer is None else lead_of(tokenizer)
         added = {} if tokenizer is None else tokenizer.get_added_tokens_decoder()
         self._special = frozenset(token for token, one in added.items() if one.special)
@@ -36,16 +40,21 @@ class Text:
         """
         tokenizer = self._require(field)
 
-        def encode() -> list[list[int]]:
-            for text in texts:
+        def encode(part: list[str]) -> list[list[int]]:
+            for text in part:
                 text.encode()  # which tokenizers report as a wrong type
-            return [one.ids for one in tokenizer.encode_batch(list(texts), add_special_tokens=special_tokens)]
+            return [one.ids for one in tokenizer.encode_batch_fast(part, add_special_tokens=special_tokens)]
 
+        found = list[list[int]]()
         try:
-            # In a thread: a prompt may be long, and the event loop streams tokens to others.
-            return await asyncio.to_thread(encode)
+            for part in _parts(texts):
+                # In a thread: a prompt may be long, and the event loop streams tokens to others. One at a time: a
+                # tokenizer needs more than 100 bytes for each character, and uses all cores for a part.
+                async with self._encoding:
+                    found += await asyncio.to_thread(encode, part)
         except UnicodeEncodeError as error:
             raise InvalidRequestError(f"{field} is not Unicode: {error.reason}", field=field) from error
+        return found
 
     def decoded(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of tokens, by default without end tokens and the like; empty without a tokenizer."""
@@ -102,6 +111,18 @@ class Text:
                 field=field,
             )
         return self._tokenizer
+
+
+def _parts(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield texts in parts of about `AT_ONCE` characters."""
+    part, length = list[str](), 0
+    for text in texts:
+        if part and length + len(text) > AT_ONCE:
+            yield part
+            part, length = [], 0
+        part.append(text)
+        length += len(text) + 1
+    yield part
 
 
 def load_text(directory: Path | None) -> Text:

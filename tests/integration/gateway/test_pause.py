@@ -52,6 +52,34 @@ async def test_a_pause_can_end_all_requests(start: Start, worker: FakeWorker) ->
     assert {call.result().finish_reason for call in calls} == {FinishReason.ABORT}
 
 
+async def test_a_second_pause_spares_the_requests_that_wait_in_the_first(start: Start, worker: FakeWorker) -> None:
+    worker.gate.clear()
+    async with start(worker) as client, asyncio.TaskGroup() as group:
+        running = group.create_task(client.generate([1], SIX))
+        await worker.until(running=1)
+        await client.pause()
+        await worker.until(running=0)
+        waiting = group.create_task(client.generate([1], SIX))
+        await queued(client, 2)
+        await client.pause("abort")
+        assert (await running).finish_reason is FinishReason.ABORT
+        worker.gate.set()
+        await client.proceed()
+        assert (await waiting).token_ids == TOKENS
+
+
+async def test_a_later_pause_ends_what_an_earlier_one_has_spared(start: Start, worker: FakeWorker) -> None:
+    worker.gate.clear()
+    async with start(worker) as client, asyncio.TaskGroup() as group:
+        await client.pause()
+        waiting = group.create_task(client.generate([1], SIX))
+        await queued(client, 1)
+        await client.proceed()
+        await worker.until(running=1)
+        await client.pause("abort")
+        assert (await waiting).finish_reason is FinishReason.ABORT
+
+
 async def test_a_pause_can_wait_for_running_requests(start: Start, worker: FakeWorker) -> None:
     worker.gate.clear()
     async with AsyncExitStack() as stack:

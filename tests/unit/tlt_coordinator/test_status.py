@@ -33,7 +33,11 @@ FLEET = Fleet(workers=(ACCOUNT,), queued=3, drafter=DRAFTER, drafters=(RECORD,),
 
 async def test_the_status_is_json_of_the_fleet_as_it_is_now() -> None:
     fleets = iter([FLEET, replace(FLEET, queued=0)])
-    transport = httpx.ASGITransport(app(lambda: next(fleets)))
+
+    async def fleet(max_changes: int | None) -> Fleet:
+        return next(fleets)
+
+    transport = httpx.ASGITransport(app(fleet))
     async with httpx.AsyncClient(transport=transport, base_url="http://coordinator") as client:
         assert (await client.get("/status")).json() == fleet_json(FLEET)
         assert (await client.get("/status")).json()["queued"] == 0

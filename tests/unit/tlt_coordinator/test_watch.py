@@ -89,7 +89,7 @@ async def test_the_figures_of_the_fleet_are_those_of_its_workers() -> None:
         await worker.live(10.0)
         wish = await coordinator.publish(publication(0))
         coordinator.report_queue("gateway", 2)
-        figures, fleet = coordinator.figures(), coordinator.fleet()
+        figures, fleet = coordinator.figures(), (await coordinator.fleet())
         assert (figures.policy, figures.drafter, figures.queued) == (6, wish.version, 2)
         assert figures.bubble_utilisation == fleet.bubble_utilisation > 0
         following, (standing,) = coordinator.standings(0, 9)

@@ -54,7 +54,7 @@ async def read(channel: grpc.aio.Channel) -> Reading:
     """
     before_s = time.monotonic()
     with translated():
-        response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(), timeout=CALL_S)
+        response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=0), timeout=CALL_S)
     return reading(wire.fleet_from_pb(response), before_s=before_s, after_s=time.monotonic())
 
 

@@ -9,7 +9,8 @@ from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.body import Body
 from tlt_gateway.http.openai.conversation import Conversation
 from tlt_gateway.http.openai.prompting import Prompting
-from tlt_gateway.http.openai.requests import UNSUPPORTED, Sampling
+from tlt_gateway.http.openai.requests import Sampling, one_name
+from tlt_gateway.http.openai.unsupported import CHAT
 from tlt_gateway.http.salt import salt_of
 from tlt_gateway.http.text import Text
 
@@ -40,26 +41,7 @@ class StreamOptions(Body):
 class Chat(Conversation, Sampling):
     """The body of /v1/chat/completions and of its render call."""
 
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        **UNSUPPORTED,
-        "best_of": (None, 1),
-        "user": (None, ""),
-        "priority": (None, 0),
-        "store": (None, False),
-        "parallel_tool_calls": (None, True),
-        "separate_reasoning": (None, False),
-        "include_reasoning": (None, False),
-        "response_format": (None, {"type": "text"}),
-        "modalities": (None, ["text"]),
-        "service_tier": (None, "auto", "default"),
-        "logit_bias": (None, {}),
-        "metadata": (None, {}),
-        "add_special_tokens": (None, False),  # templates write them
-        **dict.fromkeys(
-            ("functions", "function_call", "audio", "prediction", "reasoning_effort", "verbosity"), (None,)
-        ),
-        **dict.fromkeys(("web_search_options", "mm_processor_kwargs", "guided_regex"), (None,)),
-    }
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = CHAT
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -71,6 +53,7 @@ class Chat(Conversation, Sampling):
     return_tokens_as_token_ids: bool | None = False
     request_id: str = ""
     cache_salt: str | None = None
+    rid: str | None = None
 
     def params(self) -> SamplingParams:
         """
@@ -117,7 +100,7 @@ class Chat(Conversation, Sampling):
             InvalidRequestError: A field is invalid.
         """
         return Prompt(
-            request_id=RequestId(self.request_id),
+            request_id=RequestId(one_name(self.rid, self.request_id)),
             token_ids=tuple(token_ids),
             sampling=self.params(),
             session_id=session,

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import JsonValue
 
+from tlt_common.domain.bounds import MAX_SESSION_ID, require_name
 from tlt_common.domain.request_ids import new_request_id
-from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.errors import TltError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
@@ -22,6 +23,7 @@ from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text import Text
+from tlt_gateway.http.text_length import require_short
 from tlt_gateway.http.tools import ToolParser
 
 
@@ -48,6 +50,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
 
     async def called(request: Request, name: str, body: Chat) -> Any:
         body.require_consistent()
+        require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         session = session_of(request)
         prompt = body.prompt(await prompting.prompt_ids(body, owner=name, session=session), session)
         if body.parses_tools:
@@ -65,6 +68,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         name = door.permit(request, "Generate")
         body = await body_of(request, Chat, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
+        require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         ids = await prompting.prompt_ids(body, owner=name, session=session_of(request))
         found = {
             "request_id": body.request_id or f"chatcmpl-{new_request_id()}",
@@ -80,6 +84,11 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         name = door.permit(request, "Generate")
         body = await body_of(request, Tokenize, max_bytes=door.max_bytes)
         require_model(gateway, body.model)
+        require_short(
+            [*body.texts, body.prompt or ""],
+            field="messages" if body.prompt is None else "prompt",
+            context_length=gateway.info.context_length,
+        )
         ids = await body.token_ids(text, prompting, owner=name, session=session_of(request))
         found = {
             "count": len(ids),
@@ -104,15 +113,9 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         name = door.permit(request, "Generate", query={"session_id"})
         await no_body(request, max_bytes=door.max_bytes)
         session = request.query_params.get("session_id", "")
-        if not session:
-            raise InvalidRequestError(
-                "session_id is missing; accepted: /finish_session?session_id=ID", field="session_id"
-            )
+        require_name("session_id", session, least=1, most=MAX_SESSION_ID)
         turns = prompting.finish(name, session)
-        return {
-            "status": "ok",
-            "session_id": session,
-            "known": gateway.finish_session(session, owner=name) or turns > 0,
-        }
+        known = gateway.finish_session(session, owner=name) or turns > 0
+        return {"status": "ok", "session_id": session, "known": known}
 
     return api

@@ -1,6 +1,6 @@
 """What the calls that take messages have in common: messages, tools and the template, as OpenAI and vLLM name them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -130,6 +130,11 @@ class Conversation(Body):
     add_generation_prompt: bool | None = True
     continue_final_message: bool | None = False
     required_prefix_token_ids: list[int] | None = None
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The messages' texts."""
+        return (message.text for message in self.messages)
 
     @property
     def parses_tools(self) -> bool:

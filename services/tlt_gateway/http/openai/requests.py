@@ -5,8 +5,11 @@ from typing import Any, ClassVar
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.body import Body, strings_of
+from tlt_gateway.http.openai.unsupported import SAMPLED
 from tlt_gateway.http.salt import salt_of
+from tlt_gateway.http.shown import shown
 from tlt_gateway.http.text import Text
 
 COMPLETION_NAMES = {
@@ -88,29 +91,18 @@ class Sampling(Body):
         )
 
 
-UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    "bad_words": (None, [], ""),
-    **dict.fromkeys(
-        ("logit_bias", "suffix", "prompt_logprobs", "truncate_prompt_tokens", "structured_outputs", "guided_json"),
-        (None,),
-    ),
-    **dict.fromkeys(("echo", "use_beam_search"), (None, False)),
-    "length_penalty": (None, 1.0, 1),
-    "detokenize": (None, True, False),
-    "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
-}
+def one_name(rid: str | None, request_id: str) -> str:
+    """
+    Return the id of a call, which SGLang and vLLM name differently; empty if it has none.
 
-
-_SGLANG_NONE = (
-    "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels", "custom_logit_processor",
-    "custom_params", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "images_config",
-    "json_schema", "lora_path", "mm_processor_kwargs", "regex", "response_format", "routed_dp_rank", "session_id",
-    "session_params", "watermark",
-)  # fmt: skip
-_SGLANG_OFF = (
-    "return_cached_tokens_details", "return_hidden_states", "return_routed_experts", "return_spec_tokens_details",
-)  # fmt: skip
-"""Fields of SGLang's /v1/completions, by the value that asks for nothing."""
+    Raises:
+        InvalidRequestError: It has two.
+    """
+    if rid and request_id and rid != request_id:
+        raise InvalidRequestError(
+            f"rid is {shown(rid)} and request_id {shown(request_id)}; accepted: one of them", field="rid"
+        )
+    return rid or request_id
 
 
 class StreamOptions(Body):
@@ -126,14 +118,8 @@ class Completion(Sampling):
     """The body of /v1/completions."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        **UNSUPPORTED,
-        **dict.fromkeys(_SGLANG_NONE, (None,)),
-        **dict.fromkeys(_SGLANG_OFF, (None, False)),
-        "best_of": (None, 1),
-        "user": (None, ""),
-        "priority": (None, 0),
-        "stop_regex": (None, [], ""),
-        "routed_experts_start_len": (None, 0),
+        **SAMPLED,
+        "response_format": (None, {"type": "text"}),
         "add_special_tokens": (None, True),
     }
 
@@ -150,6 +136,12 @@ class Completion(Sampling):
     extra_key: str | None = None
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The prompts that are text."""
+        given = [self.prompt] if isinstance(self.prompt, str) else self.prompt
+        return tuple(one for one in given if isinstance(one, str))
+
+    @property
     def count(self) -> int:
         """Number of prompts."""
         given = self.prompt
@@ -163,8 +155,8 @@ class Completion(Sampling):
             InvalidRequestError: A field is invalid.
         """
         sampling = self.params()
+        given = one_name(self.rid, self.request_id)
         found = await self._token_ids(text)
-        given = self.rid or self.request_id
         names = [given] if len(found) == 1 else [f"{given}-{i}" for i in range(len(found))]
         return [
             Prompt(
@@ -187,7 +179,7 @@ class TokenSampling(Sampling):
     """`sampling_params` of /inference/v1/generate."""
 
     path: ClassVar[str] = "sampling_params."
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**UNSUPPORTED, "output_kind": (None, 2)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**SAMPLED, "output_kind": (None, 2)}
 
     logprobs: int | None = None
     routed_experts_prompt_start: int | None = None

@@ -21,6 +21,7 @@ from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.text import Text
+from tlt_gateway.http.text_length import require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
@@ -37,6 +38,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         require_model(gateway, body.model)
         _require_sampled(body.logprobs, "logprobs")
         completions.require_fit(body.count, body.n)
+        require_short(body.texts, field="prompt", context_length=gateway.info.context_length)
         try:
             prompts = in_session(request, await body.prompts(text))
         except TltError as error:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.weights import WeightsUpdate
+from tlt_gateway.http.address import address_in
 from tlt_gateway.http.body import Body
 from tlt_gateway.http.weight_version import version_of
 
@@ -44,8 +45,9 @@ class UpdateFromDisk(Body):
         Return the update; without a version, the one after `served`.
 
         Raises:
-            InvalidRequestError: The version is not a number.
+            InvalidRequestError: The version is not a number, or the path is malformed.
         """
+        address_in("model_path", self.model_path)
         return WeightsUpdate(version=version_of(self.weight_version, served=served), uri=self.model_path)
 
 

@@ -2,15 +2,16 @@
 
 from math import isfinite
 from typing import Literal
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.address import address_in
 from tlt_gateway.http.body import Body, body_of, no_body
 from tlt_gateway.http.door import Door
+from tlt_gateway.http.shown import shown
 from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
 
 
@@ -87,9 +88,9 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         """Accept what is listed already: slime registers each engine it was told of, which here is the gateway."""
         door.permit(request, "GetServerInfo")
         body = await body_of(request, Register, max_bytes=door.max_bytes)
-        if urlsplit(body.url).netloc != request.url.netloc:
+        if address_in("url", body.url).netloc != request.url.netloc:
             raise InvalidRequestError(
-                f"url is {body.url!r:.200}; accepted: {str(request.base_url).rstrip('/')!r}, this gateway: workers of "
+                f"url is {shown(body.url)}; accepted: {str(request.base_url).rstrip('/')!r}, this gateway: workers of "
                 "the suite join it by themselves",
                 field="url",
             )

@@ -7,12 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from tlt_common.domain.bounds import MAX_INTERNAL_ID, require_name
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import TltError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, renamed
+from tlt_gateway.http.body import body_of, renamed, strings_of
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
@@ -20,32 +21,36 @@ from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
-from tlt_gateway.http.sglang.requests import NAMES, Generate
+from tlt_gateway.http.sglang.requests import NAMES, TEXT_NAMES, Generate
 from tlt_gateway.http.text import Text
+from tlt_gateway.http.text_length import require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
     """Return the routes."""
-    api, generation = APIRouter(), Generation(gateway.batches, NAMES)
+    api = APIRouter()
+    of_ids, of_text = Generation(gateway.batches, NAMES), Generation(gateway.batches, TEXT_NAMES)
 
     @api.post("/generate")
     async def generate(request: Request) -> Response:
         name = door.permit(request, "Generate")
         body = await body_of(request, Generate, max_bytes=door.max_bytes)
+        generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
         generation.require_fit(body.count, body.sampling(0).n)
+        require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)
         try:
             prompts = in_session(request, await body.prompts(text))
         except TltError as error:
-            raise renamed(error, NAMES) from None
+            raise renamed(error, names) from None
         answers = Answers(body, text, prompts)
         if body.stream:
-            return streamed(growing(name, body, prompts, answers))
+            return streamed(growing(name, generation, body, prompts, answers))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
         return await answered(lambda: answers.whole(chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks))
 
     async def growing(
-        name: str, body: Generate, prompts: Sequence[Prompt], answers: Answers
+        name: str, generation: Generation, body: Generate, prompts: Sequence[Prompt], answers: Answers
     ) -> AsyncGenerator[dict[str, Any], None]:
         with door.work(name):
             async with aclosing(generation.growing(prompts, body.sampling(0).n)) as chunks:
@@ -58,6 +63,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         door.identify(request, "Abort")
         body = await body_of(request, Abort, max_bytes=door.max_bytes)
         door.permit(request, "Abort", wire.pb.AbortRequest(all=body.abort_all))
+        require_name("rid", body.rid or "", most=MAX_INTERNAL_ID)
         if body.abort_all or body.rid:  # as in SGLang, an empty name is that of no request
             await gateway.abort(
                 [] if body.abort_all else [RequestId(body.rid or "")],

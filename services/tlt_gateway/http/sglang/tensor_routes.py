@@ -1,5 +1,6 @@
 """SGLang's endpoints that send weights as tensors."""
 
+import asyncio
 from collections.abc import Awaitable
 
 from fastapi import APIRouter, Request
@@ -37,7 +38,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         door.permit(request, "UpdateWeights")
         body = await body_of(request, UpdateFromGroup, max_bytes=door.max_bytes)
         version = version_of(body.weight_version, served=gateway.info.policy_version)
-        broadcast = body.broadcast
+        broadcast = await asyncio.to_thread(lambda: body.broadcast)  # of a hundred thousand tensors, maybe
         await _aborted(gateway, request, everything=body.abort_all_requests)
         return await _told(gateway.collected.receive(broadcast, version), done="received; tensors are missing")
 

@@ -2,9 +2,10 @@
 
 import asyncio
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.address import address_in
 
 MARKER = "STABLE"
 WAIT_S = 60.0
@@ -16,9 +17,9 @@ async def until_stable(directory: str) -> None:
     Wait for the marker of a directory that this gateway can see. Where it cannot, as in an object store, workers judge.
 
     Raises:
-        InvalidRequestError: There is no marker after `WAIT_S` seconds.
+        InvalidRequestError: The address is malformed, or there is no marker after `WAIT_S` seconds.
     """
-    parts = urlsplit(directory)
+    parts = address_in("weight_dir", directory)
     if parts.scheme not in {"", "file"}:
         return
     path = Path(unquote(parts.path))

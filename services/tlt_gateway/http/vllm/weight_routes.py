@@ -1,5 +1,7 @@
 """vLLM's endpoints that update weights."""
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
@@ -48,8 +50,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         if (body.update_info is None) == (body.weight_dir is None):
             raise InvalidRequestError("accepted: either update_info or weight_dir", field="update_info")
         version = version_of(body.weight_version, served=gateway.info.policy_version)
-        if body.update_info is not None:
-            await gateway.collected.receive(body.update_info.broadcast, version)
+        if (info := body.update_info) is not None:
+            await gateway.collected.receive(await asyncio.to_thread(lambda: info.broadcast), version)
         elif body.weight_dir is not None:
             await until_stable(body.weight_dir)
             await gateway.weights.update(WeightsUpdate(version=version, uri=body.weight_dir), no_tensors())

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from tlt_common.domain.transfer import Broadcast, GroupMember
 from tlt_common.errors import InvalidRequestError
+from tlt_gateway.http.address import address_in
 from tlt_gateway.http.body import Body
 from tlt_gateway.http.sglang.tensors import broadcast_of
 
@@ -110,8 +111,11 @@ class Fetch(Body):
         Where the checkpoint is.
 
         Raises:
-            InvalidRequestError: There is not exactly one place.
+            InvalidRequestError: There is not exactly one place, or it is malformed.
         """
         if (self.sync_dir is None) == (self.uri is None):
             raise InvalidRequestError("accepted: either sync_dir or uri, with a whole checkpoint", field="uri")
-        return self.sync_dir or self.uri or ""
+        field = "uri" if self.sync_dir is None else "sync_dir"
+        source = self.sync_dir or self.uri or ""
+        address_in(field, source)
+        return source

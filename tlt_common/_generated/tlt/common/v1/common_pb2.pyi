@@ -234,8 +234,8 @@ class Prompt(_message.Message):
     no_capture: _builtins.bool
     """Exclude this request's hidden states from drafter training."""
     policy_version: _builtins.int
-    """Required policy version when the response begins, at least 0; 0 uses the newest. Requests in flight continue with the
-    new weights of an update, so a later attempt that has a prefix accepts this version or a newer one.
+    """Required policy version when the response begins, at least 0; not set uses the newest. Requests in flight continue
+    with the new weights of an update, so a later attempt that has a prefix accepts this version or a newer one.
     """
     attempt: _builtins.int
     """Number of earlier attempts at this response, at any gateway. A newer attempt replaces an older one that still runs."""
@@ -277,7 +277,7 @@ class Prompt(_message.Message):
         sampling: Global___SamplingParams | None = ...,
         speculation: Global___Speculation.ValueType = ...,
         no_capture: _builtins.bool = ...,
-        policy_version: _builtins.int = ...,
+        policy_version: _builtins.int | None = ...,
         prefix_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         attempt: _builtins.int = ...,
         max_staleness: _builtins.int | None = ...,
@@ -285,18 +285,22 @@ class Prompt(_message.Message):
         session_id: _builtins.str = ...,
         cache_salt: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "sampling", b"sampling"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "_policy_version", b"_policy_version", "begun_version", b"begun_version", "max_staleness", b"max_staleness", "policy_version", b"policy_version", "sampling", b"sampling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "attempt", b"attempt", "begun_version", b"begun_version", "cache_salt", b"cache_salt", "max_staleness", b"max_staleness", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "session_id", b"session_id", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version", "_max_staleness", b"_max_staleness", "_policy_version", b"_policy_version", "attempt", b"attempt", "begun_version", b"begun_version", "cache_salt", b"cache_salt", "max_staleness", b"max_staleness", "no_capture", b"no_capture", "policy_version", b"policy_version", "prefix_token_ids", b"prefix_token_ids", "request_id", b"request_id", "sampling", b"sampling", "session_id", b"session_id", "speculation", b"speculation", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__begun_version: _TypeAlias = _typing.Literal["begun_version"]  # noqa: Y015
     _WhichOneofArgType__begun_version: _TypeAlias = _typing.Literal["_begun_version", b"_begun_version"]  # noqa: Y015
     _WhichOneofReturnType__max_staleness: _TypeAlias = _typing.Literal["max_staleness"]  # noqa: Y015
     _WhichOneofArgType__max_staleness: _TypeAlias = _typing.Literal["_max_staleness", b"_max_staleness"]  # noqa: Y015
+    _WhichOneofReturnType__policy_version: _TypeAlias = _typing.Literal["policy_version"]  # noqa: Y015
+    _WhichOneofArgType__policy_version: _TypeAlias = _typing.Literal["_policy_version", b"_policy_version"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__begun_version) -> _WhichOneofReturnType__begun_version | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_staleness) -> _WhichOneofReturnType__max_staleness | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__policy_version) -> _WhichOneofReturnType__policy_version | None: ...
 
 Global___Prompt: _TypeAlias = Prompt  # noqa: Y015
 

@@ -672,7 +672,9 @@ class GetFleetRequest(_message.Message):
 
     MAX_CHANGES_FIELD_NUMBER: _builtins.int
     max_changes: _builtins.int
-    """State changes to return per worker, the latest; not set: all that are kept."""
+    """State changes to return per worker, the latest; not set: 64, or fewer in a fleet of more than 2,048 workers. All
+    workers together have at most 131,072; a larger number is refused.
+    """
     def __init__(
         self,
         *,

@@ -1,0 +1,58 @@
+"""Fields of OpenAI's, vLLM's and SGLang's classes that have no effect here, with the values that ask for nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NONE = (
+    "allowed_token_ids", "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels",
+    "custom_logit_processor", "data_parallel_rank", "disagg_prefill_dp_rank", "ebnf", "guided_json",
+    "guided_regex", "images_config", "json_schema", "kv_transfer_params", "lora_path", "mm_processor_kwargs",
+    "prompt_logprobs", "regex", "routed_dp_rank", "sampling_logprobs_mode", "session_id", "session_params",
+    "structured_outputs", "suffix", "truncate_prompt_tokens", "watermark",
+)  # fmt: skip
+_OFF = (
+    "echo", "return_cached_tokens_details", "return_flat_raw_output_top_logprobs", "return_flat_raw_top_logprobs",
+    "return_hidden_states", "return_input_ids_in_sglext", "return_meta_info", "return_output_ids_in_sglext",
+    "return_prompt_token_ids", "return_routed_experts", "return_sampling_mask", "return_spec_tokens_details",
+    "use_beam_search",
+)  # fmt: skip
+SAMPLED: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(_NONE, (None,)),
+    **dict.fromkeys(_OFF, (None, False)),
+    **dict.fromkeys(("custom_params", "logit_bias", "metadata", "vllm_xargs"), (None, {})),
+    **dict.fromkeys(("bad_words", "stop_regex"), (None, [], "")),
+    "best_of": (None, 1),
+    "detokenize": (None, True, False),
+    "length_penalty": (None, 1.0, 1),
+    "logits_processors": (None, []),
+    "priority": (None, 0),
+    "return_flat_raw_top_logprobs_b64": (None, True, False),  # how others would be written
+    "routed_experts_start_len": (None, 0),
+    "spaces_between_special_tokens": (None, True, False),  # concerns tokenizers without a tokenizer.json
+    "user": (None, ""),
+}
+"""Of every call that samples."""
+CHAT: Mapping[str, tuple[Any, ...]] = {
+    **SAMPLED,
+    **dict.fromkeys(
+        (
+            "audio", "extra_key", "function_call", "functions", "input_ids", "max_dynamic_patch",
+            "min_dynamic_patch", "prediction", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort",
+            "safety_identifier", "task", "thinking",
+            "verbosity", "video_config", "web_search_options",
+        ),
+        (None,),
+    ),
+    **dict.fromkeys(
+        ("include_reasoning", "separate_reasoning", "store", "use_audio_in_video"),
+        (None, False),
+    ),
+    "add_special_tokens": (None, False),  # templates write them
+    "media_io_kwargs": (None, {}),
+    "modalities": (None, ["text"]),
+    "parallel_tool_calls": (None, True),
+    "response_format": (None, {"type": "text"}),
+    "service_tier": (None, "auto", "default"),
+    "stream_reasoning": (None, True, False),  # how others would be sent
+}  # fmt: skip
+"""Of chats."""
