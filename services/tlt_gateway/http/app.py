@@ -12,7 +12,7 @@ from tlt_gateway.http.body import BodyTooLargeError
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.language import Language
 from tlt_gateway.http.odd_headers import require_known_query
-from tlt_gateway.http.openai import chat_routes
+from tlt_gateway.http.openai import chat_routes, token_routes
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.routes import router as openai_router
 from tlt_gateway.http.openai.turns import Turns
@@ -35,6 +35,7 @@ def http_app(gateway: Gateway, door: Door, language: Language) -> FastAPI:
         api.include_router(routes.router(gateway, door))
     api.include_router(openai_router(gateway, door, text))
     api.include_router(chat_routes.router(gateway, door, text, language.tools, prompting))
+    api.include_router(token_routes.router(gateway, door, text, prompting))
 
     @api.get("/health")
     @api.get("/health_generate")

@@ -18,7 +18,7 @@ from tlt_gateway.http.events import streamed
 from tlt_gateway.http.generation import Generation, unless_hung_up
 from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai.chat import ChatCall
-from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat, Detokenize, Tokenize
+from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
@@ -77,36 +77,6 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
             "text": await text.shown(ids, skip_special_tokens=False),
         }
         return await answered(lambda: found, tokens=len(ids))
-
-    @api.post("/tokenize")
-    @api.post("/v1/tokenize")
-    async def tokenize(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Tokenize, max_bytes=door.max_bytes)
-        require_model(gateway, body.model)
-        require_short(
-            [*body.texts, body.prompt or ""],
-            field="messages" if body.prompt is None else "prompt",
-            context_length=gateway.info.context_length,
-        )
-        ids = await body.token_ids(text, prompting, owner=name, session=session_of(request))
-        found = {
-            "count": len(ids),
-            "max_model_len": gateway.info.context_length,
-            "tokens": ids,
-            "token_strs": await text.pieces(ids, field="tokens") if body.return_token_strs else None,
-        }
-        return await answered(lambda: found, tokens=len(ids))
-
-    @api.post("/detokenize")
-    @api.post("/v1/detokenize")
-    async def detokenize(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "Generate")
-        body = await body_of(request, Detokenize, max_bytes=door.max_bytes)
-        require_model(gateway, body.model)
-        await text.pieces(body.tokens, field="tokens")
-        said = await text.shown(body.tokens, skip_special_tokens=body.skip_special_tokens)
-        return {"prompt": said, "text": said}  # vLLM's name and SGLang's
 
     @api.post("/finish_session")
     async def finish(request: Request) -> dict[str, JsonValue]:
