@@ -62,11 +62,12 @@ def byte(value: int) -> int:
 async def test_half_a_character_costs_neither_tokens_nor_other_prompts(llama: Llama, path: str, streams: bool) -> None:
     half = [byte(0xE4), byte(0xBD), byte(0xA0), byte(0xE5), llama.the]
     llama.script(half, half)
-    body: dict[str, Any] = {
+    bodies: dict[str, dict[str, Any]] = {
         "/generate": {"input_ids": [[9], [8]], "sampling_params": {"max_new_tokens": 5}},
         "/v1/completions": {"prompt": [[9], [8]], "max_tokens": 5, "return_token_ids": True},
         PATH: {"messages": ASK, "max_tokens": 5, "n": 2, "return_token_ids": True},
-    }[path]
+    }
+    body = bodies[path]
     texts, ids = {0: "", 1: ""}, dict[int, list[int]]({0: [], 1: []})
     if not streams:
         answer = (await llama.http.post(path, body)).json()
