@@ -78,6 +78,21 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         }
         return await answered(lambda: found, tokens=len(ids))
 
+    @api.post("/finish_session")
+    async def finish(request: Request) -> dict[str, JsonValue]:
+        name = door.permit(request, "Generate", query={"session_id"})
+        await no_body(request, max_bytes=door.max_bytes)
+        session = request.query_params.get("session_id", "")
+        require_name("session_id", session, least=1, most=MAX_SESSION_ID)
+        turns = prompting.finish(name, session)
+        known = gateway.finish_session(session, owner=name) or turns > 0
+        return {"status": "ok", "session_id": session, "known": known}
+
+    _add_token_routes(api, gateway, door, text, prompting)
+    return api
+
+
+def _add_token_routes(api: APIRouter, gateway: Gateway, door: Door, text: Text, prompting: Prompting) -> None:
     @api.post("/tokenize")
     @api.post("/v1/tokenize")
     async def tokenize(request: Request) -> Response:
@@ -107,15 +122,3 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         await text.pieces(body.tokens, field="tokens")
         said = await text.shown(body.tokens, skip_special_tokens=body.skip_special_tokens)
         return {"prompt": said, "text": said}  # vLLM's name and SGLang's
-
-    @api.post("/finish_session")
-    async def finish(request: Request) -> dict[str, JsonValue]:
-        name = door.permit(request, "Generate", query={"session_id"})
-        await no_body(request, max_bytes=door.max_bytes)
-        session = request.query_params.get("session_id", "")
-        require_name("session_id", session, least=1, most=MAX_SESSION_ID)
-        turns = prompting.finish(name, session)
-        known = gateway.finish_session(session, owner=name) or turns > 0
-        return {"status": "ok", "session_id": session, "known": known}
-
-    return api
