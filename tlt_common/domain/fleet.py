@@ -8,9 +8,6 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
-MAX_PROBLEM = 500
-"""Characters of a worker's problem."""
-
 
 class WorkerState(StrEnum):
     """What a worker uses its device for. Every device-second is in exactly one state."""
@@ -309,9 +306,3 @@ class TrainingProgress:
     """Whether nothing is left to learn from this policy and the known data."""
     problem: str = ""
     """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""
-
-
-def in_a_line(problem: str) -> str:
-    """Return a problem as what a status has room for: one line of at most MAX_PROBLEM printable characters."""
-    line = " ".join(problem.split())
-    return "".join(letter for letter in line if letter.isprintable())[:MAX_PROBLEM]
