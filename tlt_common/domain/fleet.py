@@ -284,25 +284,3 @@ class Fleet:
     """training / (training + idle + switching) since start; 0 if there was no bubble."""
     pause_left_s: float = 0.0
     """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingProgress:
-    """Progress of a spot trainer."""
-
-    training: bool
-    steps: int
-    """Optimizer steps on the drafter, across restarts."""
-    tokens: int
-    training_s: float
-    """Seconds the device computed for training since the process started; only increases."""
-    loss: float
-    held_out_top1: float
-    drafter_version: DrafterVersion
-    """Version last published or adopted."""
-    policy_version: PolicyVersion = PolicyVersion(0)
-    """Version of the policy that training is for."""
-    resting: bool = False
-    """Whether nothing is left to learn from this policy and the known data."""
-    problem: str = ""
-    """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""
