@@ -71,7 +71,7 @@ def test_drafters_that_do_not_fit_this_engine_are_refused(result: Qwen3Result) -
     assert "architecture is 'eagle'; the engine was launched for 'eagle3'" in architecture
     assert "not finite" in finite
     assert "to the same token" in twice
-    assert "header announces" in cut
+    assert "is truncated" in cut
     assert "config.json is not readable" in nowhere
 
 
