@@ -6,7 +6,6 @@ from typing import Never
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import (
-    Bubbles,
     DrafterWish,
     Fleet,
     Member,
@@ -16,6 +15,7 @@ from tlt_common.domain.fleet import (
     WorkerHello,
     WorkerStatus,
 )
+from tlt_common.domain.server_info import Bubbles
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.changes_shown import CHANGES_AT_ONCE, changes_per_worker

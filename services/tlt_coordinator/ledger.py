@@ -11,8 +11,9 @@ from array import array
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from tlt_common.domain.fleet import Bubbles, StateChange, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import StateChange, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
+from tlt_common.domain.server_info import Bubbles
 from tlt_coordinator.lent_time import LENT_STATES, LentTime, Span, without_training
 
 TIMELINE_CHANGES = 4096

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common import __version__
-from tlt_common.domain.fleet import NO_BUBBLES, ServerInfo
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.rpc.access import caller_name
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.tokens import Scope, tokens_in

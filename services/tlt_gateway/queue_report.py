@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Never
 
 from tlt_common.config.base import TlsSettings
-from tlt_common.domain.fleet import NO_BUBBLES, Bubbles
+from tlt_common.domain.server_info import NO_BUBBLES, Bubbles
 from tlt_common.errors import TltError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated

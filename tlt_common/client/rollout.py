@@ -18,11 +18,11 @@ from tlt_common.client.retried import retried
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Sample
-from tlt_common.domain.fleet import ServerInfo
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.rollout import SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.server_info import ServerInfo
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.rpc.endpoint import Secret
 from tlt_common.rpc.errors import translated

@@ -7,9 +7,9 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, TypeAlias
 
-from tlt_common.domain.fleet import NO_BUBBLES, ServerInfo
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.errors import ConfigError
 
 Sink: TypeAlias = Callable[[Mapping[str, float], int], object]

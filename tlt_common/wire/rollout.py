@@ -7,9 +7,9 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutService
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
-from tlt_common.domain.fleet import Bubbles, ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.domain.pause import Pause, PauseMode
+from tlt_common.domain.server_info import Bubbles, ServerInfo
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, ids_from_pb, prompt_from_pb, prompt_to_pb

@@ -10,8 +10,8 @@ import pytest
 
 from tlt_common.client import ResponseStats, RolloutLog, TokenChunk
 from tlt_common.client.rollout_log import LOGS, log_to
-from tlt_common.domain.fleet import Bubbles, ServerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
+from tlt_common.domain.server_info import Bubbles, ServerInfo
 from tlt_common.errors import ConfigError
 
 INFO = ServerInfo(

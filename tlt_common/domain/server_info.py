@@ -1,0 +1,42 @@
+"""What the rollout endpoint serves, and what its fleet's devices did."""
+
+from dataclasses import dataclass
+
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.domain.pause import NO_PAUSE, Pause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bubbles:
+    """Device-seconds of a fleet in which no rollout ran, since the coordinator started."""
+
+    total_s: float = 0.0
+    """Training, idle and switching."""
+    training_s: float = 0.0
+    """Computed for drafter training."""
+
+    @property
+    def utilisation(self) -> float:
+        """The part that was used; 0 if there was no bubble."""
+        return self.training_s / self.total_s if self.total_s > 0.0 else 0.0
+
+
+NO_BUBBLES = Bubbles()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """What the rollout endpoint serves."""
+
+    model: str
+    vocab_size: int
+    context_length: int
+    policy_version: PolicyVersion
+    drafter_version: DrafterVersion
+    workers: int
+    queued: int
+    running: int
+    server_version: str
+    pause: Pause = NO_PAUSE
+    bubbles: Bubbles = NO_BUBBLES
+    """As of the gateway's last report to the coordinator; zero without one."""
