@@ -32,11 +32,16 @@ async def served(worker: FakeWorker, drain: Drain, tmp_path: Path) -> AsyncItera
                 yield client
 
 
-async def events(client: httpx.AsyncClient, path: str, body: Any) -> list[Any]:
+async def events(client: httpx.AsyncClient, path: str, body: Any, arrived: asyncio.Event) -> list[Any]:
+    """Return the events of a stream; `arrived` is set once the first is there."""
+    found: list[Any] = []
     async with client.stream("POST", path, json=body) as answer:
         assert answer.status_code == 200
-        lines = [line.removeprefix("data: ") async for line in answer.aiter_lines() if line]
-    return [line if line == "[DONE]" else json.loads(line) for line in lines]
+        async for line in answer.aiter_lines():
+            if event := line.removeprefix("data: "):
+                found.append(event if event == "[DONE]" else json.loads(event))
+                arrived.set()
+    return found
 
 
 @asynccontextmanager
@@ -46,8 +51,10 @@ async def begun(worker: FakeWorker, drain: Drain, tmp_path: Path, *, within_s: f
     worker.gate.clear()
     async with served(worker, drain, tmp_path) as client, asyncio.TaskGroup() as tasks:
         call = tasks.create_task(client.post("/generate", json=BODY))
-        stream = tasks.create_task(events(client, "/generate", BODY | {"stream": True}))
+        arrived = asyncio.Event()
+        stream = tasks.create_task(events(client, "/generate", BODY | {"stream": True}, arrived))
         await worker.until(2)
+        await arrived.wait()
         complete = tasks.create_task(drain.complete(within_s))
         await asyncio.sleep(0)
         yield client, call, stream, complete
@@ -80,6 +87,18 @@ async def test_what_does_not_end_in_time_says_why(worker: FakeWorker, tmp_path: 
         assert answer.headers["retry-after"] == "1"
         assert [event["error"]["type"] for event in await stream if "error" in event] == ["DRAINING"]
         assert not await complete
+
+
+async def test_a_stream_that_has_not_begun_is_answered_with_its_status(worker: FakeWorker, tmp_path: Path) -> None:
+    worker.gate.clear()
+    drain = draining()
+    async with served(worker, drain, tmp_path) as client, asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(client.post("/generate", json=BODY | {"stream": True}))
+        await worker.until(1)
+        assert not await drain.complete(0.1)
+        answer = await call
+        assert (answer.status_code, answer.json()["error"]["type"]) == (503, "DRAINING")
+        assert answer.headers["retry-after"] == "1"
 
 
 async def test_a_request_can_be_aborted_while_its_gateway_drains(worker: FakeWorker, tmp_path: Path) -> None:
