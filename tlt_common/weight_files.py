@@ -71,6 +71,7 @@ def _indexed(found: list[str], index: bytes, where: str) -> list[str]:
 
 def _unindexed(found: list[str], where: str) -> list[str]:
     if len(found) == 1:
+        _require_all_shards(found, where)
         return found
     if found == [f"{_CONSOLIDATED}.safetensors", _SINGLE]:  # Mistral's checkpoints have both; SGLang reads the second
         return [_SINGLE]

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from reference.docstrings import markdown
 from tlt_common import client, errors
-from tlt_common.domain import fleet, weights
+from tlt_common.domain import server_info, weights
 from tlt_common.integrations import openrlhf, trl
 
 SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
@@ -18,8 +18,8 @@ SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         client,
         ("SamplingParams", "Speculation", "LogprobKind", "TokenChunk", "Sample", "FinishReason", "ResponseStats"),
     ),
-    ("Weights and fleet", weights, ("UpdateResult",)),
-    ("", fleet, ("ServerInfo",)),
+    ("Weights and server_info", weights, ("UpdateResult",)),
+    ("", server_info, ("ServerInfo", "Bubbles")),
     ("TRL", trl, ("TltRollouts", "Rollout", "TltAsyncRollouts")),
     ("OpenRLHF", openrlhf, ("TltEngine",)),
     ("Errors", errors, ("TltError",)),

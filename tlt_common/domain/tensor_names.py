@@ -19,8 +19,8 @@ def plain_name(name: str) -> str:
     parts = [part for part in name.split(".") if part not in _WRAPPERS]
     plain = ".".join(parts)
     while plain.startswith((_PARALLEL, _PEFT)):
-        is_adapted = plain.startswith(_PEFT)
-        plain = plain.removeprefix(_PARALLEL).removeprefix(_PEFT)
-        if is_adapted:
-            plain = ".".join(part for part in plain.split(".") if part != _PEFT_LAYER)
+        if plain.startswith(_PEFT):
+            plain = ".".join(part for part in plain.removeprefix(_PEFT).split(".") if part != _PEFT_LAYER)
+        else:
+            plain = plain.removeprefix(_PARALLEL)
     return plain

@@ -197,7 +197,7 @@ def _require_ranks(config: Json, ranks: int) -> None:
         good = ", ".join(str(count) for count in range(1, heads + 1) if divides(count))
         raise ConfigError(
             f"engine.tensor_parallel is {ranks}; accepted for a model with {heads} attention heads, {groups} key-value "
-            f"heads and an intermediate_size of {inner}: {good}",
+            f"heads and an MLP of {inner}: {good}",
             field="engine.tensor_parallel",
         )
 

@@ -11,6 +11,8 @@ from tlt_common.checkpoint import entries_in
 from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weight_files import INDEX, weight_files
 
+# What SGLang says at its import on a machine without a GPU.
+pytestmark = pytest.mark.filterwarnings("ignore:Only CUDA:UserWarning")
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 SHARDS = {"a": ONE, "b": TWO}
 
