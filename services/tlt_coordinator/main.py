@@ -10,6 +10,7 @@ from typing import Never, Protocol
 from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.http_protocol import timed
 from tlt_common.rpc.http_server import address_of, bind, serve_http
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import coordinator as wire
@@ -25,6 +26,9 @@ from tlt_coordinator.state import StateStore
 
 EXPORT_EVERY_S = 0.5
 """Seconds between exports of metrics; scrapes are several seconds apart."""
+
+RECEIVE_S = 30.0
+"""Seconds in which a request for the status page must arrive."""
 
 EXPORT_WORKERS, EXPORT_PARTS = 32, 16
 """Workers per part of an export, and parts of one, in turn: of 10,240, each is exported every 10 seconds, and no part
@@ -77,7 +81,7 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
             if page is not None:
                 status = app(host.active.fleet, access_of(config.tokens))
                 announce("http", address_of(page))
-                parts.create_task(serve_http(status, page, config.tls), name="page")
+                parts.create_task(serve_http(status, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
             servicer = CoordinatorServicer(host.active, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             security = internal(config.tls, CALLERS)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import product
 
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
@@ -15,6 +16,9 @@ from tlt_gateway.dispatch import Dispatch
 from tlt_gateway.outbox import Outbox, Place
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.queue_room import Reservation
+
+AT_ONCE = 32
+"""Samples that are checked or started at once."""
 
 
 class Batches:
@@ -66,15 +70,17 @@ class Batches:
 
     async def _checked_samples(self, batch: Batch) -> dict[Place, Prompt]:
         """Return the prompt of each sample."""
-        checked = [await self._checked(index, prompt) for index, prompt in enumerate(batch.prompts)]
+        checked = list[Prompt]()
+        for index, prompt in enumerate(batch.prompts):
+            checked.append(await self._checked(index, prompt))
+            await _let_others_run(index)
         _require_distinct(checked)
-        if not batch.starts:
-            return {
-                (index, sample): sample_of(prompt, sample)
-                for index, prompt in enumerate(checked)
-                for sample in range(batch.samples_per_prompt)
-            }
         samples: dict[Place, Prompt] = {}
+        if not batch.starts:
+            for at in product(range(len(checked)), range(batch.samples_per_prompt)):
+                samples[at] = sample_of(checked[at[0]], at[1])
+                await _let_others_run(len(samples))
+            return samples
         for place, start in enumerate(batch.starts):
             at = _place(place, start, batch)
             if at in samples:
@@ -94,9 +100,14 @@ class Batches:
     ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
         """Run all samples and yield what is to be sent."""
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._sample(place, prompt, outbox, reservation)) for place, prompt in samples.items()
-            ]
+            tasks = list[asyncio.Task[None]]()
+
+            async def start() -> None:
+                for place, prompt in samples.items():
+                    tasks.append(group.create_task(self._sample(place, prompt, outbox, reservation)))
+                    await _let_others_run(len(tasks))
+
+            starting = group.create_task(start())
             try:
                 async with aclosing(outbox.chunks(len(samples))) as chunks:
                     async for item in chunks:
@@ -108,7 +119,7 @@ class Batches:
             else:
                 return
             finally:
-                for task in tasks:
+                for task in (starting, *tasks):
                     task.cancel()
         raise failure
 
@@ -125,6 +136,12 @@ class Batches:
             return await self._dispatch.checked(prompt)
         except InvalidRequestError as error:
             raise at_index(error, index) from None
+
+
+async def _let_others_run(count: int) -> None:
+    """Let the event loop run between parts of a batch, which may have thousands of samples."""
+    if count % AT_ONCE == AT_ONCE - 1:
+        await asyncio.sleep(0)
 
 
 def _place(index: int, start: SampleStart, batch: Batch) -> Place:

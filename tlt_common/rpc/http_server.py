@@ -27,7 +27,7 @@ async def serve_http(
     tls: TlsSettings | None = None,
     *,
     connections: int | None = None,
-    protocol: type[asyncio.Protocol] | None = None,
+    protocol: type[asyncio.Protocol],
 ) -> None:
     """
     Serve HTTP on a bound socket until cancelled, then close it.
@@ -37,14 +37,14 @@ async def serve_http(
         bound: The socket.
         tls: Serve HTTPS, without client certificates.
         connections: Above as many at a time, further requests are answered with 503; None: no limit.
-        protocol: Of connections; None: h11's, whose heads are limited.
+        protocol: Of connections.
 
     Raises:
         ConfigError: The TLS files cannot be used.
     """
     config = uvicorn.Config(
         app,
-        http=protocol or "h11",
+        http=protocol,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -29,7 +29,15 @@ class Door:
         self._on_loopback = on_loopback
         self.max_bytes = limits.message_bytes
 
-    def permit(self, request: Request, method: str, message: Any = None, *, query: Collection[str] = ()) -> str:
+    def permit(
+        self,
+        request: Request,
+        method: str,
+        message: Any = None,
+        *,
+        query: Collection[str] = (),
+        lists: Collection[str] = (),
+    ) -> str:
         """
         Permit a call as one of a gRPC method, before its body is read; return the caller's name, who owns the requests
         of this task from now on.
@@ -39,6 +47,7 @@ class Door:
             method: The gRPC method.
             message: Its message, if the scope depends on it.
             query: Names of the query parameters that the call knows.
+            lists: Names of those that it may have several times.
 
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
@@ -47,7 +56,7 @@ class Door:
         """
         name = self.identify(request, method)
         self._access.permit(_caller(request, method), message)
-        require_known_query(request, query)
+        require_known_query(request, query, lists)
         return name
 
     def identify(self, request: Request, method: str) -> str:

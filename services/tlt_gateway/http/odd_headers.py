@@ -36,20 +36,20 @@ def require_single_headers(request: Request) -> None:
         raise InvalidRequestError(f"Host is {shown(host)}; accepted: host or host:port", field="Host")
 
 
-def require_known_query(request: Request, known: Collection[str]) -> None:
+def require_known_query(request: Request, known: Collection[str], lists: Collection[str] = ()) -> None:
     """
     Raises:
-        InvalidRequestError: The call has a query parameter that it does not know, or one twice.
+        InvalidRequestError: The call has a query parameter that it does not know, or one twice that is no list.
     """
     if not request.scope["query_string"]:
         return
     seen = set[str]()
     for name, _ in request.query_params.multi_items():
         field = f"{name:.80}"
-        if name not in known:
-            accepted = ", ".join(sorted(known)) or "none; fields of a call go into its body"
+        if name not in known and name not in lists:
+            accepted = ", ".join(sorted([*known, *lists])) or "none; fields of a call go into its body"
             raise InvalidRequestError(f"{field} is no query parameter of this call; accepted: {accepted}", field=field)
-        if name in seen:
+        if name in seen and name not in lists:
             raise InvalidRequestError(f"the query parameter {field} is there twice; accepted: once", field=field)
         seen.add(name)
 

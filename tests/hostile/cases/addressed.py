@@ -4,7 +4,7 @@ from tests.hostile.case import Case
 
 GOOD = {"input_ids": [4], "sampling_params": {"max_new_tokens": 2}}
 QUERIES = (
-    "stream=true",
+    "stream=false",
     "rid=a",
     "n=1000000000",
     "max_new_tokens=2",

@@ -32,6 +32,6 @@ CASES = [
         name="a header of 10 MB for the page",
         at=At.COORDINATOR,
         raw=b"GET /status HTTP/1.1\r\na: " + b"b" * 10**7,
-        status=0,
+        status=(431, 0),
     ),
 ]

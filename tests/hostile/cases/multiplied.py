@@ -5,7 +5,7 @@ from tests.hostile.case import Case, refused
 HUGE = (10**9, 2**31, 2**63, 2**64, 10**30, 10**300, -1, -(10**9), 0)
 WRONG = (True, 1.0, 1.5, "1", [1], {"a": 1})
 CHAT = {"messages": [{"role": "user", "content": "a"}]}
-MANY = 20_000
+MANY = 40_000
 
 CASES = [
     *refused("/v1/completions", "n", *({"prompt": [4], "n": n} for n in (*HUGE, *WRONG))),
@@ -74,7 +74,7 @@ CASES = [
     *refused("/detokenize", "tokens", {"tokens": [10**9]}, {"tokens": [-1]}, {"tokens": [2**64]}),
     Case(
         name="as many samples as the queue holds, of a prompt that is refused",
-        body={"input_ids": [10**6], "sampling_params": {"n": 16_384}},
+        body={"input_ids": [10**6], "sampling_params": {"n": 32_768}},
         param="input_ids",
     ),
     Case(

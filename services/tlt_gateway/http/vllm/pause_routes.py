@@ -57,13 +57,13 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/sleep")
     async def sleep(request: Request) -> None:
-        door.permit(request, "UpdateWeights", query={"level", "mode", "tags"})
+        door.permit(request, "UpdateWeights", query={"level", "mode"}, lists={"tags"})
         await no_body(request, max_bytes=door.max_bytes)
         refuse_release(request.url.path, _tags(request), field="level")
 
     @api.post("/wake_up")
     async def wake_up(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights", query={"tags"})
+        door.permit(request, "UpdateWeights", lists={"tags"})
         await no_body(request, max_bytes=door.max_bytes)
         _tags(request)
         return {"status": "ok", "message": RESIDENT}
@@ -86,5 +86,5 @@ def _tags(request: Request) -> list[str]:
     """
     tags = request.query_params.getlist("tags")
     if unknown := [tag for tag in tags if tag not in TAGS]:
-        raise InvalidRequestError(f"tags has {unknown[0]!r:.80}; accepted: {', '.join(TAGS)}", field="tags")
+        raise InvalidRequestError(f"tags has {shown(unknown[0])}; accepted: {', '.join(TAGS)}", field="tags")
     return tags

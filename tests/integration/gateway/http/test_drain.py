@@ -80,7 +80,7 @@ async def test_calls_that_run_complete_and_further_ones_are_refused(worker: Fake
 
 
 async def test_what_does_not_end_in_time_says_why(worker: FakeWorker, tmp_path: Path) -> None:
-    async with begun(worker, draining(), tmp_path, within_s=0.2) as (_, call, stream, complete):
+    async with begun(worker, draining(), tmp_path, within_s=1.0) as (_, call, stream, complete):
         answer = await call
         assert answer.status_code == 503
         assert answer.json()["error"]["type"] == "DRAINING"

@@ -83,9 +83,9 @@ async def test_the_fields_of_the_object_that_has_an_unknown_one_are_told(
 ) -> None:
     async with serve(worker) as http:
         message = (await http.refused(path, body))["message"]
-    assert "temperature" in message
-    assert "input_ids" not in message
-    assert "token_ids," not in message.replace("stop_token_ids,", "")
+    names = message.partition("accepted: ")[2].split(", ")
+    assert "temperature" in names
+    assert not {"input_ids", "token_ids"} & set(names)
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"input_ids": [1e999]}', b'{"a":' * 50_000, b"\x00" * 100])
