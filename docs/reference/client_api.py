@@ -18,7 +18,7 @@ SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         client,
         ("SamplingParams", "Speculation", "LogprobKind", "TokenChunk", "Sample", "FinishReason", "ResponseStats"),
     ),
-    ("Weights and server_info", weights, ("UpdateResult",)),
+    ("Weights and fleet", weights, ("UpdateResult",)),
     ("", server_info, ("ServerInfo", "Bubbles")),
     ("TRL", trl, ("TltRollouts", "Rollout", "TltAsyncRollouts")),
     ("OpenRLHF", openrlhf, ("TltEngine",)),
