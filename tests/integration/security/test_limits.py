@@ -64,7 +64,7 @@ async def test_messages_above_the_limit_are_refused_for_good(tmp_path: Path) -> 
         call = wire.Stub(channel).GenerateBatch(request, metadata=bearer("reader"))
         with pytest.raises(InvalidRequestError, match="larger than max"), translated():
             await anext(aiter(call))
-        del request.prompts[0].token_ids[3 * MIB :]
+        del request.prompts[0].token_ids[2 * MIB :]
         call = wire.Stub(channel).GenerateBatch(request, metadata=bearer("reader"))
         with pytest.raises(InvalidRequestError, match="accepted: 0 to 99"), translated():
             await anext(aiter(call))
