@@ -8,12 +8,14 @@ zeros: SGLang's layer has one, and would leave it uninitialised if it were missi
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from tlt_common.documents import json_of
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
 from tlt_common.drafter.published import WAY_OUT
@@ -94,3 +96,19 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
             raise WeightsError(f"drafter tensor {name} is not finite")
     if form.is_eagle3:
         require_tokens(tensors[MAP].long(), form.vocab_size)
+
+
+def config_of(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """
+    Return the configuration among a drafter's files.
+
+    Raises:
+        WeightsError: It is missing, or no JSON object.
+    """
+    try:
+        config = json_of(files[CONFIG_FILE])
+    except (KeyError, ValueError) as error:
+        raise WeightsError(f"{CONFIG_FILE} is missing or not JSON: {error}", field=CONFIG_FILE) from error
+    if not isinstance(config, dict):
+        raise WeightsError(f"{CONFIG_FILE} is not a JSON object", field=CONFIG_FILE)
+    return config

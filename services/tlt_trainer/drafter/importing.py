@@ -9,7 +9,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from tlt_common.documents import json_of
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE
 from tlt_common.drafter.reading import format_of
@@ -17,7 +16,7 @@ from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP, canonical_name
 from tlt_common.errors import ConfigError, TltError, WeightsError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.exporting import require_empty
-from tlt_trainer.drafter.files import require_tensors
+from tlt_trainer.drafter.files import config_of, require_tensors
 from tlt_trainer.drafter.pickled import unpickled
 from tlt_trainer.store.shared_weights import read_config
 from tlt_trainer.store.storage import read_uri
@@ -60,7 +59,7 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
     Raises:
         WeightsError: The drafter is damaged, of another target, or has what no engine runs.
     """
-    config = _object(files)
+    config = config_of(files)
     form = format_of(config, target)
     names, published = _tensors(files)
     found = {canonical_name(name): tensor for name, tensor in published.items()}
@@ -106,13 +105,3 @@ def _loaded(name: str, content: bytes) -> dict[str, Tensor]:
         return load(content)
     except SafetensorError as error:
         raise WeightsError(f"{name} cannot be read: {error}") from error
-
-
-def _object(files: Mapping[str, bytes]) -> dict[str, Any]:
-    try:
-        config = json_of(files[CONFIG_FILE])
-    except (KeyError, ValueError) as error:
-        raise WeightsError(f"{CONFIG_FILE} is missing or not JSON: {error}", field=CONFIG_FILE) from error
-    if not isinstance(config, dict):
-        raise WeightsError(f"{CONFIG_FILE} is not a JSON object", field=CONFIG_FILE)
-    return config

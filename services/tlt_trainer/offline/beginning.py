@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tlt_common.documents import json_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
-from tlt_common.drafter.meta import CONFIG_FILE
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.exporting import find_drafter
-from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.files import config_of, from_files
 from tlt_trainer.drafter.rope import require_rope
 from tlt_trainer.store.shared_weights import trained_format
 
@@ -78,7 +76,7 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
     """
     uri, files = find_drafter(source)
     try:
-        form = format_of(_object(files), target)
+        form = format_of(config_of(files), target)
         require_rope(form)
         weights = from_files(files, form)
         return uri, Beginning(form=form, weights=weights)
@@ -103,13 +101,3 @@ def _numbers(layers: str) -> tuple[int, ...]:
         raise ConfigError(
             f"--layers is {layers!r}; accepted: numbers with commas, as in 1,2", field="layers"
         ) from error
-
-
-def _object(files: Mapping[str, bytes]) -> Json:
-    try:
-        config = json_of(files[CONFIG_FILE])
-    except (KeyError, ValueError) as error:
-        raise WeightsError(f"{CONFIG_FILE} is missing or not JSON: {error}", field=CONFIG_FILE) from error
-    if not isinstance(config, dict):
-        raise WeightsError(f"{CONFIG_FILE} is not a JSON object", field=CONFIG_FILE)
-    return config

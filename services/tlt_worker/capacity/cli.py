@@ -8,6 +8,15 @@ import typer
 app = typer.Typer(help="Plan an engine without starting it.", no_args_is_help=True)
 
 
+Config = Annotated[
+    Path | None, typer.Option(help="Worker configuration file, as for `tlt serve worker` (YAML or JSON).")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file or environment; repeatable."),
+]
+
+
 @app.callback()
 def engine() -> None:
     """Plan an engine without starting it."""
@@ -15,13 +24,8 @@ def engine() -> None:
 
 @app.command()
 def plan(
-    config: Annotated[
-        Path | None, typer.Option(help="Worker configuration file, as for `tlt serve worker` (YAML or JSON).")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file or environment; repeatable."),
-    ] = None,
+    config: Config = None,
+    settings: Settings = None,
     device: Annotated[str, typer.Option(help="cuda or cpu. Default: this machine's device.")] = "auto",
     memory: Annotated[
         float | None, typer.Option(help="Memory per GPU, or of the machine, in GiB. Default: this machine's.")
@@ -59,13 +63,8 @@ def plan(
 
 @app.command()
 def check(
-    config: Annotated[
-        Path | None, typer.Option(help="Worker configuration file, as for `tlt serve worker` (YAML or JSON).")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file or environment; repeatable."),
-    ] = None,
+    config: Config = None,
+    settings: Settings = None,
 ) -> None:
     """Check by their files that an engine runs its model and drafter; reads no weights."""
     import os
