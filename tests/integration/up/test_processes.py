@@ -175,12 +175,15 @@ def test_a_restart_repeats_every_address_others_may_know() -> None:
     assert repeated(addresses) == {"listen": "127.0.0.1:7", "metrics_port": "8", "http_listen": "127.0.0.1:9"}
 
 
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
 async def test_a_slow_end_is_no_error_and_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tlt_local.home.CLEAR_S", 0.0)
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    before = set(children.read_text().split())  # of other tests, and of libraries
+    before = children()  # of other tests, and of libraries
     async with guarded(None) as home:
         pass
     await eventually(lambda: not home.directory.exists())
-    await eventually(lambda: set(children.read_text().split()) <= before)
+    await eventually(lambda: children() <= before)
     await asyncio.sleep(0.05)  # until the loop has closed its pipes
