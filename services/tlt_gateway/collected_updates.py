@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing, suppress
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember
 from tlt_common.domain.weights import UpdateResult, WeightsUpdate
 from tlt_common.errors import NotFoundError, TltError, UnavailableError, WeightsError
 from tlt_common.telemetry.log import get_logger
@@ -60,7 +60,8 @@ class CollectedUpdates:
             TltError: As for `WeightsFanout.update`. The previous weights stay in use.
         """
         worker = await self._holding(broadcast.checked().group)
-        return await self._installed(worker, await worker.remote.receiver.receive(broadcast), version)
+        collected = await worker.remote.receiver.receive(broadcast)
+        return await self._install(worker, version) if collected.is_complete else None
 
     async def collect(self, content: bytes, version: PolicyVersion | None) -> UpdateResult | None:
         """
@@ -71,7 +72,28 @@ class CollectedUpdates:
             TltError: As for `receive`.
         """
         worker = await self._receiver()
-        return await self._installed(worker, await worker.remote.receiver.collect(content), version)
+        collected = await worker.remote.receiver.collect(content)
+        return await self._install(worker, version) if collected.is_complete else None
+
+    async def collect_changes(self, content: bytes, part: ChangesPart) -> None:
+        """
+        Add pickled changes, for `end_changes` to install.
+
+        Raises:
+            WeightsError: They cannot be read, or are not the part that is to follow. What was received is deleted.
+        """
+        worker = await self._receiver()
+        await worker.remote.receiver.collect(content, part)
+
+    async def end_changes(self, following: ChangesPart, version: PolicyVersion | None) -> UpdateResult:
+        """
+        Install the changes that arrived, before the part that would follow; as `receive` otherwise.
+
+        Raises:
+            WeightsError: Others are held, or they do not fit. What was received is deleted.
+            StaleVersionError: They are not of the version served.
+        """
+        return await self._install(await self._receiver(), version, following)
 
     async def end(self) -> None:
         """
@@ -82,20 +104,27 @@ class CollectedUpdates:
         """
         for worker in await self._receiving():
             held = await worker.remote.receiver.drop()
+            if held.parts:
+                raise WeightsError(
+                    f"{held.parts} parts of changes were held; accepted: /end_weight_update with base_version and parts; "
+                    f"version {self._pool.version} stays"
+                )
             if held.tensors:  # none if only a head that is tied to the embedding came after the others
                 raise WeightsError(
                     f"{held.missing} tensors of the model did not arrive, among them {held.first_missing}; version "
                     f"{self._pool.version} stays"
                 )
 
-    async def _installed(
-        self, worker: PooledWorker, collected: Collected, version: PolicyVersion | None
-    ) -> UpdateResult | None:
-        if not collected.is_complete:
-            return None
-        update = WeightsUpdate(version=version or PolicyVersion(self._pool.version + 1), uri=None)
+    async def _install(
+        self, worker: PooledWorker, version: PolicyVersion | None, changes: ChangesPart | None = None
+    ) -> UpdateResult:
+        update = WeightsUpdate(
+            version=version or PolicyVersion(self._pool.version + 1),
+            uri=None,
+            base=None if changes is None else changes.base,
+        )
         try:
-            async with aclosing(worker.remote.receiver.collected()) as tensors:
+            async with aclosing(worker.remote.receiver.collected(changes)) as tensors:
                 return await self._weights.update(update, tensors)
         finally:
             await asyncio.shield(_dropped(worker))

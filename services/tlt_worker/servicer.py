@@ -110,13 +110,14 @@ class WorkerServicer(wire.Servicer):
     async def CollectTensors(
         self, request_iterator: AsyncIterator[wire.pb.CollectTensorsRequest], context: Context
     ) -> wire.pb.CollectTensorsResponse:
-        collected = await self._worker.receiver.collect(transfer.content_from_pb(request_iterator))
+        part, content = await transfer.part_and_content(aiter(request_iterator))
+        collected = await self._worker.receiver.collect(content, part)
         return wire.pb.CollectTensorsResponse(collected=transfer.collected_to_pb(collected))
 
     async def FetchCollected(
         self, request: wire.pb.FetchCollectedRequest, context: Context
     ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
-        async for chunk in self._worker.receiver.collected():
+        async for chunk in self._worker.receiver.collected(transfer.fetch_from_pb(request)):
             yield transfer.tensor_to_pb(chunk)
 
     async def DropCollected(

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common.checkpoint import PIECE_BYTES
-from tlt_common.domain.transfer import Broadcast, Collected, GroupMember, TensorForm
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember, TensorForm
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.wire.weights import tensor_from_pb, write_tensor
 
@@ -62,24 +63,53 @@ def broadcast_from_pb(message: pb.ReceiveTensorsRequest) -> Broadcast:
 
 def collected_to_pb(collected: Collected) -> pb.Collected:
     return pb.Collected(
-        tensor_count=collected.tensors, missing_count=collected.missing, first_missing=collected.first_missing
+        tensor_count=collected.tensors,
+        missing_count=collected.missing,
+        first_missing=collected.first_missing,
+        part_count=collected.parts,
     )
 
 
 def collected_from_pb(message: pb.Collected) -> Collected:
-    return Collected(tensors=message.tensor_count, missing=message.missing_count, first_missing=message.first_missing)
+    return Collected(
+        tensors=message.tensor_count,
+        missing=message.missing_count,
+        first_missing=message.first_missing,
+        parts=message.part_count,
+    )
 
 
-def content_to_pb(content: bytes) -> Iterator[pb.CollectTensorsRequest]:
+def part_to_pb(part: ChangesPart | None) -> pb.ChangesPart | None:
+    return None if part is None else pb.ChangesPart(base_version=part.base, number=part.number)
+
+
+def fetch_from_pb(message: pb.FetchCollectedRequest) -> ChangesPart | None:
+    return _part(message.next) if message.HasField("next") else None
+
+
+def content_to_pb(content: bytes, part: ChangesPart | None) -> Iterator[pb.CollectTensorsRequest]:
     """Split pickled tensors into messages."""
+    yield pb.CollectTensorsRequest(part=part_to_pb(part))
     for begin in range(0, len(content), PIECE_BYTES):
         yield pb.CollectTensorsRequest(piece=content[begin : begin + PIECE_BYTES])
 
 
-async def content_from_pb(messages: AsyncIterator[pb.CollectTensorsRequest]) -> AsyncIterator[bytes]:
-    """Decode a stream of pickled tensors."""
-    async for message in messages:
-        yield message.piece
+async def part_and_content(
+    messages: AsyncIterator[pb.CollectTensorsRequest],
+) -> tuple[ChangesPart | None, AsyncIterator[bytes]]:
+    """Decode a stream of pickled tensors; say which part of changes they are, if they are changes."""
+    first = await anext(messages, pb.CollectTensorsRequest())
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first.piece
+        async for message in messages:
+            yield message.piece
+
+    return _part(first.part) if first.HasField("part") else None, pieces()
+
+
+def _part(message: pb.ChangesPart) -> ChangesPart:
+    return ChangesPart(base=PolicyVersion(message.base_version), number=message.number)
 
 
 def tensor_to_pb(chunk: TensorChunk) -> pb.FetchCollectedResponse:

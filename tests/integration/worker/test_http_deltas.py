@@ -112,3 +112,62 @@ async def test_a_directory_of_changes_is_installed_as_a_whole_or_refused(tmp_pat
         assert older.status_code == 400
         assert [bench.engine.policy_version for bench in benches] == [3, 3]
         assert [len(bench.engine.loaded) for bench in benches] == [1, 1]
+
+
+async def test_pickled_changes_come_in_one_call_or_in_parts(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (http, benches):
+        state = {name: tensor.clone() for name, tensor in START.items()}
+        state[EMBEDDING].view(-1)[[3, 0]] = 7.0
+        answer = await http.post(TENSOR, {**pickled(elements(EMBEDDING, 3, 0)), "base_version": 0})
+        assert answer.json()["message"] == "version 1 on 2 workers", answer.text
+        require(benches[1], state)
+
+        state[NORM] = torch.zeros(4).to(torch.bfloat16)
+        state[HEAD].view(-1)[255] = 7.0
+        parts = [pickled({f"_orig_mod.{NORM}": state[NORM]}), pickled(elements(HEAD, 255))]
+        for number, tensors in enumerate(parts):
+            answer = await http.post(TENSOR, {**tensors, "base_version": "1", "part": number})
+            assert answer.json()["success"], answer.text
+        assert [bench.engine.policy_version for bench in benches] == [1, 1]
+        answer = await http.post(END, {"base_version": 1, "parts": 2, "weight_version": "5"})
+        assert answer.json()["message"] == "version 5 on 2 workers", answer.text
+        for bench in benches:
+            require(bench, state)
+        again = await http.post(END, {"base_version": 1, "parts": 2, "weight_version": "5"})
+        assert again.status_code == 409, "it has been installed"
+        assert (await http.post(END, {})).status_code == 200, "nothing is left"
+
+
+async def test_pickled_changes_are_installed_as_a_whole_or_deleted(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (http, benches):
+        change = pickled(elements(EMBEDDING, 3))
+        assert (await http.post(TENSOR, {**change, "base_version": 0, "weight_version": 3})).json()["success"]
+        for base in (0, 2, 4):
+            for fields in ({}, {"part": 0}):
+                answer = await http.post(TENSOR, {**change, "base_version": base, **fields})
+                assert answer.status_code == 409
+                assert f"base_version is {base}; served: 3" in answer.json()["error"]["message"]
+        for path, body, said in (
+            (TENSOR, pickled({"unheard.of": torch.ones(1)}), "unheard.of is not in the served"),
+            (TENSOR, pickled(elements(EMBEDDING, 256)), "accepted: 0 to 255"),
+            (TENSOR, {**change, "part": 1}, "held: none"),
+            (END, {"parts": 1}, "held: none"),
+        ):
+            answer = await http.post(path, {**body, "base_version": 3})
+            assert answer.status_code == 400, answer.text
+            assert said in answer.json()["message"]
+        for path, body in ((END, {}), (END, {"base_version": 3, "parts": 2}), ("/begin_weight_update", {})):
+            assert (await http.post(TENSOR, {**change, "base_version": 3, "part": 0})).status_code == 200
+            answer = await http.post(path, body)
+            assert answer.status_code == 400, answer.text
+            assert "1" in answer.json()["message"]
+            assert (await http.post(END, {})).status_code == 200, "nothing is left"
+        assert [bench.engine.policy_version for bench in benches] == [3, 3]
+
+
+async def test_a_refused_base_aborts_nothing(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (http, benches):
+        change = {"base_version": 2, "abort_all_requests": True}
+        for path, body in ((DISK, {"model_path": "/nowhere"}), (TENSOR, pickled({NORM: START[NORM]}))):
+            assert (await http.post(path, {**body, **change})).status_code == 409
+        assert not any(bench.engine.aborted for bench in benches)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tlt_common.domain.transfer import Collected
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import ChangesPart, Collected
 from tlt_common.errors import WeightsError
 from tlt_worker.receiving.collection import Collection
 
@@ -34,11 +35,13 @@ def collection(tmp_path: Path, tied: bool, served: list[Path]) -> Collection:
     return Collection(tmp_path / "weights", model, lambda: served[-1])
 
 
-def add(collection: Collection, prefix: str = "", **tensors: torch.Tensor) -> Collected:
-    file = collection.next_file()
+def add(
+    collection: Collection, prefix: str = "", part: ChangesPart | None = None, **tensors: torch.Tensor
+) -> Collected:
+    file = collection.next_file(part)
     names = {"head": HEAD, "embed": EMBED}
     save_file({prefix + names.get(name, name): tensor for name, tensor in tensors.items()}, file)
-    return collection.add(file)
+    return collection.add(file, part)
 
 
 def test_a_head_is_needed_unless_it_is_tied(collection: Collection, tied: bool) -> None:
@@ -114,3 +117,48 @@ def test_a_tensor_that_does_not_fit_ends_the_update(collection: Collection, tens
         add(collection, "", **tensor)
     assert collection.is_empty
     assert collection.progress == Collected()
+
+
+def part(number: int, base: int = 6) -> ChangesPart:
+    return ChangesPart(base=PolicyVersion(base), number=number)
+
+
+def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_there(collection: Collection) -> None:
+    assert add(collection, part=part(0), embed=torch.ones(2)) == Collected(parts=1)
+    assert not collection.is_empty
+    assert add(collection, part=part(1), norm=torch.ones(3)) == Collected(parts=2)
+    assert {chunk.name for chunk in collection.chunks(part(2))} == {EMBED, "norm"}
+    add(collection, part=part(0), norm=torch.ones(3))
+    assert {chunk.name for chunk in collection.chunks(part(1))} == {"norm"}, "part 0 begins anew"
+    assert collection.drop() == Collected(parts=1)
+
+
+@pytest.mark.parametrize("wrong", [part(2), part(1, base=7), part(3), None])
+def test_changes_that_lack_a_part_or_have_another_base_are_deleted(
+    collection: Collection, wrong: ChangesPart | None
+) -> None:
+    add(collection, part=part(0), embed=torch.ones(2))
+    with pytest.raises(WeightsError, match="held: 1"):
+        next(collection.chunks(wrong))
+    assert collection.is_empty
+    if wrong is not None:
+        add(collection, part=part(0), embed=torch.ones(2))
+        with pytest.raises(WeightsError, match="held: 1"):
+            add(collection, part=wrong, norm=torch.ones(3))
+        assert collection.is_empty
+
+
+def test_a_tensor_is_in_one_part_of_changes(collection: Collection) -> None:
+    add(collection, part=part(0), embed=torch.ones(2))
+    with pytest.raises(WeightsError, match="in an earlier part"):
+        add(collection, "_orig_mod.", part=part(1), embed=torch.ones(2))
+    assert collection.is_empty
+
+
+def test_changes_and_whole_weights_are_not_mixed(collection: Collection) -> None:
+    add(collection, part=part(0), embed=torch.ones(2, 3))
+    assert add(collection, norm=torch.ones(3)).parts == 0
+    assert {chunk.name for chunk in collection.chunks()} == {"norm"}
+    with pytest.raises(WeightsError, match="held: none"):
+        add(collection, part=part(1), norm=torch.ones(3))
+    assert collection.is_empty

@@ -163,7 +163,8 @@ class WorkerServiceServicer:
 
     def FoldWeights(self, request_iterator, context):
         """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base. The changes follow, or are at the
+        header's source; everything else in it is unset.
         ABORTED if another one is served.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -52,7 +52,8 @@ class WorkerServiceStub:
     """
     FoldWeights: _grpc.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]
     """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base. The changes follow, or are at the
+    header's source; everything else in it is unset.
     ABORTED if another one is served.
     """
     DiscardWeights: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]
@@ -98,7 +99,8 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     FoldWeights: _aio.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]  # type: ignore[assignment]
     """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base. The changes follow, or are at the
+    header's source; everything else in it is unset.
     ABORTED if another one is served.
     """
     DiscardWeights: _aio.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]  # type: ignore[assignment]
@@ -183,7 +185,8 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.FoldWeightsResponse], _abc.AsyncIterator[_worker_pb2.FoldWeightsResponse]]:
         """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base. The changes follow, or are at the
+        header's source; everything else in it is unset.
         ABORTED if another one is served.
         """
 
