@@ -106,7 +106,7 @@ class CollectedUpdates:
             held = await worker.remote.receiver.drop()
             if held.parts:
                 raise WeightsError(
-                    f"{held.parts} parts of changes were held; accepted: /end_weight_update with base_version and parts; "
+                    f"{held.parts} parts of changes were deleted, as the update ended without base_version and parts; "
                     f"version {self._pool.version} stays"
                 )
             if held.tensors:  # none if only a head that is tied to the embedding came after the others

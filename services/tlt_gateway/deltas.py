@@ -54,9 +54,7 @@ class Deltas:
         finally:
             incoming.discard("the changes were folded")
 
-    async def _whole(
-        self, base: ReleaseId, uri: str | None, changes: PieceLog | None
-    ) -> AsyncIterator[TensorChunk]:
+    async def _whole(self, base: ReleaseId, uri: str | None, changes: PieceLog | None) -> AsyncIterator[TensorChunk]:
         error: TltError = UnavailableError(f"no worker that serves {base} is available")
         for worker in self._serving(base):
             has_begun = False

@@ -45,10 +45,8 @@ class Folding:
             UnavailableError: The changes did not arrive, or the release was replaced meanwhile.
         """
         self._require_served(order.release)
-        if order.uri is None:
-            changed = self._streamed(order.release, parts)
-        else:
-            changed = self._located(order.release, order.uri)
+        base, uri = order.release, order.uri
+        changed = self._streamed(base, parts) if uri is None else self._located(base, uri)
         async with aclosing(changed) as chunks:
             async for chunk in chunks:
                 yield chunk

@@ -46,7 +46,5 @@ def named_as_sent() -> Iterator[None]:
 def _number(version: str | int, field: str, accepted: str) -> PolicyVersion:
     digits = str(version) if isinstance(version, str) or -1 < version <= COUNTED_MAX else ""
     if not (digits.isascii() and digits.isdecimal() and len(digits) < MAX_DIGITS) or int(digits) > COUNTED_MAX:
-        raise InvalidRequestError(
-            f"{field} is {shown(version)}; accepted: {accepted}", field=field
-        )
+        raise InvalidRequestError(f"{field} is {shown(version)}; accepted: {accepted}", field=field)
     return PolicyVersion(int(version))

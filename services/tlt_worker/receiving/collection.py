@@ -1,6 +1,7 @@
 """Tensors that arrive in several calls, until they are a whole checkpoint, or all changes of one."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -62,7 +63,7 @@ class Collection:
 
     def next_file(self, part: ChangesPart | None) -> Path:
         """
-        Return the path at which the tensors of a call are to be written, before `add`. What is held of another update is
+        Return the path at which a call's tensors are to be written, before `add`. What is held of another update is
         deleted.
 
         Args:
@@ -113,7 +114,7 @@ class Collection:
         self._head_may_follow = progress.is_complete and self._tensors.is_tied and HEAD not in self._names
         return progress
 
-    def _add_changes(self, names: Set[str], part: ChangesPart) -> Collected:
+    def _add_changes(self, names: AbstractSet[str], part: ChangesPart) -> Collected:
         if twice := sorted(self._names & names):
             raise WeightsError(f"tensor {twice[0]} came in an earlier part; accepted: each once")
         self._names |= names
@@ -123,13 +124,10 @@ class Collection:
     def _require(self, following: ChangesPart | None) -> None:
         if following == self._following:
             return
-        held, self_held = self._following, self.drop()
-        if following is None or held is None or held.base != following.base:
-            there = "none" if held is None else f"{self_held.parts}, upon {held.base}"
-        else:
-            there = str(held.number)
-        wanted = "whole weights" if following is None else f"{following.number} parts upon {following.base}"
-        raise WeightsError(f"parts of changes held: {there}; expected: {wanted}. Begin anew, with part 0", field="part")
+        held = "none" if self._following is None else f"{self._following.number}, upon {self._following.base}"
+        wanted = "none" if following is None else f"{following.number}, upon {following.base}"
+        self.drop()
+        raise WeightsError(f"parts of changes held: {held}; accepted: {wanted}. Begin anew, with part 0", field="part")
 
     def chunks(self, following: ChangesPart | None = None) -> Iterator[TensorChunk]:
         """

@@ -1,5 +1,6 @@
 """Changes of weights over HTTP: real workers and gateways, scripted engines that hold files to the real rule."""
 
+import asyncio
 import base64
 import pickle
 from collections.abc import AsyncIterator
@@ -7,10 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
-from safetensors.torch import save_file
+from fsspec.implementations.memory import MemoryFileSystem
+from safetensors.torch import save, save_file
 
+from tests.fakes.engine import FakeEngine
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, eventually, working
 from tests.integration.worker.test_deltas import EMBEDDING, HEAD, START, require, written
@@ -22,21 +24,29 @@ DISK, TENSOR, END = "/update_weights_from_disk", "/update_weights_from_tensor", 
 
 
 @asynccontextmanager
-async def fleet(tmp_path: Path) -> AsyncIterator[tuple[Http, list[Bench]]]:
+async def fleet(tmp_path: Path, *engines: FakeEngine, **settings: Any) -> AsyncIterator[tuple[Http, list[Bench]]]:
     """Run two workers and a gateway."""
     model = written(tmp_path / "model", START)
     async with AsyncExitStack() as stack:
-        benches = [Bench(tmp_path / str(index)) for index in range(2)]
+        benches = [Bench(tmp_path / str(index), engine) for index, engine in enumerate(engines or two_engines())]
         for index, bench in enumerate(benches):
             bench.engine.check = ModelTensors.of(model).check
-            await stack.enter_async_context(working(bench, model=model, worker_id=f"w{index}"))
+            await stack.enter_async_context(working(bench, model=model, worker_id=f"w{index}", **settings))
         http = await stack.enter_async_context(served(tmp_path, *(bench.address for bench in benches)))
-        await until_serving(http, 2)
+        await until_serving(http, len(benches))
         yield http, benches
 
 
+def paths_in(directory: Path) -> list[Path]:
+    return list(directory.rglob("*"))
+
+
+def two_engines() -> tuple[FakeEngine, FakeEngine]:
+    return FakeEngine(), FakeEngine()
+
+
 async def until_serving(http: Http, workers: int) -> None:
-    while (await http.client.get("/server_info")).json()["num_workers"] < workers:  # noqa: ASYNC110
+    while (await http.client.get("/server_info")).json()["num_workers"] < workers:
         pass
 
 
@@ -73,6 +83,22 @@ async def test_a_directory_may_have_only_what_changed(tmp_path: Path) -> None:
         for bench in benches:
             require(bench, state)
         await late(tmp_path, benches[0], state)
+
+
+async def test_changes_may_be_in_an_object_store(tmp_path: Path) -> None:
+    async with fleet(tmp_path, sources=["memory://"]) as (http, benches):
+        state = {**START, NORM: torch.zeros(4).to(torch.bfloat16)}
+        store, url = MemoryFileSystem(), f"memory://{tmp_path.name}/8"
+        store.pipe(f"/{tmp_path.name}/8/model.safetensors", save({NORM: state[NORM]}))
+        answer = await http.post(DISK, {"model_path": url, "base_version": 0})
+        assert answer.json()["success"], answer.text
+        store.rm(f"/{tmp_path.name}", recursive=True)
+        for bench in benches:
+            require(bench, state)
+        refused = await http.post(DISK, {"model_path": url, "base_version": 1})
+        assert refused.status_code == 400
+        assert "contains no *.safetensors" in refused.json()["message"]
+    assert not any(path.name == "copy" for path in paths_in(tmp_path)), "nothing is left of the copies"
 
 
 async def late(tmp_path: Path, bench: Bench, state: dict[str, torch.Tensor]) -> None:
@@ -166,8 +192,11 @@ async def test_pickled_changes_are_installed_as_a_whole_or_deleted(tmp_path: Pat
 
 
 async def test_a_refused_base_aborts_nothing(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as (http, benches):
+    async with fleet(tmp_path, FakeEngine(answer=lambda _prompt: (4,) * 50, token_s=0.05)) as (http, benches):
+        request = {"input_ids": [4], "sampling_params": {"max_new_tokens": 50}}
+        generating = asyncio.create_task(http.post("/generate", request))
+        await eventually(lambda: any(bench.engine.running for bench in benches))
         change = {"base_version": 2, "abort_all_requests": True}
         for path, body in ((DISK, {"model_path": "/nowhere"}), (TENSOR, pickled({NORM: START[NORM]}))):
             assert (await http.post(path, {**body, **change})).status_code == 409
-        assert not any(bench.engine.aborted for bench in benches)
+        assert (await generating).json()["meta_info"]["finish_reason"]["type"] == "length"

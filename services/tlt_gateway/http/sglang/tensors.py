@@ -64,7 +64,11 @@ class DestroyGroup(Body):
 class UpdateFromGroup(Body):
     """The body of /update_weights_from_distributed."""
 
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**_UPDATE, "sparse_metadata": (None,), "base_version": (None,)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **_UPDATE,
+        "sparse_metadata": (None,),
+        "base_version": (None,),
+    }
 
     names: list[str]
     dtypes: list[str]

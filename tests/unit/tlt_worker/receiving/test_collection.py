@@ -35,9 +35,11 @@ def collection(tmp_path: Path, tied: bool, served: list[Path]) -> Collection:
     return Collection(tmp_path / "weights", model, lambda: served[-1])
 
 
-def add(
-    collection: Collection, prefix: str = "", part: ChangesPart | None = None, **tensors: torch.Tensor
-) -> Collected:
+def add(collection: Collection, prefix: str = "", **tensors: torch.Tensor) -> Collected:
+    return add_part(collection, None, prefix, **tensors)
+
+
+def add_part(collection: Collection, part: ChangesPart | None, prefix: str = "", **tensors: torch.Tensor) -> Collected:
     file = collection.next_file(part)
     names = {"head": HEAD, "embed": EMBED}
     save_file({prefix + names.get(name, name): tensor for name, tensor in tensors.items()}, file)
@@ -124,11 +126,11 @@ def part(number: int, base: int = 6) -> ChangesPart:
 
 
 def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_there(collection: Collection) -> None:
-    assert add(collection, part=part(0), embed=torch.ones(2)) == Collected(parts=1)
+    assert add_part(collection, part(0), embed=torch.ones(2)) == Collected(parts=1)
     assert not collection.is_empty
-    assert add(collection, part=part(1), norm=torch.ones(3)) == Collected(parts=2)
+    assert add_part(collection, part(1), norm=torch.ones(3)) == Collected(parts=2)
     assert {chunk.name for chunk in collection.chunks(part(2))} == {EMBED, "norm"}
-    add(collection, part=part(0), norm=torch.ones(3))
+    add_part(collection, part(0), norm=torch.ones(3))
     assert {chunk.name for chunk in collection.chunks(part(1))} == {"norm"}, "part 0 begins anew"
     assert collection.drop() == Collected(parts=1)
 
@@ -137,28 +139,28 @@ def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_th
 def test_changes_that_lack_a_part_or_have_another_base_are_deleted(
     collection: Collection, wrong: ChangesPart | None
 ) -> None:
-    add(collection, part=part(0), embed=torch.ones(2))
+    add_part(collection, part(0), embed=torch.ones(2))
     with pytest.raises(WeightsError, match="held: 1"):
         next(collection.chunks(wrong))
     assert collection.is_empty
     if wrong is not None:
-        add(collection, part=part(0), embed=torch.ones(2))
+        add_part(collection, part(0), embed=torch.ones(2))
         with pytest.raises(WeightsError, match="held: 1"):
-            add(collection, part=wrong, norm=torch.ones(3))
+            add_part(collection, wrong, norm=torch.ones(3))
         assert collection.is_empty
 
 
 def test_a_tensor_is_in_one_part_of_changes(collection: Collection) -> None:
-    add(collection, part=part(0), embed=torch.ones(2))
+    add_part(collection, part(0), embed=torch.ones(2))
     with pytest.raises(WeightsError, match="in an earlier part"):
-        add(collection, "_orig_mod.", part=part(1), embed=torch.ones(2))
+        add_part(collection, part(1), "_orig_mod.", embed=torch.ones(2))
     assert collection.is_empty
 
 
 def test_changes_and_whole_weights_are_not_mixed(collection: Collection) -> None:
-    add(collection, part=part(0), embed=torch.ones(2, 3))
+    add_part(collection, part(0), embed=torch.ones(2, 3))
     assert add(collection, norm=torch.ones(3)).parts == 0
     assert {chunk.name for chunk in collection.chunks()} == {"norm"}
     with pytest.raises(WeightsError, match="held: none"):
-        add(collection, part=part(1), norm=torch.ones(3))
+        add_part(collection, part(1), norm=torch.ones(3))
     assert collection.is_empty
