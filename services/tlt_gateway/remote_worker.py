@@ -104,10 +104,11 @@ class RemoteWorker:
     ) -> AsyncGenerator[TensorChunk, None]:
         """Yield the whole weights of a release that the worker serves, with changes: these, or those at `uri`."""
 
-        async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
-            yield wire.stage_to_pb(StageOrder(release=base, uri=uri))
-            async for chunk in changes or _none():
-                yield wire.stage_to_pb(chunk)
+        async def messages() -> AsyncIterator[wire.pb.FoldWeightsRequest]:
+            yield transfer.base_to_pb(base, uri)
+            if changes is not None:
+                async for chunk in changes:
+                    yield transfer.change_to_pb(chunk)
 
         async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
             async for part in parts:

@@ -6,12 +6,11 @@ from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
 
-from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
+from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
 from tlt_common.incoming import IDLE_S, Incoming
 from tlt_common.spool_lease import SpoolLease
 from tlt_common.tied_head import HEAD, is_tied
-from tlt_common.wire.weights import StagePart, tensors_of
 from tlt_worker.model_config import read_config
 from tlt_worker.weights_source import Sources, is_remote
 
@@ -33,10 +32,11 @@ class Folding:
         self._served = served
         self._sources = sources
 
-    async def fold(self, order: StageOrder, parts: AsyncIterator[StagePart]) -> AsyncGenerator[TensorChunk, None]:
+    async def fold(
+        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
+    ) -> AsyncGenerator[TensorChunk, None]:
         """
-        Yield the weights of the order's release, which must be served, with the changes that follow it, or with those
-        in the directory that it names.
+        Yield the weights of a release, which must be served, with these changes, or with those in a directory.
 
         Raises:
             StaleVersionError: Another release is served.
@@ -44,9 +44,8 @@ class Folding:
             WeightsUnreadableError: This worker cannot read the directory.
             UnavailableError: The changes did not arrive, or the release was replaced meanwhile.
         """
-        self._require_served(order.release)
-        base, uri = order.release, order.uri
-        changed = self._streamed(base, parts) if uri is None else self._located(base, uri)
+        self._require_served(base)
+        changed = self._streamed(base, changes) if uri is None else self._located(base, uri)
         async with aclosing(changed) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -65,10 +64,12 @@ class Folding:
             if copy is not None:
                 copy.remove()
 
-    async def _streamed(self, base: ReleaseId, parts: AsyncIterator[StagePart]) -> AsyncGenerator[TensorChunk, None]:
+    async def _streamed(
+        self, base: ReleaseId, changes: AsyncIterator[TensorChunk]
+    ) -> AsyncGenerator[TensorChunk, None]:
         incoming = await Incoming.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
         try:
-            await incoming.receive(tensors_of(parts))
+            await incoming.receive(changes)
             await incoming.finish()
             async for chunk in self._folded(base, incoming.directory):
                 yield chunk

@@ -80,10 +80,10 @@ class WorkerServicer(wire.Servicer):
         yield wire.fetched_to_pb(log.end)
 
     async def FoldWeights(
-        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
+        self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Context
     ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
-        order, parts = await wire.order_and_parts(aiter(request_iterator))
-        async with aclosing(self._worker.folding.fold(order, parts)) as chunks:
+        base, uri, changes = await transfer.base_and_changes(aiter(request_iterator))
+        async with aclosing(self._worker.folding.fold(base, uri, changes)) as chunks:
             async for chunk in chunks:
                 yield transfer.folded_to_pb(chunk)
 

@@ -80,7 +80,7 @@ class ReceivingWorker(wire.Servicer):
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(progress))
 
     async def FoldWeights(
-        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
+        self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Any
     ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
         raise UnavailableError("a scripted worker has no weights to change")
         yield

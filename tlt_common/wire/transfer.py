@@ -6,8 +6,9 @@ from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
 from tlt_common.checkpoint import PIECE_BYTES
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember, TensorForm
-from tlt_common.domain.weights import TensorChunk
-from tlt_common.wire.weights import tensor_from_pb, write_tensor
+from tlt_common.domain.weights import ReleaseId, TensorChunk
+from tlt_common.errors import InvalidRequestError
+from tlt_common.wire.weights import release_from_pb, release_to_pb, source_to_pb, tensor_from_pb, write_tensor
 
 
 def group_to_pb(member: GroupMember) -> pb.JoinGroupRequest:
@@ -120,6 +121,40 @@ def tensor_to_pb(chunk: TensorChunk) -> pb.FetchCollectedResponse:
 
 def fetched_tensor(message: pb.FetchCollectedResponse) -> TensorChunk:
     return tensor_from_pb(message.tensor)
+
+
+def base_to_pb(base: ReleaseId, uri: str | None) -> pb.FoldWeightsRequest:
+    """Encode what changes are of, and where they are; None: they follow."""
+    return pb.FoldWeightsRequest(header=pb.FoldWeightsHeader(base=release_to_pb(base), source=source_to_pb(uri)))
+
+
+def change_to_pb(chunk: TensorChunk) -> pb.FoldWeightsRequest:
+    message = pb.FoldWeightsRequest()
+    write_tensor(chunk, message.tensor)
+    return message
+
+
+async def base_and_changes(
+    messages: AsyncIterator[pb.FoldWeightsRequest],
+) -> tuple[ReleaseId, str | None, AsyncIterator[TensorChunk]]:
+    """
+    Decode changes: the release that they are of, where they are, and an iterator over those that follow.
+
+    Raises:
+        InvalidRequestError: The header is missing. The iterator raises it for a second header.
+    """
+    first = await anext(messages, pb.FoldWeightsRequest())
+    if not first.HasField("header"):
+        raise InvalidRequestError("the first message has no header", field="header")
+
+    async def changes() -> AsyncIterator[TensorChunk]:
+        async for message in messages:
+            if not message.HasField("tensor"):
+                raise InvalidRequestError("a message after the first has no tensor", field="tensor")
+            yield tensor_from_pb(message.tensor)
+
+    uri = first.header.source.uri if first.header.HasField("source") else None
+    return release_from_pb(first.header.base), uri, changes()
 
 
 def folded_to_pb(chunk: TensorChunk) -> pb.FoldWeightsResponse:

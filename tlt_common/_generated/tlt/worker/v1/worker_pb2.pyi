@@ -566,6 +566,68 @@ class FetchWeightsEnd(_message.Message):
 Global___FetchWeightsEnd: _TypeAlias = FetchWeightsEnd  # noqa: Y015
 
 @_typing.final
+class FoldWeightsRequest(_message.Message):
+    """Header or piece of changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    TENSOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def header(self) -> Global___FoldWeightsHeader:
+        """Exactly once, first."""
+
+    @_builtins.property
+    def tensor(self) -> _common_pb2.TensorChunk:
+        """Any number, unless the header names a source."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___FoldWeightsHeader | None = ...,
+        tensor: _common_pb2.TensorChunk | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "tensor"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___FoldWeightsRequest: _TypeAlias = FoldWeightsRequest  # noqa: Y015
+
+@_typing.final
+class FoldWeightsHeader(_message.Message):
+    """What the changes are of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def base(self) -> _common_pb2.ReleaseId:
+        """The release."""
+
+    @_builtins.property
+    def source(self) -> _common_pb2.WeightsSource:
+        """Directory with the changes; if unset, they follow in the stream."""
+
+    def __init__(
+        self,
+        *,
+        base: _common_pb2.ReleaseId | None = ...,
+        source: _common_pb2.WeightsSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoldWeightsHeader: _TypeAlias = FoldWeightsHeader  # noqa: Y015
+
+@_typing.final
 class FoldWeightsResponse(_message.Message):
     """A piece of whole weights."""
 
