@@ -82,7 +82,7 @@ class CollectedUpdates:
         Raises:
             WeightsError: They cannot be read, or are not the part that is to follow. What was received is deleted.
         """
-        worker = await self._receiver()
+        worker = await self._receiver_of_changes()
         await worker.remote.receiver.collect(content, part)
 
     async def end_changes(self, following: ChangesPart, version: PolicyVersion | None) -> UpdateResult:
@@ -93,7 +93,7 @@ class CollectedUpdates:
             WeightsError: Others are held, or they do not fit. What was received is deleted.
             StaleVersionError: They are not of the version served.
         """
-        return await self._install(await self._receiver(), version, following)
+        return await self._install(await self._receiver_of_changes(), version, following)
 
     async def end(self) -> None:
         """
@@ -153,6 +153,24 @@ class CollectedUpdates:
         if candidates := receiving or ready or answering:
             return min(candidates, key=lambda worker: worker.name)
         raise UnavailableError("no worker is available for the weights update")
+
+    async def _receiver_of_changes(self) -> PooledWorker:
+        """
+        As `_receiver`. Two workers hold tensors if one of them was out of reach meanwhile: nothing says which parts are
+        of the same update.
+
+        Raises:
+            WeightsError: So it is. What they held is deleted.
+        """
+        receiving = await self._receiving()
+        if len(receiving) > 1:
+            for worker in receiving:
+                await _dropped(worker)
+            names = ", ".join(sorted(worker.name for worker in receiving))
+            raise WeightsError(
+                f"workers {names} held tensors, which are deleted. Begin anew, with part 0", field="part"
+            )
+        return await self._receiver()
 
     async def _receiving(self) -> list[PooledWorker]:
         """Return the workers that receive: one, as a rule. It may just have begun, through another gateway."""
