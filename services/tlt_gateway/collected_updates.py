@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing, suppress
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember
 from tlt_common.domain.weights import UpdateResult, WeightsUpdate
 from tlt_common.errors import NotFoundError, TltError, UnavailableError, WeightsError
 from tlt_common.telemetry.log import get_logger
@@ -60,7 +60,8 @@ class CollectedUpdates:
             TltError: As for `WeightsFanout.update`. The previous weights stay in use.
         """
         worker = await self._holding(broadcast.checked().group)
-        return await self._installed(worker, await worker.remote.receiver.receive(broadcast), version)
+        collected = await worker.remote.receiver.receive(broadcast)
+        return await self._install(worker, version) if collected.is_complete else None
 
     async def collect(self, content: bytes, version: PolicyVersion | None) -> UpdateResult | None:
         """
@@ -71,7 +72,28 @@ class CollectedUpdates:
             TltError: As for `receive`.
         """
         worker = await self._receiver()
-        return await self._installed(worker, await worker.remote.receiver.collect(content), version)
+        collected = await worker.remote.receiver.collect(content)
+        return await self._install(worker, version) if collected.is_complete else None
+
+    async def collect_changes(self, content: bytes, part: ChangesPart) -> None:
+        """
+        Add pickled changes, for `end_changes` to install.
+
+        Raises:
+            WeightsError: They cannot be read, or are not the part that is to follow. What was received is deleted.
+        """
+        worker = await self._receiver_of_changes()
+        await worker.remote.receiver.collect(content, part)
+
+    async def end_changes(self, following: ChangesPart, version: PolicyVersion | None) -> UpdateResult:
+        """
+        Install the changes that arrived, before the part that would follow; as `receive` otherwise.
+
+        Raises:
+            WeightsError: Others are held, or they do not fit. What was received is deleted.
+            StaleVersionError: They are not of the version served.
+        """
+        return await self._install(await self._receiver_of_changes(), version, following)
 
     async def end(self) -> None:
         """
@@ -82,20 +104,27 @@ class CollectedUpdates:
         """
         for worker in await self._receiving():
             held = await worker.remote.receiver.drop()
+            if held.parts:
+                raise WeightsError(
+                    f"{held.parts} parts of changes were deleted, as the update ended without base_version and parts; "
+                    f"version {self._pool.version} stays"
+                )
             if held.tensors:  # none if only a head that is tied to the embedding came after the others
                 raise WeightsError(
                     f"{held.missing} tensors of the model did not arrive, among them {held.first_missing}; version "
                     f"{self._pool.version} stays"
                 )
 
-    async def _installed(
-        self, worker: PooledWorker, collected: Collected, version: PolicyVersion | None
-    ) -> UpdateResult | None:
-        if not collected.is_complete:
-            return None
-        update = WeightsUpdate(version=version or PolicyVersion(self._pool.version + 1), uri=None)
+    async def _install(
+        self, worker: PooledWorker, version: PolicyVersion | None, changes: ChangesPart | None = None
+    ) -> UpdateResult:
+        update = WeightsUpdate(
+            version=version or PolicyVersion(self._pool.version + 1),
+            uri=None,
+            base=None if changes is None else changes.base,
+        )
         try:
-            async with aclosing(worker.remote.receiver.collected()) as tensors:
+            async with aclosing(worker.remote.receiver.collected(changes)) as tensors:
                 return await self._weights.update(update, tensors)
         finally:
             await asyncio.shield(_dropped(worker))
@@ -124,6 +153,24 @@ class CollectedUpdates:
         if candidates := receiving or ready or answering:
             return min(candidates, key=lambda worker: worker.name)
         raise UnavailableError("no worker is available for the weights update")
+
+    async def _receiver_of_changes(self) -> PooledWorker:
+        """
+        As `_receiver`. Two workers hold tensors if one of them was out of reach meanwhile: nothing says which parts are
+        of the same update.
+
+        Raises:
+            WeightsError: So it is. What they held is deleted.
+        """
+        receiving = await self._receiving()
+        if len(receiving) > 1:
+            for worker in receiving:
+                await _dropped(worker)
+            names = ", ".join(sorted(worker.name for worker in receiving))
+            raise WeightsError(
+                f"workers {names} held tensors, which are deleted. Begin anew, with part 0", field="part"
+            )
+        return await self._receiver()
 
     async def _receiving(self) -> list[PooledWorker]:
         """Return the workers that receive: one, as a rule. It may just have begun, through another gateway."""

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
-from tlt_common.errors import TltError, UnavailableError
+from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
 from tlt_common.incoming import Incoming
 from tlt_common.piece_log import PieceLog
 from tlt_common.spool_room import SpoolRoom
@@ -32,32 +33,36 @@ class Deltas:
 
     @asynccontextmanager
     async def folded(
-        self, base: ReleaseId, changes: AsyncIterator[TensorChunk]
+        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
     ) -> AsyncIterator[AsyncIterator[TensorChunk]]:
         """
-        Receive changes of a release, and yield the whole weights as they arrive.
+        Receive changes of a release, or let a worker read them from `uri`; yield the whole weights as they arrive.
 
         Raises:
             WeightsError: The changes are malformed, or do not fit the release.
+            WeightsUnreadableError: No worker can read them.
             StaleVersionError: No worker serves the release any more.
             UnavailableError: None that does is available.
         """
+        if uri is not None:
+            yield self._whole(base, uri, None)
+            return
         incoming = await Incoming.begin(self._directory, max_bytes=self._room.limit()[0])
         try:
             await received(incoming, changes)
-            yield self._whole(base, incoming.log)
+            yield self._whole(base, None, incoming.log)
         finally:
             incoming.discard("the changes were folded")
 
-    async def _whole(self, base: ReleaseId, changes: PieceLog) -> AsyncIterator[TensorChunk]:
+    async def _whole(self, base: ReleaseId, uri: str | None, changes: PieceLog | None) -> AsyncIterator[TensorChunk]:
         error: TltError = UnavailableError(f"no worker that serves {base} is available")
         for worker in self._serving(base):
             has_begun = False
             try:
-                async for chunk in worker.remote.fold(base, changes.follow()):
+                async for chunk in worker.remote.fold(base, uri, changes.follow() if changes else None):
                     has_begun = True
                     yield chunk
-            except UnavailableError as lost:
+            except (UnavailableError, WeightsUnreadableError) as lost:
                 if has_begun:
                     raise
                 log.warning("not_folded", worker=worker.name, error=lost.message)
@@ -72,3 +77,17 @@ class Deltas:
             for worker in self._pool.workers
             if worker.answers and worker.info is not None and worker.info.served.id == base
         ]
+
+
+def require_base(base: PolicyVersion, served: ReleaseId) -> None:
+    """
+    Check that changes are of the version served.
+
+    Raises:
+        StaleVersionError: They are not.
+    """
+    if base != served.version:
+        raise StaleVersionError(
+            f"base_version is {base}; served: {served.version}. Publish changes of that, or whole weights",
+            field="header.base_version",
+        )

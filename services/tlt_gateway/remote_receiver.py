@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import grpc
 
-from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.rpc.errors import translated
 from tlt_common.rpc.received import received
@@ -39,15 +39,16 @@ class RemoteReceiver:
             answer = await self._stub.ReceiveTensors(transfer.broadcast_to_pb(broadcast))
         return transfer.collected_from_pb(answer.collected)
 
-    async def collect(self, content: bytes) -> Collected:
-        """Let the worker read pickled tensors; return what it has collected."""
+    async def collect(self, content: bytes, part: ChangesPart | None = None) -> Collected:
+        """Let the worker read pickled tensors, a part of changes perhaps; return what it has collected."""
         with translated():
-            answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content)), timeout=COLLECT_S)
+            answer = await self._stub.CollectTensors(iter(transfer.content_to_pb(content, part)), timeout=COLLECT_S)
         return transfer.collected_from_pb(answer.collected)
 
-    async def collected(self) -> AsyncGenerator[TensorChunk, None]:
-        """Yield what the worker has collected."""
-        async with received(self._stub.FetchCollected(wire.pb.FetchCollectedRequest())) as messages:
+    async def collected(self, following: ChangesPart | None) -> AsyncGenerator[TensorChunk, None]:
+        """Yield what the worker has collected; `following` is the part that would be the next, if they are changes."""
+        request = wire.pb.FetchCollectedRequest(next=transfer.part_to_pb(following))
+        async with received(self._stub.FetchCollected(request)) as messages:
             async for message in messages:
                 yield transfer.fetched_tensor(message)
 

@@ -99,13 +99,16 @@ class RemoteWorker:
             response = await answered(partial(self._stub.StageWeights, timeout=self._stage_s), messages())
         return Staged(staged_bytes=response.staged_bytes, digest=response.digest)
 
-    async def fold(self, base: ReleaseId, changes: AsyncIterator[TensorChunk]) -> AsyncGenerator[TensorChunk, None]:
-        """Yield the whole weights of a release that the worker serves, with changes."""
+    async def fold(
+        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk] | None
+    ) -> AsyncGenerator[TensorChunk, None]:
+        """Yield the whole weights of a release that the worker serves, with changes: these, or those at `uri`."""
 
-        async def messages() -> AsyncIterator[wire.pb.StageWeightsRequest]:
-            yield wire.stage_to_pb(StageOrder(release=base))
-            async for chunk in changes:
-                yield wire.stage_to_pb(chunk)
+        async def messages() -> AsyncIterator[wire.pb.FoldWeightsRequest]:
+            yield transfer.base_to_pb(base, uri)
+            if changes is not None:
+                async for chunk in changes:
+                    yield transfer.change_to_pb(chunk)
 
         async with self._until_given_up(), received(self._stub.FoldWeights(messages(), timeout=self._stage_s)) as parts:
             async for part in parts:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tlt_common.domain.tensor_names import plain_name
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import UnavailableError, WeightsError
+from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
 from tlt_common.incoming import IDLE_S, Incoming
 
 
@@ -22,6 +22,21 @@ async def received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> N
     except TimeoutError:
         raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
     await incoming.finish()
+
+
+async def require_alone(uri: str, tensors: AsyncIterator[TensorChunk]) -> None:
+    """
+    Check that an update names a source, and has no tensors beside it.
+
+    Raises:
+        InvalidRequestError: It does not, or has.
+    """
+    async for _ in tensors:
+        raise InvalidRequestError(
+            "tensors follow a header that names a source; accepted: either a source or tensors", field="header.source"
+        )
+    if not uri:
+        raise InvalidRequestError("header.source.uri is empty; accepted: a path or URI", field="header.source.uri")
 
 
 async def plainly_named(tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[TensorChunk]:

@@ -7,6 +7,7 @@ from typing import Never
 
 from tlt_common.changes import Changes
 from tlt_common.domain.fleet import WorkerInfo
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
 from tlt_common.incoming import Incoming
@@ -14,12 +15,12 @@ from tlt_common.spool_room import SpoolRoom
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.update_key import generated_key
-from tlt_gateway.deltas import Deltas
+from tlt_gateway.deltas import Deltas, require_base
 from tlt_gateway.joins import Joins
 from tlt_gateway.pooled_worker import PooledWorker
 from tlt_gateway.release import FIRST, Release
 from tlt_gateway.release_store import ReleaseStore
-from tlt_gateway.trainer_stream import received
+from tlt_gateway.trainer_stream import received, require_alone
 from tlt_gateway.two_phases import TwoPhases
 from tlt_gateway.worker_pool import WorkerPool
 
@@ -97,6 +98,16 @@ class WeightsFanout:
         log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))
         return UpdateResult(version=release.version, workers=workers, elapsed_s=elapsed_s)
 
+    async def require_base(self, base: PolicyVersion) -> None:
+        """
+        Check that changes are of the version served, before they are received.
+
+        Raises:
+            StaleVersionError: They are not; the message names both versions.
+        """
+        await self._refresh()
+        require_base(base, self._release.id)
+
     async def admit(self, worker: PooledWorker) -> None:
         """Bring a reachable worker to the served release, then let it accept requests."""
         await self._recovered.wait()
@@ -109,20 +120,17 @@ class WeightsFanout:
     async def _update(self, release: ReleaseId, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
         if (running := self._installing.get(release)) is not None:
             return await asyncio.shield(running)
-        await self._recovered.wait()
-        await self._pool.refresh(REFRESH_S)
-        for worker in self._pool.workers:
-            if worker.answers and worker.info is not None:
-                self._adopt(worker.info)
+        await self._refresh()
         if release == self._release.id:
             return self._count(release)
         if release.version < max(1, self._release.id.version):
             raise self._not_newer(release)
-        if update.base is not None:
-            self._previous.remove()
-            return await self._changed(release, update, tensors)
         if update.uri is not None:
-            return await self._from_source(release, update.uri, tensors)
+            await require_alone(update.uri, tensors)
+        if update.base is not None:
+            return await self._changed(release, update.base, update.uri, tensors)
+        if update.uri is not None:
+            return await self._from_source(release, update.uri)
         self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
         self._room.require(update.size_bytes)
         incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
@@ -130,33 +138,28 @@ class WeightsFanout:
             return await self._compared(release, incoming, tensors)
         return await self._streamed(release, incoming, tensors)
 
-    async def _changed(self, release: ReleaseId, update: WeightsUpdate, changes: AsyncIterator[TensorChunk]) -> int:
+    async def _refresh(self) -> None:
+        """Learn what is served, which may have been published through another gateway."""
+        await self._recovered.wait()
+        await self._pool.refresh(REFRESH_S)
+        for worker in self._pool.workers:
+            if worker.answers and worker.info is not None:
+                self._adopt(worker.info)
+
+    async def _changed(
+        self, release: ReleaseId, version: PolicyVersion, uri: str | None, changes: AsyncIterator[TensorChunk]
+    ) -> int:
         """Install the served weights with changes. What workers receive, and what is kept, are whole weights."""
         base = self._release.id
-        if update.uri is not None:
-            raise InvalidRequestError(
-                "base_version is set beside a source; accepted: tensors, since a directory is whole weights",
-                field="header.base_version",
-            )
-        if update.base != base.version:
-            raise StaleVersionError(
-                f"base_version is {update.base}; served: {base.version}. Publish changes of that, or whole weights",
-                field="header.base_version",
-            )
+        require_base(version, base)
         if release.version == base.version:
             raise self._not_newer(release)
-        async with self._deltas.folded(base, changes) as tensors:
+        self._previous.remove()
+        async with self._deltas.folded(base, uri, changes) as tensors:
             incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
             return await self._streamed(release, incoming, tensors, base=base)
 
-    async def _from_source(self, release: ReleaseId, uri: str, tensors: AsyncIterator[TensorChunk]) -> int:
-        async for _ in tensors:
-            raise InvalidRequestError(
-                "tensors follow a header that names a source; accepted: either a source or tensors",
-                field="header.source",
-            )
-        if not uri:
-            raise InvalidRequestError("header.source.uri is empty; accepted: a path or URI", field="header.source.uri")
+    async def _from_source(self, release: ReleaseId, uri: str) -> int:
         if release.version == self._release.id.version:
             if uri != self._release.uri:
                 raise self._not_newer(release)

@@ -1,16 +1,18 @@
-"""Receives changes of the served weights, and returns whole weights."""
+"""Receives or reads changes of the served weights, and returns whole weights."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
 
-from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
-from tlt_common.errors import StaleVersionError, UnavailableError
+from tlt_common.domain.weights import ReleaseId, TensorChunk
+from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
 from tlt_common.incoming import IDLE_S, Incoming
+from tlt_common.spool_lease import SpoolLease
 from tlt_common.tied_head import HEAD, is_tied
-from tlt_common.wire.weights import StagePart, tensors_of
 from tlt_worker.model_config import read_config
+from tlt_worker.weights_source import Sources, is_remote
 
 
 class Folding:
@@ -19,32 +21,57 @@ class Folding:
         spool_dir: Where the changes are kept meanwhile.
         model: The model's directory.
         served: Returns the release served and the directory of its weights.
-        max_bytes: Maximum size of the changes.
+        sources: Where changes may be read from, and their maximum size.
     """
 
     def __init__(
-        self, spool_dir: Path, model: Path, served: Callable[[], tuple[ReleaseId, Path]], *, max_bytes: int
+        self, spool_dir: Path, model: Path, served: Callable[[], tuple[ReleaseId, Path]], *, sources: Sources
     ) -> None:
         self._spool_dir = spool_dir
         self._model = model
         self._served = served
-        self._max_bytes = max_bytes
+        self._sources = sources
 
-    async def fold(self, order: StageOrder, parts: AsyncIterator[StagePart]) -> AsyncGenerator[TensorChunk, None]:
+    async def fold(
+        self, base: ReleaseId, uri: str | None, changes: AsyncIterator[TensorChunk]
+    ) -> AsyncGenerator[TensorChunk, None]:
         """
-        Yield the weights of the order's release, which must be served, with the changes that follow it.
+        Yield the weights of a release, which must be served, with these changes, or with those in a directory.
 
         Raises:
             StaleVersionError: Another release is served.
             WeightsError: A change does not fit, or cannot be stored.
+            WeightsUnreadableError: This worker cannot read the directory.
             UnavailableError: The changes did not arrive, or the release was replaced meanwhile.
         """
-        self._require_served(order.release)
-        incoming = await Incoming.begin(self._spool_dir, max_bytes=self._max_bytes)
+        self._require_served(base)
+        changed = self._streamed(base, changes) if uri is None else self._located(base, uri)
+        async with aclosing(changed) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _located(self, base: ReleaseId, uri: str) -> AsyncGenerator[TensorChunk, None]:
         try:
-            await incoming.receive(tensors_of(parts))
+            copy = await asyncio.to_thread(SpoolLease.create, self._spool_dir) if is_remote(uri) else None
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store changes in {self._spool_dir}: {error}") from error
+        try:
+            to = copy.directory / "copy" if copy else self._spool_dir
+            directory = await asyncio.to_thread(self._sources.located, uri, to)
+            async for chunk in self._folded(base, directory):
+                yield chunk
+        finally:
+            if copy is not None:
+                copy.remove()
+
+    async def _streamed(
+        self, base: ReleaseId, changes: AsyncIterator[TensorChunk]
+    ) -> AsyncGenerator[TensorChunk, None]:
+        incoming = await Incoming.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
+        try:
+            await incoming.receive(changes)
             await incoming.finish()
-            async for chunk in self._folded(order.release, incoming.directory):
+            async for chunk in self._folded(base, incoming.directory):
                 yield chunk
         except TimeoutError:
             raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
@@ -60,7 +87,7 @@ class Folding:
             while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
                 yield chunk
         except OSError as error:  # deleted with its release
-            raise UnavailableError(f"release {base} can no longer be read: {error}") from error
+            raise UnavailableError(f"release {base} or its changes can no longer be read: {error}") from error
 
     @cached_property
     def _is_tied(self) -> bool:

@@ -80,10 +80,10 @@ class WorkerServicer(wire.Servicer):
         yield wire.fetched_to_pb(log.end)
 
     async def FoldWeights(
-        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
+        self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Context
     ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
-        order, parts = await wire.order_and_parts(aiter(request_iterator))
-        async with aclosing(self._worker.folding.fold(order, parts)) as chunks:
+        base, uri, changes = await transfer.base_and_changes(aiter(request_iterator))
+        async with aclosing(self._worker.folding.fold(base, uri, changes)) as chunks:
             async for chunk in chunks:
                 yield transfer.folded_to_pb(chunk)
 
@@ -110,13 +110,14 @@ class WorkerServicer(wire.Servicer):
     async def CollectTensors(
         self, request_iterator: AsyncIterator[wire.pb.CollectTensorsRequest], context: Context
     ) -> wire.pb.CollectTensorsResponse:
-        collected = await self._worker.receiver.collect(transfer.content_from_pb(request_iterator))
+        part, content = await transfer.part_and_content(aiter(request_iterator))
+        collected = await self._worker.receiver.collect(content, part)
         return wire.pb.CollectTensorsResponse(collected=transfer.collected_to_pb(collected))
 
     async def FetchCollected(
         self, request: wire.pb.FetchCollectedRequest, context: Context
     ) -> AsyncIterator[wire.pb.FetchCollectedResponse]:
-        async for chunk in self._worker.receiver.collected():
+        async for chunk in self._worker.receiver.collected(transfer.fetch_from_pb(request)):
             yield transfer.tensor_to_pb(chunk)
 
     async def DropCollected(

@@ -94,7 +94,7 @@ class Worker:
             spool_dir,
             config.model,
             lambda: (self.weights.release.id, self.weights.directory),
-            max_bytes=max_bytes,
+            sources=sources,
         )
         self.drafter = ServedDrafter(
             engine,

@@ -63,8 +63,9 @@ class ReceivingWorker(wire.Servicer):
     async def CollectTensors(
         self, request_iterator: AsyncIterator[wire.pb.CollectTensorsRequest], context: Any
     ) -> wire.pb.CollectTensorsResponse:
-        content = b"".join([piece async for piece in transfer.content_from_pb(request_iterator)])
-        self._hold(content.decode().split())
+        _, pieces = await transfer.part_and_content(aiter(request_iterator))
+        content = b"".join([piece async for piece in pieces])
+        self._hold(content.decode(errors="replace").split())
         return wire.pb.CollectTensorsResponse(collected=transfer.collected_to_pb(self._progress))
 
     async def FetchCollected(
@@ -79,7 +80,7 @@ class ReceivingWorker(wire.Servicer):
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(progress))
 
     async def FoldWeights(
-        self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Any
+        self, request_iterator: AsyncIterator[wire.pb.FoldWeightsRequest], context: Any
     ) -> AsyncIterator[wire.pb.FoldWeightsResponse]:
         raise UnavailableError("a scripted worker has no weights to change")
         yield

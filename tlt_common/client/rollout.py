@@ -231,7 +231,8 @@ class Client:
             weights: A directory of safetensors, as path or URL (file://, s3://, ...), that every worker can read and
                 that stays as it is until the next update, since workers that start in the meantime read it, too; or a
                 state dict of torch tensors or numpy arrays, which is streamed.
-            base: The version served, if `weights` are only what changed since, tensors or `ChangedElements` of them.
+            base: The version served, if `weights` are only what changed since: tensors, or `ChangedElements` of them. A
+                directory with changes is read once.
             timeout_s: Deadline in seconds; None sets no deadline.
 
         Raises:

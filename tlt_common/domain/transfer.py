@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tlt_common.domain.bounds import require_name, require_range
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.errors import InvalidRequestError
 
 BACKENDS = ("nccl", "gloo")
@@ -107,6 +108,20 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesPart:
+    """One of the calls in which changes of a version arrive."""
+
+    base: PolicyVersion
+    number: int
+    """Number of parts before it. That of the part that would follow says how many there are."""
+
+    @property
+    def next(self) -> "ChangesPart":
+        """The part that follows."""
+        return ChangesPart(base=self.base, number=self.number + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """What a worker has collected of an update."""
 
@@ -116,6 +131,8 @@ class Collected:
     """Number of those that have not arrived."""
     first_missing: str = ""
     """Name of one of them."""
+    parts: int = 0
+    """Number of parts, if what has arrived are changes."""
 
     @property
     def is_complete(self) -> bool:

@@ -133,5 +133,5 @@ _NAMES: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("torch", "Size"): torch.Size,
     ("collections", "OrderedDict"): OrderedDict,
     ("sglang.srt.weight_sync.tensor_bucket", "FlattenedTensorMetadata"): SimpleNamespace,
-    **{("torch", name): getattr(torch, name) for name in DTYPE_BYTES},
+    **{("torch", name): getattr(torch, name) for name in (*DTYPE_BYTES, "int64")},
 }

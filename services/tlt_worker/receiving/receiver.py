@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tlt_common.domain.transfer import Broadcast, Collected, GroupMember
+from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import (
     InvalidRequestError,
@@ -118,7 +118,7 @@ class Receiver:
                 raise InvalidRequestError(
                     f"shapes make {broadcast.size_bytes} bytes; accepted: at most {self._max_bytes}", field="shapes"
                 )
-            file = await asyncio.to_thread(self._collection.next_file)
+            file = await asyncio.to_thread(self._collection.next_file, None)
             try:
                 await group.receive(broadcast, file)
             except BaseException:
@@ -128,15 +128,16 @@ class Receiver:
                 raise
             return await self._add(file)
 
-    async def collect(self, pieces: AsyncIterator[bytes]) -> Collected:
+    async def collect(self, pieces: AsyncIterator[bytes], part: ChangesPart | None) -> Collected:
         """
-        Read pickled tensors, and collect them.
+        Read pickled tensors, and collect them: as a part of changes, or as tensors of whole weights (None).
 
         Raises:
-            WeightsError: They cannot be read, or do not fit the model; what was collected is deleted.
+            WeightsError: They cannot be read, do not fit the model, or are not the next part; what was collected is
+                deleted.
         """
         async with self._turn:
-            file = await asyncio.to_thread(self._collection.next_file)
+            file = await asyncio.to_thread(self._collection.next_file, part)
             content = file.with_suffix(".pickle")
             try:
                 await self._store(pieces, content)
@@ -147,11 +148,16 @@ class Receiver:
                 raise
             finally:
                 await asyncio.to_thread(content.unlink, missing_ok=True)
-            return await self._add(file)
+            return await self._add(file, part)
 
-    async def collected(self) -> AsyncIterator[TensorChunk]:
-        """Yield what is collected, in pieces."""
-        chunks = self._collection.chunks()
+    async def collected(self, following: ChangesPart | None) -> AsyncIterator[TensorChunk]:
+        """
+        Yield what is collected, in pieces; `following` is the part that would be the next, if they are changes.
+
+        Raises:
+            WeightsError: Other parts are held.
+        """
+        chunks = self._collection.chunks(following)
         while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
             yield chunk
 
@@ -182,9 +188,9 @@ class Receiver:
         except OSError as error:
             raise WeightsUnreadableError(f"cannot store weights in {content.parent}: {error.strerror}") from error
 
-    async def _add(self, file: Path) -> Collected:
+    async def _add(self, file: Path, part: ChangesPart | None = None) -> Collected:
         try:
-            progress = await asyncio.to_thread(self._collection.add, file)
+            progress = await asyncio.to_thread(self._collection.add, file, part)
         finally:
             self._on_change()
         log.info("tensors_collected", tensors=progress.tensors, missing=progress.missing)

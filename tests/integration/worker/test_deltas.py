@@ -104,8 +104,8 @@ async def test_changes_of_anything_else_are_refused_with_both_versions(tmp_path:
         ):
             with pytest.raises(WeightsError, match=said):
                 await client.publish_weights(4, changed, base=3)
-        with pytest.raises(InvalidRequestError, match="a directory is whole weights"):
-            await client.publish_weights(4, tmp_path / "model", base=3)
+        with pytest.raises(WeightsError, match="nowhere is not a directory"):
+            await client.publish_weights(4, tmp_path / "nowhere", base=3)
         with pytest.raises(WeightsError, match="missing"):
             await client.publish_weights(4, {EMBEDDING: START[EMBEDDING]})
         with pytest.raises(InvalidRequestError, match="accepted: above 3"):

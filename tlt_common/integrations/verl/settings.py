@@ -23,6 +23,9 @@ def require_supported(rollout: Any, model: Any) -> None:
 
 def _refused(rollout: Any, model: Any) -> Iterator[tuple[str, str, str]]:
     """Yield each setting that is refused, what is accepted instead, and why."""
+    if (backend := rollout.checkpoint_engine.backend) != "tlt":
+        # delta_sharded reads changes from verl's trainer by itself: verl gives them to the engine of that name only.
+        yield "rollout.checkpoint_engine.backend", "tlt", f"{backend} sends weights to verl's own rollout servers"
     if rollout.full_determinism:
         yield "rollout.full_determinism", "False", "the engines are shared, so batches differ between runs"
     if rollout.enable_rollout_routing_replay:

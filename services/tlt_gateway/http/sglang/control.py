@@ -8,7 +8,7 @@ from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_gateway.http.address import address_in
 from tlt_gateway.http.body import Body
-from tlt_gateway.http.weight_version import version_of
+from tlt_gateway.http.weight_version import base_of, version_of
 
 
 class Abort(Body):
@@ -22,7 +22,7 @@ class Abort(Body):
 
 class UpdateFromDisk(Body):
     """
-    The body of /update_weights_from_disk.
+    The body of /update_weights_from_disk. With `base_version`, which is our own, the directory has only what changed.
 
     Cached prefixes are never used with other weights, so `flush_cache` asks for what happens anyway.
     """
@@ -38,6 +38,7 @@ class UpdateFromDisk(Body):
 
     model_path: str
     weight_version: str | int | None = None
+    base_version: str | int | None = None
     abort_all_requests: bool = False
 
     def update(self, served: PolicyVersion) -> WeightsUpdate:
@@ -45,10 +46,14 @@ class UpdateFromDisk(Body):
         Return the update; without a version, the one after `served`.
 
         Raises:
-            InvalidRequestError: The version is not a number, or the path is malformed.
+            InvalidRequestError: A version is not a number, or the path is malformed.
         """
         address_in("model_path", self.model_path)
-        return WeightsUpdate(version=version_of(self.weight_version, served=served), uri=self.model_path)
+        return WeightsUpdate(
+            version=version_of(self.weight_version, served=served),
+            uri=self.model_path,
+            base=base_of(self.base_version, served=served),
+        )
 
 
 class Pause(Body):

@@ -10,6 +10,7 @@ from tlt_gateway.http.door import Door
 from tlt_gateway.http.memory import RESIDENT, refuse_release
 from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
+from tlt_gateway.http.weight_version import named_as_sent
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:
@@ -37,12 +38,16 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     async def update(request: Request) -> JSONResponse:
         door.permit(request, "UpdateWeights")
         body = await body_of(request, UpdateFromDisk, max_bytes=door.max_bytes)
-        if body.abort_all_requests:
-            await gateway.abort(
-                [], everything=True, from_peer=False, authorization=request.headers.get("authorization")
-            )
+        wanted = body.update(gateway.info.policy_version)
         try:
-            result = await gateway.weights.update(body.update(gateway.info.policy_version), no_tensors())
+            with named_as_sent():
+                if wanted.base is not None:
+                    await gateway.weights.require_base(wanted.base)
+                if body.abort_all_requests:
+                    await gateway.abort(
+                        [], everything=True, from_peer=False, authorization=request.headers.get("authorization")
+                    )
+                result = await gateway.weights.update(wanted, no_tensors())
         except WeightsError as error:
             return JSONResponse({"success": False, "message": error.message, "num_paused_requests": 0}, 400)
         message = f"version {result.version} on {result.workers} workers"

@@ -6,6 +6,8 @@ from collections.abc import Awaitable
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import ChangesPart
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
 from tlt_common.rpc.http_failures import status_of
@@ -13,8 +15,8 @@ from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.sglang.control import Nothing
-from tlt_gateway.http.sglang.tensors import DestroyGroup, InitGroup, UpdateFromGroup, UpdateFromTensor
-from tlt_gateway.http.weight_version import version_of
+from tlt_gateway.http.sglang.tensors import DestroyGroup, EndUpdate, InitGroup, UpdateFromGroup, UpdateFromTensor
+from tlt_gateway.http.weight_version import named_as_sent, version_of
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:
@@ -47,18 +49,41 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         door.permit(request, "UpdateWeights")
         body = await body_of(request, UpdateFromTensor, max_bytes=door.max_bytes)
         version = version_of(body.weight_version, served=gateway.info.policy_version)
-        content = body.content
+        part, content = body.changes(gateway.info.policy_version), body.content
+        if part is not None:
+            with named_as_sent():
+                await gateway.weights.require_base(part.base)
         await _aborted(gateway, request, everything=body.abort_all_requests)
-        return await _told(gateway.collected.collect(content, version), done="received; tensors are missing")
+        if part is None:
+            return await _told(gateway.collected.collect(content, version), done="received; tensors are missing")
+        work = _changed(gateway, content, part, version if body.part is None else None)
+        return await _told(work, done=f"part {part.number} is held; end the update")
 
     @api.post("/begin_weight_update")
-    @api.post("/end_weight_update")
-    async def end(request: Request) -> JSONResponse:
+    async def begin(request: Request) -> JSONResponse:
         door.permit(request, "UpdateWeights")
         await body_of(request, Nothing, max_bytes=door.max_bytes)
         return await _told(gateway.collected.end(), done="no update is open")
 
+    @api.post("/end_weight_update")
+    async def end(request: Request) -> JSONResponse:
+        door.permit(request, "UpdateWeights")
+        body = await body_of(request, EndUpdate, max_bytes=door.max_bytes)
+        served = gateway.info.policy_version
+        if (following := body.following(served)) is None:
+            return await _told(gateway.collected.end(), done="no update is open")
+        version = version_of(body.weight_version, served=served)
+        return await _told(gateway.collected.end_changes(following, version), done="installed")
+
     return api
+
+
+async def _changed(
+    gateway: Gateway, content: bytes, part: ChangesPart, version: PolicyVersion | None
+) -> UpdateResult | None:
+    """Receive changes; install them as `version` unless that is None."""
+    await gateway.collected.collect_changes(content, part)
+    return None if version is None else await gateway.collected.end_changes(part.next, version)
 
 
 async def _aborted(gateway: Gateway, request: Request, *, everything: bool) -> None:
@@ -69,7 +94,8 @@ async def _aborted(gateway: Gateway, request: Request, *, everything: bool) -> N
 async def _told(work: Awaitable[UpdateResult | None], *, done: str) -> JSONResponse:
     """Return the answer to a call in SGLang's form."""
     try:
-        result = await work
+        with named_as_sent():
+            result = await work
     except (WeightsError, UnavailableError, NotFoundError) as error:
         return JSONResponse({"success": False, "message": error.message}, status_of(error))
     message = done if result is None else f"version {result.version} on {result.workers} workers"

@@ -5,12 +5,19 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tlt_common.domain.transfer import Broadcast, GroupMember, TensorForm
+from tlt_common.domain.bounds import require_range
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember, TensorForm
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.body import Body
+from tlt_gateway.http.sglang.control import Nothing
+from tlt_gateway.http.shown import shown
+from tlt_gateway.http.weight_version import base_of
 
 GROUP = "weight_update_group"
 FLAT = "flattened_bucket"
+MAX_PARTS = 65536
+"""Most calls that bring the changes of one update."""
 
 _UPDATE: Mapping[str, tuple[Any, ...]] = {
     "flush_cache": (None, True, False),
@@ -57,7 +64,11 @@ class DestroyGroup(Body):
 class UpdateFromGroup(Body):
     """The body of /update_weights_from_distributed."""
 
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {**_UPDATE, "sparse_metadata": (None,)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        **_UPDATE,
+        "sparse_metadata": (None,),
+        "base_version": (None,),
+    }
 
     names: list[str]
     dtypes: list[str]
@@ -79,7 +90,11 @@ class UpdateFromGroup(Body):
 
 
 class UpdateFromTensor(Body):
-    """The body of /update_weights_from_tensor."""
+    """
+    The body of /update_weights_from_tensor.
+
+    `base_version` and `part` are our own: the tensors are changes of that version; without `part`, they are all.
+    """
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = _UPDATE
 
@@ -87,6 +102,32 @@ class UpdateFromTensor(Body):
     abort_all_requests: bool = False
     weight_version: str | int | None = None
     load_format: str | None = None
+    base_version: str | int | None = None
+    part: int | None = None
+
+    def changes(self, served: PolicyVersion) -> ChangesPart | None:
+        """
+        Return which part of changes the tensors are; None if they are of whole weights.
+
+        Raises:
+            InvalidRequestError: The base is not a number, or a field is one of another kind of update.
+        """
+        if (base := base_of(self.base_version, served=served)) is None:
+            if self.part is not None:
+                raise InvalidRequestError(
+                    f"part is {self.part} without base_version; accepted: null, since whole weights are complete with "
+                    "their last tensor",
+                    field="part",
+                )
+            return None
+        if self.part is not None and self.weight_version is not None:
+            raise InvalidRequestError(
+                f"weight_version is {shown(self.weight_version)} beside part; accepted: in /end_weight_update",
+                field="weight_version",
+            )
+        number = self.part or 0
+        require_range("part", number, low=0, high=MAX_PARTS - 1)
+        return ChangesPart(base=base, number=number)
 
     @property
     def content(self) -> bytes:
@@ -109,6 +150,36 @@ class UpdateFromTensor(Body):
             raise InvalidRequestError(
                 f"serialized_named_tensors is not base64: {error}", field="serialized_named_tensors"
             ) from None
+
+
+class EndUpdate(Nothing):
+    """The body of /end_weight_update. All fields but SGLang's are our own: they install changes."""
+
+    base_version: str | int | None = None
+    parts: int | None = None
+    weight_version: str | int | None = None
+
+    def following(self, served: PolicyVersion) -> ChangesPart | None:
+        """
+        Return the part that would follow those to install; None if no changes are to be installed.
+
+        Raises:
+            InvalidRequestError: The base is not a number, or a field is missing or superfluous.
+        """
+        base = base_of(self.base_version, served=served)
+        if base is None:
+            for field in ("parts", "weight_version"):
+                if (value := getattr(self, field)) is not None:
+                    raise InvalidRequestError(
+                        f"{field} is {shown(value)} without base_version; accepted: null", field=field
+                    )
+            return None
+        if self.parts is None:
+            raise InvalidRequestError(
+                "parts is not set beside base_version; accepted: the number of calls with changes", field="parts"
+            )
+        require_range("parts", self.parts, low=1, high=MAX_PARTS)
+        return ChangesPart(base=base, number=self.parts)
 
 
 def broadcast_of(

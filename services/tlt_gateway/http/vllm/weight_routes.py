@@ -85,9 +85,10 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     async def pull(request: Request) -> None:
         door.permit(request, "UpdateWeights")
         raise InvalidRequestError(
-            "/pull_weights applies files of differences, which are not read; accepted: whole checkpoints, as in "
-            "/update_weights_from_disk, or changes upon a stated version by the client (publish_weights with base)",
-            field="delta",
+            "/pull_weights applies compressed differences to a local checkpoint, which workers do not keep; accepted: "
+            "whole checkpoints (slime: --update-weight-mode full, without --update-weight-local-checkpoint-dir), or "
+            "changes with a base_version in /update_weights_from_disk and /update_weights_from_tensor",
+            field="source_dir",
         )
 
     return api

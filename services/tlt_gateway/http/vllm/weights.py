@@ -63,6 +63,7 @@ class UpdateInfo(Body):
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "packed": (None, False),
         "is_checkpoint_format": (None, True),
+        "base_version": (None,),
     }
 
     names: list[str]
@@ -85,7 +86,10 @@ class UpdateInfo(Body):
 class Update(Body):
     """The body of /update_weights: tensors of the group, or a directory."""
 
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"skip_prefix_cache_reset": (None, True, False)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "skip_prefix_cache_reset": (None, True, False),
+        "base_version": (None,),
+    }
 
     update_info: UpdateInfo | None = None
     weight_dir: str | None = None
@@ -95,11 +99,16 @@ class Update(Body):
 class Start(Body):
     """The body of /start_weight_update."""
 
-    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"is_checkpoint_format": (None, True)}
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "is_checkpoint_format": (None, True),
+        "base_version": (None,),
+    }
 
 
 class Fetch(Body):
     """The body of /fetch_weights."""
+
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {"base_version": (None,)}
 
     target_version: int
     sync_dir: str | None = None

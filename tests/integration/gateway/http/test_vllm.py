@@ -108,7 +108,7 @@ async def test_what_there_is_nothing_to_do_for_is_accepted(serve: Serve, worker:
         ("/fetch_weights", {"sync_dir": "/w"}, "target_version"),
         ("/fetch_weights", {"target_version": 3}, "uri"),
         ("/init_broadcaster", {"host": "h", "port": 1}, "host"),
-        ("/pull_weights", {}, "delta"),
+        ("/pull_weights", {"source_dir": "/d", "target_version": 1}, "source_dir"),
         ("/sleep?depth=3", None, "depth"),
         ("/sleep?level=2", None, "level"),
         ("/sleep?tags=kv_cache", None, "level"),

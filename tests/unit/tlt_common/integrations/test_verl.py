@@ -37,6 +37,7 @@ def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:
     """Return verl's settings of rollouts and model."""
     rollout = {
         "full_determinism": False, "enable_rollout_routing_replay": False, "prometheus": SimpleNamespace(enable=False),
+        "checkpoint_engine": SimpleNamespace(backend="tlt"),
     }  # fmt: skip
     model: dict[str, Any] = {"lora_rank": 0, "lora": {}}
     for name, value in changes.items():
@@ -50,6 +51,7 @@ def settings(**changes: Any) -> tuple[SimpleNamespace, SimpleNamespace]:
         ({"full_determinism": True}, r"rollout\.full_determinism"),
         ({"enable_rollout_routing_replay": True}, r"rollout\.enable_rollout_routing_replay"),
         ({"prometheus": SimpleNamespace(enable=True)}, r"rollout\.prometheus"),
+        ({"checkpoint_engine": SimpleNamespace(backend="delta_sharded")}, r"checkpoint_engine\.backend: accepted: tlt"),
         ({"lora_rank": 8}, r"model\.lora\.merge: accepted: True"),
         ({"lora": {"rank": 8}}, r"model\.lora\.merge"),
     ],

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tlt_common.domain.transfer import Collected
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import ChangesPart, Collected
 from tlt_common.errors import WeightsError
 from tlt_worker.receiving.collection import Collection
 
@@ -35,10 +36,14 @@ def collection(tmp_path: Path, tied: bool, served: list[Path]) -> Collection:
 
 
 def add(collection: Collection, prefix: str = "", **tensors: torch.Tensor) -> Collected:
-    file = collection.next_file()
+    return add_part(collection, None, prefix, **tensors)
+
+
+def add_part(collection: Collection, part: ChangesPart | None, prefix: str = "", **tensors: torch.Tensor) -> Collected:
+    file = collection.next_file(part)
     names = {"head": HEAD, "embed": EMBED}
     save_file({prefix + names.get(name, name): tensor for name, tensor in tensors.items()}, file)
-    return collection.add(file)
+    return collection.add(file, part)
 
 
 def test_a_head_is_needed_unless_it_is_tied(collection: Collection, tied: bool) -> None:
@@ -114,3 +119,48 @@ def test_a_tensor_that_does_not_fit_ends_the_update(collection: Collection, tens
         add(collection, "", **tensor)
     assert collection.is_empty
     assert collection.progress == Collected()
+
+
+def part(number: int, base: int = 6) -> ChangesPart:
+    return ChangesPart(base=PolicyVersion(base), number=number)
+
+
+def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_there(collection: Collection) -> None:
+    assert add_part(collection, part(0), embed=torch.ones(2)) == Collected(parts=1)
+    assert not collection.is_empty
+    assert add_part(collection, part(1), norm=torch.ones(3)) == Collected(parts=2)
+    assert {chunk.name for chunk in collection.chunks(part(2))} == {EMBED, "norm"}
+    add_part(collection, part(0), norm=torch.ones(3))
+    assert {chunk.name for chunk in collection.chunks(part(1))} == {"norm"}, "part 0 begins anew"
+    assert collection.drop() == Collected(parts=1)
+
+
+@pytest.mark.parametrize("wrong", [part(2), part(1, base=7), part(3), None])
+def test_changes_that_lack_a_part_or_have_another_base_are_deleted(
+    collection: Collection, wrong: ChangesPart | None
+) -> None:
+    add_part(collection, part(0), embed=torch.ones(2))
+    with pytest.raises(WeightsError, match="held: 1"):
+        next(collection.chunks(wrong))
+    assert collection.is_empty
+    if wrong is not None:
+        add_part(collection, part(0), embed=torch.ones(2))
+        with pytest.raises(WeightsError, match="held: 1"):
+            add_part(collection, wrong, norm=torch.ones(3))
+        assert collection.is_empty
+
+
+def test_a_tensor_is_in_one_part_of_changes(collection: Collection) -> None:
+    add_part(collection, part(0), embed=torch.ones(2))
+    with pytest.raises(WeightsError, match="in an earlier part"):
+        add_part(collection, part(1), "_orig_mod.", embed=torch.ones(2))
+    assert collection.is_empty
+
+
+def test_changes_and_whole_weights_are_not_mixed(collection: Collection) -> None:
+    add_part(collection, part(0), embed=torch.ones(2, 3))
+    assert add(collection, norm=torch.ones(3)).parts == 0
+    assert {chunk.name for chunk in collection.chunks()} == {"norm"}
+    with pytest.raises(WeightsError, match="held: none"):
+        add_part(collection, part(1), norm=torch.ones(3))
+    assert collection.is_empty

@@ -40,12 +40,14 @@ def test_tensors_with_their_content_are_read() -> None:
 
 
 def test_a_bucket_of_several_tensors_is_read() -> None:
-    state = [("norm", torch.ones(3, dtype=torch.bfloat16)), ("embed", STATE[0][1])]
+    state = [
+        ("norm", torch.ones(3, dtype=torch.bfloat16)), ("embed", STATE[0][1]), ("head:indices", torch.tensor([5, 2])),
+    ]  # fmt: skip
     bucket = FlattenedTensorBucket(named_tensors=state)
     found = read_tensors(
         pickle.dumps({"flattened_tensor": bucket.get_flattened_tensor(), "metadata": bucket.get_metadata()})
     )
-    assert list(found) == ["norm", "embed"]
+    assert list(found) == [name for name, _ in state]
     assert all(torch.equal(found[name], tensor) for name, tensor in state)
 
 

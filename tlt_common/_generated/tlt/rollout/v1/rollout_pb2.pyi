@@ -426,10 +426,10 @@ class UpdateWeightsHeader(_message.Message):
     size_bytes: _builtins.int
     """Bytes of all tensors that follow; 0 if unknown. Weights that the gateway has no room for are refused at once."""
     base_version: _builtins.int
-    """The tensors that follow change those of this version, which must be the one served; all others stay. Unset: they are
-    whole weights. Tensor NAME is replaced by a tensor of that name. Or some of its elements are, by two tensors:
-    `NAME:indices`, I64, one-dimensional, each index of the flattened tensor at most once, and `NAME:values`, as many
-    elements of the tensor's own type.
+    """The tensors, those that follow or those of the source, change those of this version, which must be the one served;
+    all others stay. Unset: they are whole weights. A source with changes is read once. Tensor NAME is replaced by a
+    tensor of that name. Or some of its elements are, by two tensors: `NAME:indices`, I64, one-dimensional, each index
+    of the flattened tensor at most once, and `NAME:values`, as many elements of the tensor's own type.
     """
     @_builtins.property
     def source(self) -> _common_pb2.WeightsSource:

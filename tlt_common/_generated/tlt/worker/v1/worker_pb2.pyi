@@ -566,6 +566,68 @@ class FetchWeightsEnd(_message.Message):
 Global___FetchWeightsEnd: _TypeAlias = FetchWeightsEnd  # noqa: Y015
 
 @_typing.final
+class FoldWeightsRequest(_message.Message):
+    """Header or piece of changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    TENSOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def header(self) -> Global___FoldWeightsHeader:
+        """Exactly once, first."""
+
+    @_builtins.property
+    def tensor(self) -> _common_pb2.TensorChunk:
+        """Any number, unless the header names a source."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___FoldWeightsHeader | None = ...,
+        tensor: _common_pb2.TensorChunk | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "part", b"part", "tensor", b"tensor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "tensor"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___FoldWeightsRequest: _TypeAlias = FoldWeightsRequest  # noqa: Y015
+
+@_typing.final
+class FoldWeightsHeader(_message.Message):
+    """What the changes are of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def base(self) -> _common_pb2.ReleaseId:
+        """The release."""
+
+    @_builtins.property
+    def source(self) -> _common_pb2.WeightsSource:
+        """Directory with the changes; if unset, they follow in the stream."""
+
+    def __init__(
+        self,
+        *,
+        base: _common_pb2.ReleaseId | None = ...,
+        source: _common_pb2.WeightsSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoldWeightsHeader: _TypeAlias = FoldWeightsHeader  # noqa: Y015
+
+@_typing.final
 class FoldWeightsResponse(_message.Message):
     """A piece of whole weights."""
 
@@ -895,22 +957,56 @@ class ReceiveTensorsResponse(_message.Message):
 Global___ReceiveTensorsResponse: _TypeAlias = ReceiveTensorsResponse  # noqa: Y015
 
 @_typing.final
+class ChangesPart(_message.Message):
+    """One of the parts in which changes of a version arrive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_VERSION_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    base_version: _builtins.int
+    """The version."""
+    number: _builtins.int
+    """Number of parts before it."""
+    def __init__(
+        self,
+        *,
+        base_version: _builtins.int = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_version", b"base_version", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangesPart: _TypeAlias = ChangesPart  # noqa: Y015
+
+@_typing.final
 class CollectTensorsRequest(_message.Message):
     """A piece of pickled tensors."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PIECE_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     piece: _builtins.bytes
     """The bytes."""
+    @_builtins.property
+    def part(self) -> Global___ChangesPart:
+        """In the first message, if the tensors are changes of a version. Part 0 begins a new update; another must follow the
+        part before it.
+        """
+
     def __init__(
         self,
         *,
         piece: _builtins.bytes = ...,
+        part: Global___ChangesPart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["piece", b"piece"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "piece", b"piece"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -949,22 +1045,26 @@ class Collected(_message.Message):
     TENSOR_COUNT_FIELD_NUMBER: _builtins.int
     MISSING_COUNT_FIELD_NUMBER: _builtins.int
     FIRST_MISSING_FIELD_NUMBER: _builtins.int
+    PART_COUNT_FIELD_NUMBER: _builtins.int
     tensor_count: _builtins.int
     """Number of the model's tensors that have arrived, without those that an update may omit."""
     missing_count: _builtins.int
     """Number of those that have not arrived."""
     first_missing: _builtins.str
     """Name of one of them."""
+    part_count: _builtins.int
+    """Number of parts, if changes are collected; they have no tensors that are missing."""
     def __init__(
         self,
         *,
         tensor_count: _builtins.int = ...,
         missing_count: _builtins.int = ...,
         first_missing: _builtins.str = ...,
+        part_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_missing", b"first_missing", "missing_count", b"missing_count", "tensor_count", b"tensor_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_missing", b"first_missing", "missing_count", b"missing_count", "part_count", b"part_count", "tensor_count", b"tensor_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -972,16 +1072,23 @@ Global___Collected: _TypeAlias = Collected  # noqa: Y015
 
 @_typing.final
 class FetchCollectedRequest(_message.Message):
-    """Empty."""
+    """Which tensors are expected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    NEXT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def next(self) -> Global___ChangesPart:
+        """If changes: the part that would follow, so that none of those before it is missing."""
+
     def __init__(
         self,
+        *,
+        next: Global___ChangesPart | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["next", b"next"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next", b"next"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

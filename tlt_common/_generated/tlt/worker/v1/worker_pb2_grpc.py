@@ -67,7 +67,7 @@ class WorkerServiceStub:
                 _registered_method=True)
         self.FoldWeights = channel.stream_stream(
                 '/tlt.worker.v1.WorkerService/FoldWeights',
-                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.SerializeToString,
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.FromString,
                 _registered_method=True)
         self.DiscardWeights = channel.unary_unary(
@@ -163,8 +163,7 @@ class WorkerServiceServicer:
 
     def FoldWeights(self, request_iterator, context):
         """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
-        ABORTED if another one is served.
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. ABORTED if another one is served.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,7 +261,7 @@ def add_WorkerServiceServicer_to_server(servicer, server):
             ),
             'FoldWeights': grpc.stream_stream_rpc_method_handler(
                     servicer.FoldWeights,
-                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.FromString,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.SerializeToString,
             ),
             'DiscardWeights': grpc.unary_unary_rpc_method_handler(
@@ -494,7 +493,7 @@ class WorkerService:
             request_iterator,
             target,
             '/tlt.worker.v1.WorkerService/FoldWeights',
-            tlt_dot_worker_dot_v1_dot_worker__pb2.StageWeightsRequest.SerializeToString,
+            tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsRequest.SerializeToString,
             tlt_dot_worker_dot_v1_dot_worker__pb2.FoldWeightsResponse.FromString,
             options,
             channel_credentials,

@@ -50,10 +50,9 @@ class WorkerServiceStub:
     """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
     a release while it arrives. NOT_FOUND if this worker does not have it.
     """
-    FoldWeights: _grpc.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]
+    FoldWeights: _grpc.StreamStreamMultiCallable[_worker_pb2.FoldWeightsRequest, _worker_pb2.FoldWeightsResponse]
     """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
-    ABORTED if another one is served.
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. ABORTED if another one is served.
     """
     DiscardWeights: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]
     """Discards staged weights."""
@@ -96,10 +95,9 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Streams a release that this worker serves, has staged or is receiving, in the order in which it received it. Follows
     a release while it arrives. NOT_FOUND if this worker does not have it.
     """
-    FoldWeights: _aio.StreamStreamMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.FoldWeightsResponse]  # type: ignore[assignment]
+    FoldWeights: _aio.StreamStreamMultiCallable[_worker_pb2.FoldWeightsRequest, _worker_pb2.FoldWeightsResponse]  # type: ignore[assignment]
     """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-    tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
-    ABORTED if another one is served.
+    tlt.rollout.v1.UpdateWeightsHeader.base_version. ABORTED if another one is served.
     """
     DiscardWeights: _aio.UnaryUnaryMultiCallable[_worker_pb2.DiscardWeightsRequest, _worker_pb2.DiscardWeightsResponse]  # type: ignore[assignment]
     """Discards staged weights."""
@@ -179,12 +177,11 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def FoldWeights(
         self,
-        request_iterator: _MaybeAsyncIterator[_worker_pb2.StageWeightsRequest],
+        request_iterator: _MaybeAsyncIterator[_worker_pb2.FoldWeightsRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.FoldWeightsResponse], _abc.AsyncIterator[_worker_pb2.FoldWeightsResponse]]:
         """Streams whole weights: those of a release that this worker serves, changed by tensors as in
-        tlt.rollout.v1.UpdateWeightsHeader.base_version. The header's release is the base; everything else in it is unset.
-        ABORTED if another one is served.
+        tlt.rollout.v1.UpdateWeightsHeader.base_version. ABORTED if another one is served.
         """
 
     @_abc_1.abstractmethod
