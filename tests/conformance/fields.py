@@ -18,6 +18,7 @@ STOPPED = MappingProxyType({"stop_token_ids": [PERIOD]})
 RANDOM = MappingProxyType({"temperature": 3.0})
 """Sampling that practically never generates the greedy answer."""
 _SEEDED = "SGLang ignores seeds unless it is started for deterministic inference"
+_CACHED = "SGLang reports what was cached only if it is started for that"
 _NOT_READ = "concerns logs and metrics"
 
 
@@ -31,6 +32,10 @@ def _reason(content: Any) -> Any:
 
 def _logprobs(content: Any) -> Any:
     return content["meta_info"].get("output_token_logprobs")
+
+
+def _is_new(content: Any) -> Any:
+    return content["meta_info"]["cached_tokens"] == 0
 
 
 GENERATE: Mapping[str, Trial] = {
@@ -53,6 +58,9 @@ GENERATE: Mapping[str, Trial] = {
     "stream": Trial(
         change={"stream": True}, seen=lambda content: isinstance(content, list) and content[-1]["output_ids"]
     ),
+    # Everything was cached by then, but not under a key that nobody has used.
+    "extra_key": Trial(change={"extra_key": "mine"}, seen=_is_new),
+    "cache_salt": Trial(change={"cache_salt": "mine"}, seen=_is_new),
     "no_logs": Trial(change={"no_logs": True}, seen=_texts, unseen=_NOT_READ),
 }
 
@@ -104,6 +112,8 @@ def _joined(content: Any) -> Any:
 
 
 COMPLETION: Mapping[str, Trial] = {
+    "extra_key": Trial(change={"extra_key": "mine"}, seen=_choices, unseen=_CACHED),
+    "cache_salt": Trial(change={"cache_salt": "mine"}, seen=_choices, unseen=_CACHED),
     "model": Trial(change={"model": "other"}, seen=lambda content: content["model"]),
     "prompt": Trial(change={"prompt": list(OTHER_IDS)}, seen=_choices),
     "max_tokens": Trial(change={"max_tokens": 3}, seen=_choices),
