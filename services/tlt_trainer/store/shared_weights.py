@@ -15,6 +15,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.weight_files import weight_files
 from tlt_trainer.drafter.rope import require_rope
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -134,7 +135,11 @@ def find_shared(directory: Path, form: DrafterFormat) -> dict[str, Path]:
     names = (EMBEDDING,) if form.is_target_tied else (EMBEDDING, HEAD)
     expected = [form.vocab_size, form.hidden_size]
     found: dict[str, Path] = {}
-    for path in sorted(directory.glob("*.safetensors")):
+    try:
+        files = weight_files(directory)
+    except WeightsError as error:
+        raise WeightsError(f"{names[0]} cannot be read: {error.message}", field="policy_uri") from error
+    for path in files:
         with _opened(path) as tensors:
             for name in set(names) & set(tensors.keys()):
                 shape = list(tensors.get_slice(name).get_shape())
