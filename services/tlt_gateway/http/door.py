@@ -54,8 +54,9 @@ class Door:
             PermissionDeniedError: The token lacks the method's scope, or a web page makes the call.
             InvalidRequestError: A query parameter is unknown, or a header is there twice.
         """
-        name = self.identify(request, method)
-        self._access.permit(_caller(request, method), message)
+        caller = _caller(request, method)
+        name = self._identified(request, caller)
+        self._access.permit(caller, message)
         require_known_query(request, query, lists)
         return name
 
@@ -67,10 +68,13 @@ class Door:
         Raises:
             UnauthenticatedError, PermissionDeniedError, InvalidRequestError: As for `permit`.
         """
+        return self._identified(request, _caller(request, method))
+
+    def _identified(self, request: Request, caller: Caller) -> str:
         require_single_headers(request)
         if isinstance(self._access, Open):
-            require_no_page(request, on_loopback=self._on_loopback, changes=method == CHANGES)
-        name = self._access.identify(_caller(request, method))
+            require_no_page(request, on_loopback=self._on_loopback, changes=caller.method == CHANGES)
+        name = self._access.identify(caller)
         caller_name.set(name)  # of this request's task alone
         return name
 

@@ -23,7 +23,7 @@ HEAD = {
 
 class Events(Response):
     """
-    A response that sends each answer, an error if they end with one, and [DONE].
+    A response that sends each answer, of which there is at least one, an error if they end with one, and [DONE].
 
     The first answer is awaited before anything is sent: until then, an error is answered with its own status. All are
     made by one task, which is cancelled when the client hangs up.
@@ -67,11 +67,6 @@ class Events(Response):
     async def _send_error(self, scope: Scope, send: Send, error: TltError) -> None:
         scope.setdefault("state", {})[ENDED_WITH] = code_of(status_of(error))
         await _send(send, content_of(error))
-
-
-def streamed(answers: AsyncGenerator[Mapping[str, Any], None]) -> Events:
-    """Return a response that streams answers, of which there is at least one."""
-    return Events(answers)
 
 
 async def _send(send: Send, answer: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from tlt_common.errors import TltError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.events import streamed
+from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
 from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai.chat import ChatCall
@@ -42,7 +42,7 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         except TltError as error:
             raise renamed(error, CHAT_NAMES) from None
         if body.stream:
-            return streamed(growing(name, call))
+            return Events(growing(name, call))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
         content = await call.whole(chunks)

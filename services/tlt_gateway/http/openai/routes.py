@@ -13,7 +13,7 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.events import streamed
+from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
 from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai import answers
@@ -44,7 +44,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         except TltError as error:
             raise renamed(error, COMPLETION_NAMES) from None
         if body.stream:
-            return streamed(growing(name, body, prompts))
+            return Events(growing(name, body, prompts))
         with door.work(name):
             chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
         count = sum(len(chunk.token_ids) for chunk in chunks)

@@ -15,7 +15,7 @@ from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.body import body_of, renamed, strings_of
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.events import streamed
+from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
 from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.session import in_session
@@ -44,7 +44,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             raise renamed(error, names) from None
         answers = Answers(body, text, prompts)
         if body.stream:
-            return streamed(growing(name, generation, body, prompts, answers))
+            return Events(growing(name, generation, body, prompts, answers))
         with door.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
         return await answered(lambda: answers.whole(chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks))
