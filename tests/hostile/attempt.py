@@ -25,6 +25,14 @@ def wrong_with(target: Target, case: Case | Call) -> str:
 
 
 def _requested(target: Target, case: Case) -> str:
+    found = _exchanged(target, case)
+    if not case.afterwards:
+        return found
+    undone = _exchanged(target, Case(name=f"after {case.name}", path=case.afterwards, status=200))
+    return found or undone
+
+
+def _exchanged(target: Target, case: Case) -> str:
     host, _, port = target.http.rpartition(":")
     sockets = [socket.create_connection((host, int(port)), timeout=ANSWER_S) for _ in range(case.times)]
     try:

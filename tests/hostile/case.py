@@ -53,6 +53,8 @@ class Case:
     """Text that the answer does not contain."""
     answer_headers: tuple[str, ...] = ()
     """Headers that the answer has."""
+    afterwards: str = ""
+    """A path that is posted to once the answer is there, so that no other input meets what this one left behind."""
 
     @property
     def statuses(self) -> tuple[int, ...]:

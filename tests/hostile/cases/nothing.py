@@ -50,7 +50,6 @@ GENERATE_NULL = (
     "background", "require_reasoning", "return_bytes", "extra_key", "custom_labels",
 )  # fmt: skip
 CONTROL: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("/pause_generation", {}, "mode"),
     ("/continue_generation", {}, "tags"),
     ("/continue_generation", {}, "torch_empty_cache"),
     ("/abort_request", {}, "rid"),
@@ -76,7 +75,7 @@ CASES = [
     *accepted("/generate", IDS, *({name: None} for name in GENERATE_NULL)),
     *accepted("/inference/v1/generate", TOKENS, *({name: None} for name in ("model", "request_id", "cache_salt", "priority", "stream"))),
     *(Case(name=f"{path} {field} null {base}", path=path, body={**base, field: None}, status=200) for path, base, field in CONTROL),
-    Case(name="a pause ends", path="/continue_generation", status=200),
+    Case(name="/pause_generation mode null", path="/pause_generation", body={"mode": None}, status=200, afterwards="/continue_generation"),
     *refused("/v1/completions", "prompt", {"prompt": None}, {"max_tokens": 2}),
     *refused("/generate", "input_ids", {"input_ids": None}, {"input_ids": None, "text": None}, {"input_ids": [4], "text": "a"}),
     *refused("/v1/chat/completions", "messages", {"messages": None}, {"messages": []}, {}),
