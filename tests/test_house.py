@@ -90,13 +90,13 @@ def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None
         "interceptor.py",
         "request_stream.py",
         "changes.py",
-        "weights_source.py",
+        "source.py",
         "storage.py",
         "served_drafter.py",
         "policy_load.py",
         "local_ray.py",
     }
-    allowed |= {"http_calls.py", "events.py"}  # the same over HTTP: while no status has been sent, and after it
+    allowed |= {"calls.py", "events.py"}  # the same over HTTP: while no status has been sent, and after it
     allowed |= {"tokenizer.py", "detokenizer.py", "stop_strings.py"}  # tokenizers raises Exception itself
     allowed |= {"rendering.py", "parsing.py", "child.py"}  # of processes that run what callers and models write
     allowed |= {"tool_results.py"}  # a trainer's tools raise anything

@@ -25,7 +25,7 @@ from tlt_bench.commands import (
 )
 from tlt_common.config.base import Frozen
 from tlt_common.errors import EngineError
-from tlt_common.processes import end
+from tlt_common.processes.children import end
 from tlt_worker.engine.device import detect
 
 LINE_BYTES = 64 * 2**20

@@ -10,7 +10,7 @@ tokens and replies, because the detokenizer process is omitted.
 import os
 from typing import Any, ClassVar
 
-from tlt_common.process_guard import Guard
+from tlt_common.processes.guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.launch import environment, plain_arguments, rank_variables, thread_variables

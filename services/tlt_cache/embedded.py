@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.errors import ConfigError, UnavailableError
-from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
 

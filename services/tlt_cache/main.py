@@ -13,8 +13,8 @@ from tlt_cache.redis_frame_store import RedisFrameStore
 from tlt_cache.servicer import HiddenStateServicer
 from tlt_common.config.redis_url import connection_options, shown_redis_url
 from tlt_common.domain.hidden import CapturePolicy
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import hidden as wire

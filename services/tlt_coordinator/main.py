@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Never, Protocol
 
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.app import run_app
-from tlt_common.rpc.http_protocol import timed
-from tlt_common.rpc.http_server import address_of, bind, serve_http
+from tlt_common.rpc.http.protocol import timed
+from tlt_common.rpc.http.server import address_of, bind, serve_http
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.active import ActiveCoordinator

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tlt_common.rpc.access import Access, Open
-from tlt_common.rpc.bearer import Bearer
-from tlt_common.rpc.tokens import Scope, tokens_in
+from tlt_common.rpc.security.access import Access, Open
+from tlt_common.rpc.security.bearer import Bearer
+from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_gateway.config import GatewayConfig
 
 _SCOPES = {

@@ -11,29 +11,29 @@ from tlt_common import __version__
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
-from tlt_common.rpc.access import caller_name
 from tlt_common.rpc.channel import connect
-from tlt_common.rpc.tokens import Scope, tokens_in
-from tlt_common.spool_room import SpoolRoom
+from tlt_common.rpc.security.access import caller_name
+from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
-from tlt_gateway.across import abort_on
-from tlt_gateway.admission import Admission
-from tlt_gateway.batch import Batches
-from tlt_gateway.collected_updates import CollectedUpdates
+from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.config import GatewayConfig
-from tlt_gateway.discovery import KnownWorkers, follow_fleet, follow_name
-from tlt_gateway.dispatch import Dispatch
-from tlt_gateway.pauses import Pauses
-from tlt_gateway.peers import Peers
-from tlt_gateway.pooled_worker import PooledState, PooledWorker
-from tlt_gateway.queue_report import QueueReport
-from tlt_gateway.queue_room import QueueLimits
-from tlt_gateway.release_store import ReleaseStore
-from tlt_gateway.requests import Requests
-from tlt_gateway.slots import WorkerSlots
-from tlt_gateway.tail import Tail
-from tlt_gateway.weights_fanout import WeightsFanout
-from tlt_gateway.worker_pool import WorkerPool
+from tlt_gateway.fleet.pauses import Pauses
+from tlt_gateway.fleet.peers import Peers
+from tlt_gateway.fleet.queue_report import QueueReport
+from tlt_gateway.queue.admission import Admission
+from tlt_gateway.queue.queue_room import QueueLimits
+from tlt_gateway.queue.slots import WorkerSlots
+from tlt_gateway.requests.across import abort_on
+from tlt_gateway.requests.batch import Batches
+from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.requests.requests import Requests
+from tlt_gateway.requests.tail import Tail
+from tlt_gateway.weights.collected_updates import CollectedUpdates
+from tlt_gateway.weights.fanout import WeightsFanout
+from tlt_gateway.weights.release_store import ReleaseStore
+from tlt_gateway.workers.discovery import KnownWorkers, follow_fleet, follow_name
+from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
+from tlt_gateway.workers.worker_pool import WorkerPool
 
 
 class Gateway:

@@ -9,11 +9,11 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import require_fit
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_worker.capacity.drafter import eagle3_format
-from tlt_worker.engine.checkpoints.drafter_files import checked_format
+from tlt_worker.checkpoints.drafter_files import checked_format
+from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.files import require_model
-from tlt_worker.model_config import read_config
 
 
 def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any]) -> None:

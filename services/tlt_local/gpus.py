@@ -7,7 +7,7 @@ from typing import Any
 
 from tlt_common.errors import ConfigError
 from tlt_local.settings import flattened
-from tlt_worker.engine.cuda import VISIBLE, gpus, has_slices, named
+from tlt_worker.hardware.cuda import VISIBLE, gpus, has_slices, named
 
 TENSOR_PARALLEL = "engine.tensor_parallel"
 RANKS = f"worker.{TENSOR_PARALLEL}"
@@ -39,7 +39,7 @@ def available_gpus() -> Available:
     Return the GPUs visible to this process. MIG slices must be named by CUDA_VISIBLE_DEVICES: a process sees only one.
 
     Raises:
-        ConfigError: See `tlt_worker.engine.cuda.gpus`.
+        ConfigError: See `tlt_worker.hardware.cuda.gpus`.
     """
     found, names = gpus(), named(os.environ.get(VISIBLE))
     if names and has_slices(names):

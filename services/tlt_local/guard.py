@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tlt_common.process_guard import ProcessEntry, is_resource_tracker, living, shared_memory
+from tlt_common.processes.guard import ProcessEntry, is_resource_tracker, living, shared_memory
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - a marker, not a secret
 GRACE_S = 1.0

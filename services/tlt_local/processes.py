@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tlt_common.aio import backoff
 from tlt_common.errors import ConfigError, UnavailableError
-from tlt_common.processes import end, send
+from tlt_common.processes.children import end, send
 from tlt_common.telemetry.log import get_logger
 from tlt_local.home import Home
 

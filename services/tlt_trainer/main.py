@@ -1,7 +1,7 @@
 """Start-up of a spot trainer. `process` imports torch, so this module is cheap to import."""
 
 from tlt_common.errors import TltError
-from tlt_common.processes import failure_of
+from tlt_common.processes.children import failure_of
 from tlt_common.rpc.app import run_app
 from tlt_trainer.config import TrainerConfig
 

@@ -11,8 +11,8 @@ from tlt_common.aio import backoff
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.meta import META_FILE
 from tlt_common.errors import ConfigError, UnavailableError, WeightsError
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from tlt_common.config.redis_url import connection_options
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import with_port
 from tlt_common.rpc.app import run_app
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import tuner as wire

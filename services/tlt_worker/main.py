@@ -8,18 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Never
 
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.addresses import joined, require_free, split
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.drain import Drain
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
-from tlt_common.spool_lease import sweep
 from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.lease import sweep
 from tlt_common.wire import worker as wire
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine
+from tlt_worker.hardware.cores import pin
 from tlt_worker.lending.trainer import Trainer, spot_trainer
-from tlt_worker.placement.cores import pin
 from tlt_worker.servicer import WorkerServicer
 from tlt_worker.worker import Worker
 

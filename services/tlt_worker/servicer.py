@@ -10,10 +10,10 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.drain import Drain
-from tlt_common.spool_link import offer
+from tlt_common.weights.link import offer
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
-from tlt_worker.request_stream import RequestStream
+from tlt_worker.requests.request_stream import RequestStream
 from tlt_worker.worker import Worker
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]

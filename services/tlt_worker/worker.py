@@ -13,30 +13,30 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import EngineError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
-from tlt_common.spool_room import fitting
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.capture import OFF, FrameSender
+from tlt_common.weights.room import fitting
+from tlt_worker.activity import Activity
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
-from tlt_worker.folding import Folding
-from tlt_worker.generation import Generation
-from tlt_worker.kept import Kept
-from tlt_worker.lending.activity import Activity
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.spot import Spot
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_watch import TrainerWatch
-from tlt_worker.peers import Peers
-from tlt_worker.receiving.collection import Collection
-from tlt_worker.receiving.receiver import Receiver
-from tlt_worker.rounds import RoundLog
-from tlt_worker.served_drafter import ServedDrafter
-from tlt_worker.served_weights import ServedWeights
-from tlt_worker.staging import Staging
-from tlt_worker.tuner_stream import TunerStream
-from tlt_worker.watchers import Watchers
-from tlt_worker.weights_source import Sources
+from tlt_worker.requests.generation import Generation
+from tlt_worker.requests.kept import Kept
+from tlt_worker.requests.watchers import Watchers
+from tlt_worker.speculation.frame_sender import OFF, FrameSender
+from tlt_worker.speculation.round_log import RoundLog
+from tlt_worker.speculation.served_drafter import ServedDrafter
+from tlt_worker.speculation.tuner_stream import TunerStream
+from tlt_worker.weights.folding import Folding
+from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.receiving.receiver import Receiver
+from tlt_worker.weights.served_weights import ServedWeights
+from tlt_worker.weights.source import Sources
+from tlt_worker.weights.staging import Staging
 
 log = get_logger(__name__)
 

@@ -8,8 +8,8 @@ from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import NotFoundError, UnavailableError
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
-from tlt_worker.kept import Kept
-from tlt_worker.watchers import Watchers
+from tlt_worker.requests.kept import Kept
+from tlt_worker.requests.watchers import Watchers
 
 
 class ReceivingWorker(wire.Servicer):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from tlt_gateway.responses import Responses
+from tlt_gateway.workers.responses import Responses
 
 
 @asynccontextmanager

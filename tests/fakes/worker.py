@@ -12,7 +12,6 @@ from tests.fakes.fetched import fetched, require_newer
 from tests.fakes.prefix_cache import PrefixCache
 from tests.fakes.receiving_worker import ReceivingWorker
 from tests.fakes.scripted_chunk import scripted_chunk
-from tlt_common.checkpoint import read
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.request_ids import is_named, request_of
@@ -22,11 +21,12 @@ from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, Tens
 from tlt_common.errors import NotFoundError, StaleVersionError, TltError, UnavailableError
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.server import ServerSecurity, Service, serving
-from tlt_common.spool import FILE_NAME
-from tlt_common.weights_digest import TensorDigest
+from tlt_common.weights.checkpoint import read
+from tlt_common.weights.digest import TensorDigest
+from tlt_common.weights.spool import FILE_NAME
 from tlt_common.wire import worker as wire
-from tlt_worker.request_stream import RequestStream
-from tlt_worker.watchers import Watchers
+from tlt_worker.requests.request_stream import RequestStream
+from tlt_worker.requests.watchers import Watchers
 
 
 class FakeWorker(ReceivingWorker):

@@ -17,13 +17,13 @@ DATES = {
     "services/tlt_gateway/http/openai/answers.py": "the date of an answer, which OpenAI's protocol has",
     "services/tlt_gateway/http/openai/chat.py": "the date of an answer, which OpenAI's protocol has",
     "services/tlt_gateway/http/openai/routes.py": "the date of a model, which OpenAI's protocol has",
-    "services/tlt_gateway/http/rendering.py": "the date, which chat templates may show",
+    "services/tlt_gateway/http/text/rendering.py": "the date, which chat templates may show",
     "services/tlt_worker/placement/leave.py": "a date that Ray takes",
     "tlt_common/integrations/trl/asynchronous.py": "a date that TRL subtracts from its own",
-    "tlt_common/rpc/bearer.py": "the expiry of tokens",
-    "tlt_common/rpc/certificates.py": "the expiry of certificates",
-    "tlt_common/rpc/expiry.py": "the expiry of certificates",
-    "tlt_common/update_key.py": "the order of two updates of one version",
+    "tlt_common/rpc/security/bearer.py": "the expiry of tokens",
+    "tlt_common/rpc/security/certificates.py": "the expiry of certificates",
+    "tlt_common/rpc/security/expiry.py": "the expiry of certificates",
+    "tlt_common/weights/update_key.py": "the order of two updates of one version",
 }
 CALENDAR = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 

@@ -7,10 +7,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError, UnavailableError
-from tlt_common.rpc.certificates import certificates
 from tlt_common.rpc.channel import secure
 from tlt_common.rpc.endpoint import connect_endpoint
 from tlt_common.rpc.errors import translated
+from tlt_common.rpc.security.certificates import certificates
 
 
 def credentials_of(ca: Path | None, certificate: Path | None, key: Path | None) -> TlsSettings | None:

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tlt_common.checkpoint import pieces
 from tlt_common.domain.delta import INDICES, VALUES, ChangedElements
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import InvalidRequestError
+from tlt_common.weights.checkpoint import pieces
 
 _FLOATS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 _INTEGERS = {"int64": "I64"}

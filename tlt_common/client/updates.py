@@ -12,10 +12,10 @@ from tlt_common.client.tensors import size_of, stream
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import TltError
-from tlt_common.heap import keep_message_buffers
 from tlt_common.rpc.errors import translated
 from tlt_common.rpc.sent import answered
-from tlt_common.update_key import generated_key
+from tlt_common.weights.heap import keep_message_buffers
+from tlt_common.weights.update_key import generated_key
 from tlt_common.wire import rollout as wire
 
 Weights: TypeAlias = str | PathLike[str] | Mapping[str, Any]

@@ -8,7 +8,7 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.published import WAY_OUT, standard_config
 from tlt_common.drafter.rope import DEFAULT_POSITIONS, rope_parameters, rope_refusal
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.tied_head import is_tied
+from tlt_common.weights.tied_head import is_tied
 
 DRAFT_VOCABULARY: Final = 32_000
 """Default number of tokens in an EAGLE-3 drafter's head, as in published drafters."""

@@ -9,9 +9,9 @@ from tlt_common import __version__
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError, TltError
 from tlt_common.rpc.addresses import announce, announced_in, joined, split
-from tlt_common.rpc.certificates import certificates
-from tlt_common.rpc.operations import answering
-from tlt_common.rpc.readiness import Readiness, watched
+from tlt_common.rpc.probes.operations import answering
+from tlt_common.rpc.probes.readiness import Readiness, watched
+from tlt_common.rpc.security.certificates import certificates
 from tlt_common.telemetry import log, metrics
 from tlt_common.telemetry.shown import Shown
 from tlt_common.telemetry.tracing import traced

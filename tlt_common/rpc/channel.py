@@ -3,9 +3,9 @@
 import grpc
 
 from tlt_common.config.base import TlsSettings
-from tlt_common.rpc.access import DOMAIN
-from tlt_common.rpc.certificates import Material, certificates
-from tlt_common.rpc.renewal import RenewedChannel
+from tlt_common.rpc.security.access import DOMAIN
+from tlt_common.rpc.security.certificates import Material, certificates
+from tlt_common.rpc.security.renewal import RenewedChannel
 from tlt_common.telemetry import tracing
 
 MESSAGE_BYTES = 256 * 2**20
@@ -14,8 +14,8 @@ MESSAGE_BYTES = 256 * 2**20
 KEEPALIVE_S = 20
 """Seconds without a received byte after which a peer is asked for a sign of life, while a call is open."""
 KEEPALIVE_ANSWER_S = 20
-"""Seconds for its answer. A starved peer answers late; a hung one is found by its silence (`tlt_gateway.silence`), long
-before this."""
+"""Seconds for its answer. A starved peer answers late; a hung one is found by its silence
+(`tlt_gateway.workers.silence`), long before this."""
 NOTICED_S = KEEPALIVE_S + KEEPALIVE_ANSWER_S
 """Seconds until calls to a peer that vanished without closing its connection fail with UNAVAILABLE."""
 

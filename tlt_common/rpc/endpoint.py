@@ -11,10 +11,10 @@ import grpc
 
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import split
-from tlt_common.rpc.certificates import check_authorities
 from tlt_common.rpc.channel import connect, plain, secure
-from tlt_common.rpc.reloaded import Reloaded, read_bytes
-from tlt_common.rpc.renewal import RenewedChannel
+from tlt_common.rpc.security.certificates import check_authorities
+from tlt_common.rpc.security.reloaded import Reloaded, read_bytes
+from tlt_common.rpc.security.renewal import RenewedChannel
 
 Secret: TypeAlias = str | PathLike[str]
 """A token, or the path of a file that contains it, reloaded when it changes."""

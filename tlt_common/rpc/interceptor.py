@@ -11,10 +11,10 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from tlt_common.errors import InvalidRequestError, TltError
-from tlt_common.rpc.access import Access, caller_name, caller_of
 from tlt_common.rpc.drain import Drain
 from tlt_common.rpc.errors import CODES, metadata
 from tlt_common.rpc.limits import Limits, Usage, require_few_fields
+from tlt_common.rpc.security.access import Access, caller_name, caller_of
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 

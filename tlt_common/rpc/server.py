@@ -11,14 +11,14 @@ from grpc_reflection.v1alpha import reflection
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.access import Access, Open
 from tlt_common.rpc.addresses import announce, with_port
-from tlt_common.rpc.certificates import Material, certificates
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import END_S, Drain
 from tlt_common.rpc.interceptor import CallInterceptor
 from tlt_common.rpc.limits import Limits
-from tlt_common.rpc.readiness import DRAINING, STOPPED, beating, note_ready, note_unready
+from tlt_common.rpc.probes.readiness import DRAINING, STOPPED, beating, note_ready, note_unready
+from tlt_common.rpc.security.access import Access, Open
+from tlt_common.rpc.security.certificates import Material, certificates
 from tlt_common.telemetry import tracing
 
 GRACE_S = 1.0

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Iterator
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
-from tlt_common.checkpoint import PIECE_BYTES
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember, TensorForm
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import InvalidRequestError
+from tlt_common.weights.checkpoint import PIECE_BYTES
 from tlt_common.wire.weights import release_from_pb, release_to_pb, source_to_pb, tensor_from_pb, write_tensor
 
 

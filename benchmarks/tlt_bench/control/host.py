@@ -15,7 +15,7 @@ from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, Measu
 from tlt_bench.control.streams import CROWD, PROBES
 from tlt_bench.control.timed_servicer import TimedServicer
 from tlt_common.aio import Signal
-from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.rpc.server import Service, serving
 from tlt_common.telemetry.log import configure
 from tlt_common.wire import coordinator as wire

@@ -21,7 +21,7 @@ from tlt_common.rpc.drain import Drain
 from tlt_common.wire import rollout, worker
 from tlt_gateway.config import GatewayConfig, HttpSettings
 from tlt_gateway.main import live
-from tlt_worker.request_stream import RequestStream
+from tlt_worker.requests.request_stream import RequestStream
 
 MAX_RUNNING = 16384
 HEARTBEAT_S = 1.0

@@ -9,7 +9,7 @@ from tlt_bench.gpu.parts import PARTS
 from tlt_bench.gpu.run import run, table
 from tlt_bench.prepare import check_parts
 from tlt_bench.result import Result
-from tlt_worker.engine.cuda import gpus
+from tlt_worker.hardware.cuda import gpus
 
 
 def measure(directory: Path, names: Sequence[str]) -> tuple[Result, bool]:

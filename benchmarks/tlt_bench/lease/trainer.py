@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.errors import UnavailableError
-from tlt_common.processes import end
+from tlt_common.processes.children import end
 from tlt_common.rpc.channel import connect
 from tlt_worker.lending.trainer_control import TrainerClient
 from tlt_worker.lending.trainer_process import command

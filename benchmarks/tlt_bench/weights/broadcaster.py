@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes.parent_death import killed_with_parent
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tlt_common.parent_death import killed_with_parent
-from tlt_common.processes import end
+from tlt_common.processes.children import end
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_worker.config import TrainerSettings, WorkerConfig
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.sglang import SglangEngine

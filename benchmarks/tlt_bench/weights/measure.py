@@ -23,7 +23,7 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
-from tlt_gateway.release_store import MANIFEST
+from tlt_gateway.weights.release_store import MANIFEST
 
 SETUPS = (
     Setup(workers=1),

@@ -16,13 +16,13 @@ import grpc
 
 from tlt_bench.campaign.fuzz.simulated_engine import SimulatedEngine
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.heap import keep_message_buffers
 from tlt_common.rpc.server import Service, serving
+from tlt_common.weights.heap import keep_message_buffers
 from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import live as gateway_live
+from tlt_worker.checkpoints.policy import read_headers, total_bytes
 from tlt_worker.config import TrainerSettings, WorkerConfig
-from tlt_worker.engine.checkpoints.policy import read_headers, total_bytes
 from tlt_worker.main import live as worker_live
 
 START_S = 120.0

@@ -17,7 +17,7 @@ from countdown.record import GIVEN, Interval, Run, Step, Swap
 from countdown.settings import DemoSettings
 from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import TltError, UnavailableError
-from tlt_common.processes import end
+from tlt_common.processes.children import end
 from tlt_local.config import StackConfig
 from tlt_local.readiness import PUBLISHER
 from tlt_local.stack import Stack

@@ -12,11 +12,11 @@ from pydantic import JsonValue
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
 from tlt_common.errors import InvalidRequestError
-from tlt_common.rpc.access import Access, Caller
-from tlt_common.rpc.bearer import Bearer
-from tlt_common.rpc.http_calls import CountedCalls
-from tlt_common.rpc.http_failures import answer_errors
-from tlt_common.rpc.tokens import Scope, tokens_in
+from tlt_common.rpc.http.calls import CountedCalls
+from tlt_common.rpc.http.failures import answer_errors
+from tlt_common.rpc.security.access import Access, Caller
+from tlt_common.rpc.security.bearer import Bearer
+from tlt_common.rpc.security.tokens import Scope, tokens_in
 
 PAGE = "StatusPage"
 

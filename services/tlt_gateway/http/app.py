@@ -5,12 +5,11 @@ from pydantic import JsonValue
 from starlette.responses import Response
 
 from tlt_common.errors import InvalidRequestError, UnavailableError
-from tlt_common.rpc.http_calls import CountedCalls
-from tlt_common.rpc.http_failures import answer_errors, response_to
+from tlt_common.rpc.http.calls import CountedCalls
+from tlt_common.rpc.http.failures import answer_errors, response_to
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import BodyTooLargeError
+from tlt_gateway.http.bodies.body import BodyTooLargeError
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.language import Language
 from tlt_gateway.http.odd_headers import require_known_query
 from tlt_gateway.http.openai import chat_routes, token_routes
 from tlt_gateway.http.openai.prompting import Prompting
@@ -18,6 +17,7 @@ from tlt_gateway.http.openai.routes import router as openai_router
 from tlt_gateway.http.openai.turns import Turns
 from tlt_gateway.http.sglang import control_routes, info_routes, tensor_routes
 from tlt_gateway.http.sglang.routes import router as sglang_router
+from tlt_gateway.http.text.language import Language
 from tlt_gateway.http.vllm import pause_routes, weight_routes
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import Request
 
-from tlt_common.rpc.access import Access, Caller, Open, caller_name
 from tlt_common.rpc.limits import Limits, Usage
+from tlt_common.rpc.security.access import Access, Caller, Open, caller_name
 from tlt_common.wire.rollout import SERVICE_NAME
 from tlt_gateway.http.odd_headers import require_known_query, require_no_page, require_single_headers
 

@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tlt_common.errors import DrainingError
 from tlt_common.rpc.drain import END_S, Drain
-from tlt_common.rpc.http_failures import content_of, status_of
-from tlt_gateway.http.body import DISCARDED_BYTES
+from tlt_common.rpc.http.failures import content_of, status_of
+from tlt_gateway.http.bodies.body import DISCARDED_BYTES
 
 HEALTH = frozenset({"/health", "/health_generate", "/liveness"})
 """Not waited for. They fail while the gateway drains, so that load balancers leave it."""

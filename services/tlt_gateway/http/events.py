@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tlt_common.errors import AbortedError, TltError
-from tlt_common.rpc.http_calls import ENDED_WITH, code_of, failed
-from tlt_common.rpc.http_failures import content_of, status_of
+from tlt_common.rpc.http.calls import ENDED_WITH, code_of, failed
+from tlt_common.rpc.http.failures import content_of, status_of
 from tlt_gateway.http.generation import unless_hung_up
 
 HEAD = {

@@ -12,8 +12,8 @@ from tlt_common.domain.batch import Batch
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.errors import AbortedError, TltError
-from tlt_gateway.batch import Batches
-from tlt_gateway.http.body import renamed
+from tlt_gateway.http.bodies.body import renamed
+from tlt_gateway.requests.batch import Batches
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from fastapi import Request
 
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError
-from tlt_gateway.http.shown import shown
+from tlt_gateway.http.bodies.shown import shown
 
 _ONCE = {
     b"authorization": "Authorization",

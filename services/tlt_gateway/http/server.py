@@ -4,18 +4,18 @@ import asyncio
 from ipaddress import ip_address
 from typing import Self
 
-from tlt_common.rpc.access import Access
 from tlt_common.rpc.addresses import announce
 from tlt_common.rpc.drain import Drain
-from tlt_common.rpc.http_protocol import timed
-from tlt_common.rpc.http_server import address_of, bind, serve_http
+from tlt_common.rpc.http.protocol import timed
+from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.rpc.limits import Limits
+from tlt_common.rpc.security.access import Access
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.app import http_app
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.draining import Draining
-from tlt_gateway.http.language import Language, load_language
+from tlt_gateway.http.text.language import Language, load_language
 
 
 class HttpServer:

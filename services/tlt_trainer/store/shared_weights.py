@@ -15,7 +15,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.weight_files import weight_files
+from tlt_common.weights.files import weight_files
 from tlt_trainer.drafter.rope import require_rope
 
 EMBEDDING = "model.embed_tokens.weight"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tlt_common.domain.arm import Arm
 from tlt_common.errors import ConfigError
-from tlt_worker.capacity.batches import Allows
+from tlt_worker.capacity.graphs.batches import Allows
 
 MIB = 2**20
 

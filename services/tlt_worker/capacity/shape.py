@@ -6,7 +6,7 @@ from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
-from tlt_common.tied_head import is_tied
+from tlt_common.weights.tied_head import is_tied
 
 _WIDE = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tlt_common.machine import multiplies_bfloat16
 from tlt_worker.capacity.profile import AMPERE, Accelerator
-from tlt_worker.engine.cuda import gpus
+from tlt_worker.hardware.cuda import gpus
 
 STANDIN_PATH = Path(__file__).parents[1] / "standin"
 """Contains the package `sgl_kernel`, which replaces the compiled one when it comes first on the path."""

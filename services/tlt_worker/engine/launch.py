@@ -16,8 +16,8 @@ from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
+from tlt_worker.hardware.cores import share
 from tlt_worker.link.failure import read_failure
-from tlt_worker.placement.cores import share
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.capacity.drafter import eagle3_format
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
-from tlt_worker.capacity.gpu_plan import Gpus
-from tlt_worker.capacity.memory import GIB, cpu_memory_of, machine_memory
+from tlt_worker.capacity.memory.gpu_plan import Gpus
+from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import ModelShape
+from tlt_worker.checkpoints.drafter_format import eagle3_format
 from tlt_worker.engine.device import Device, gpu_memory
 from tlt_worker.engine_config import EngineConfig
 

@@ -17,12 +17,13 @@ from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError
-from tlt_common.process_guard import Guard
+from tlt_common.processes.guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
-from tlt_worker.capacity.room import require_room
+from tlt_worker.capacity.memory.room import require_room
+from tlt_worker.checkpoints import drafter
+from tlt_worker.checkpoints import policy as weights
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine.base import EngineInfo
-from tlt_worker.engine.checkpoints import drafter
-from tlt_worker.engine.checkpoints import policy as weights
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
@@ -49,7 +50,6 @@ from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSet
 from tlt_worker.link.stop_strings import TOKENIZER
 from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model.files import require_model
-from tlt_worker.model_config import read_config
 
 START_REPORT_S = 20.0
 """Timeout of the scheduler's start report in seconds, once SGLang is ready."""

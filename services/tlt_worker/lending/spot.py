@@ -16,7 +16,7 @@ from tlt_common.domain.training import TrainingProgress
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_worker.lending.activity import Activity, Tenancy
+from tlt_worker.activity import Activity, Tenancy
 from tlt_worker.lending.trained_time import TrainedTime
 from tlt_worker.lending.trainer_control import TrainerControl
 

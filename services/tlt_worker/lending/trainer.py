@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Never, Protocol
 
 from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_common.processes import failure_of
+from tlt_common.processes.children import failure_of
 from tlt_common.rpc.addresses import split
 from tlt_common.rpc.channel import connect
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect
 from tlt_worker.engine.planning import trainer_share
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.lending.trainer_control import TrainerClient, TrainerControl
 from tlt_worker.lending.trainer_process import TrainerProcess, command
-from tlt_worker.model_config import read_config
 
 SOCKET = "trainer.sock"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Never
 
 from tlt_common.aio import backoff
-from tlt_common.parent_death import killed_with_parent
-from tlt_common.processes import end, send
+from tlt_common.processes.children import end, send
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 

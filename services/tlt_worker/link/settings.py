@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
-from tlt_worker.capacity.memory import BACKLOG_BYTES
+from tlt_worker.capacity.memory.memory import BACKLOG_BYTES
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 

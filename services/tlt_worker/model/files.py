@@ -6,11 +6,11 @@ from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.tied_head import HEAD, is_tied
-from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
+from tlt_common.weights.tied_head import HEAD, is_tied
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import Family, head_size, kv_heads, require_runnable
-from tlt_worker.model_config import read_config
 
 _FLOATS = ("BF16", "F16", "F32")
 _SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")

@@ -3,7 +3,7 @@
 import os
 
 from tlt_common.errors import ConfigError
-from tlt_worker.engine.cuda import VISIBLE, gpus
+from tlt_worker.hardware.cuda import VISIBLE, gpus
 
 
 def claim(assigned: int) -> None:

@@ -10,7 +10,7 @@ from tlt_common.config.base import Frozen
 from tlt_common.config.loader import nested
 from tlt_common.errors import ConfigError
 from tlt_worker.config import WorkerConfig
-from tlt_worker.placement.cores import share
+from tlt_worker.hardware.cores import share
 
 
 class FleetSpec(Frozen):

@@ -20,8 +20,8 @@ from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import WorkerConfig
+from tlt_worker.hardware.cores import pin
 from tlt_worker.main import draining, engine_of, live
-from tlt_worker.placement.cores import pin
 from tlt_worker.placement.gpus import claim
 from tlt_worker.placement.local import FleetSpec
 from tlt_worker.placement.local_ray import start_ray

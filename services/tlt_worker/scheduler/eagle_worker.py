@@ -23,7 +23,7 @@ from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.tuner import Posterior
-from tlt_worker.capacity.sharing import GraphSharing
+from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.capacity.width import samples_drafts
 from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoaded
 from tlt_worker.link.request_id import request_id

@@ -18,8 +18,8 @@ from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaG
 from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
 
 from tlt_common.domain.arm import Arm
-from tlt_worker.capacity.runner import Stage
-from tlt_worker.capacity.sharing import GraphSharing
+from tlt_worker.capacity.graphs.runner import Stage
+from tlt_worker.capacity.graphs.sharing import GraphSharing
 
 
 @dataclass(slots=True, kw_only=True)

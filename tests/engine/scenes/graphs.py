@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tlt_common.domain.arm import Arm, chain, tree
-from tlt_worker.capacity.sharing import GraphSharing, Sizes
+from tlt_worker.capacity.graphs.sharing import GraphSharing, Sizes
 from tlt_worker.engine.device import CPU
 
 WIDE, DEEP = tree(2, 4, 8), tree(4, 2, 8)

@@ -17,9 +17,9 @@ from tlt_trainer.config import PaySettings
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.store.storage import read_uri
+from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model_config import read_config
 
 VOCABULARY, DRAFT_TOKENS, LAYERS = 24, 20, (0, 1)
 RESPONSES = 48

@@ -17,11 +17,11 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.rollout import TokenChunk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
-from tlt_common.spool import Spool
-from tlt_worker.changes import folded
+from tlt_common.weights.spool import Spool
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
+from tlt_worker.weights.changes import folded
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 

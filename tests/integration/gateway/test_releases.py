@@ -11,8 +11,8 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, WeightsUnreadableError
-from tlt_gateway.release import Release
-from tlt_gateway.release_store import ReleaseStore
+from tlt_gateway.weights.release import Release
+from tlt_gateway.weights.release_store import ReleaseStore
 
 EIGHT = SamplingParams(max_new_tokens=8)
 Pair = tuple[FakeWorker, FakeWorker]

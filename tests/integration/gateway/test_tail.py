@@ -11,7 +11,7 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.test_coordinator import Views, member
 from tlt_common.client import Client, SamplingParams
-from tlt_gateway import tail
+from tlt_gateway.requests import tail
 
 LONG = SamplingParams(max_new_tokens=60)
 RESPONSE = tuple(range(6, 66))

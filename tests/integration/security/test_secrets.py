@@ -16,7 +16,7 @@ from tests.fakes.authority import Authority
 from tlt_cache.redis_frame_store import RedisFrameStore
 from tlt_common.config.redis_url import connection_options
 from tlt_common.errors import CacheUnavailableError
-from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_tuner.redis_pool_store import RedisPoolStore
 
 SECRET = "hunter2-is-secret"  # noqa: S105 - that of a Redis that this module starts

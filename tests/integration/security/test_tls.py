@@ -19,9 +19,9 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.requests import Start
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError, UnavailableError
-from tlt_common.rpc.access import Roles
 from tlt_common.rpc.channel import connect, secure
 from tlt_common.rpc.errors import translated
+from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import worker as wire
 

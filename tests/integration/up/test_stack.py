@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from tlt_common.process_guard import shared_memory
+from tlt_common.processes.guard import shared_memory
 from tlt_local import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]

@@ -15,7 +15,7 @@ from tests.integration.worker.live_worker import Bench, working
 from tlt_common.client import ChangedElements, Client
 from tlt_common.errors import InvalidRequestError, StaleVersionError, WeightsError
 from tlt_gateway.config import GatewayConfig
-from tlt_worker.engine.checkpoints.policy import ModelTensors
+from tlt_worker.checkpoints.policy import ModelTensors
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 START = {EMBEDDING: torch.randn(64, 4), HEAD: torch.randn(64, 4), "model.norm.weight": torch.ones(4).to(torch.bfloat16)}

@@ -17,7 +17,7 @@ from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, eventually, working
 from tests.integration.worker.test_deltas import EMBEDDING, HEAD, START, require, written
 from tests.integration.worker.test_receiving import served
-from tlt_worker.engine.checkpoints.policy import ModelTensors
+from tlt_worker.checkpoints.policy import ModelTensors
 
 NORM = "model.norm.weight"
 DISK, TENSOR, END = "/update_weights_from_disk", "/update_weights_from_tensor", "/end_weight_update"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tlt_common.parent_death import killed_with_parent
-from tlt_common.processes import failure_of
+from tlt_common.processes.children import failure_of
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_worker.lending.trainer_process import TrainerProcess, command
 
 
@@ -78,7 +78,7 @@ async def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None
     parent = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "import subprocess, sys; from tlt_common.parent_death import killed_with_parent as command; "
+        "import subprocess, sys; from tlt_common.processes.parent_death import killed_with_parent as command; "
         "subprocess.run(command(sys.argv[1:]))",
         *writes_its_pid(path),
         stderr=subprocess.DEVNULL,

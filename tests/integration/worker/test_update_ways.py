@@ -21,7 +21,7 @@ from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_common.client import Client
 from tlt_common.errors import WeightsError
 from tlt_gateway.http.vllm.weights import GROUP
-from tlt_worker.engine.checkpoints.policy import ModelTensors
+from tlt_worker.checkpoints.policy import ModelTensors
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 BODY = {EMBEDDING: torch.randn(8, 4), "model.norm.weight": torch.ones(4)}

@@ -39,12 +39,12 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "policy",
     ),
     ("tlt_common/rpc/addresses.py", "named.lstrip('-')"): ("port", "listen"),
-    ("tlt_common/rpc/http_server.py", "key"): ("http_listen", "http.listen"),
-    ("tlt_common/rpc/certificates.py", "field"): ("tls.ca", "ca"),
-    ("tlt_common/rpc/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
+    ("tlt_common/rpc/http/server.py", "key"): ("http_listen", "http.listen"),
+    ("tlt_common/rpc/security/certificates.py", "field"): ("tls.ca", "ca"),
+    ("tlt_common/rpc/security/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
     ("services/tlt_trainer/offline/beginning.py", "option.replace('-', '_')"): ("layers", "draft_vocabulary"),
     # Empty, or tokens.0.scopes and the like.
-    ("tlt_common/rpc/tokens.py", "key"): ("tokens",),
+    ("tlt_common/rpc/security/tokens.py", "key"): ("tokens",),
 }
 """Fields that are not literals, by file and expression: the keys they may evaluate to."""
 NO_KEYS = {
@@ -126,7 +126,7 @@ def test_errors_name_keys_that_exist(folder: str) -> None:
     ],
 )
 def test_a_wrong_key_is_found(code: str, wrong: set[str]) -> None:
-    path = ROOT / "services/tlt_worker/capacity/room.py"
+    path = ROOT / "services/tlt_worker/capacity/memory/room.py"
     assert {name for one in refusals(path, code) for name in unknown(one)} == wrong
 
 

@@ -11,8 +11,8 @@ from tlt_bench import random_model
 from tlt_bench.engine import PARTS
 from tlt_bench.prepare import BenchTarget, check_parts
 from tlt_common.errors import ConfigError
-from tlt_worker.engine.checkpoints import policy as weights
-from tlt_worker.engine.checkpoints.drafter import first_drafter
+from tlt_worker.checkpoints import policy as weights
+from tlt_worker.checkpoints.drafter import first_drafter
 from tlt_worker.engine_config import EngineConfig
 
 TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,

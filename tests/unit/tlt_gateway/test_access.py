@@ -1,4 +1,4 @@
-from tlt_common.rpc.tokens import Scope
+from tlt_common.rpc.security.tokens import Scope
 from tlt_common.wire import rollout as wire
 from tlt_gateway.access import scopes_of
 

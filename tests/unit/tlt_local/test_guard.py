@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.process_guard import ProcessEntry
+from tlt_common.processes.guard import ProcessEntry
 from tlt_local.guard import doomed
 
 

@@ -22,8 +22,8 @@ from tlt_trainer.cli import app
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.importing import import_to
 from tlt_trainer.drafter.kinds import drafter_of
-from tlt_worker.engine.checkpoints.drafter import load_drafter
-from tlt_worker.engine.checkpoints.drafter_files import read_format
+from tlt_worker.checkpoints.drafter import load_drafter
+from tlt_worker.checkpoints.drafter_files import read_format
 
 TARGET: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 48, "hidden_size": 32,

@@ -23,8 +23,8 @@ from tlt_trainer.offline.beginning import Wanted, beginning, published
 from tlt_trainer.offline.rollouts import Rollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
 from tlt_trainer.store.shared_weights import read_config, trained_format
-from tlt_worker.engine.checkpoints.drafter import next_drafter
-from tlt_worker.engine.checkpoints.drafter_files import read_format
+from tlt_worker.checkpoints.drafter import next_drafter
+from tlt_worker.checkpoints.drafter_files import read_format
 
 PROMPT = 4
 

@@ -11,11 +11,11 @@ from tlt_common.changes import Changes
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
 from tlt_common.rpc.channel import connect
-from tlt_worker.lending.activity import Activity
-from tlt_worker.peers import Peers
-from tlt_worker.served_weights import ServedWeights
-from tlt_worker.staging import Staging
-from tlt_worker.weights_source import Sources
+from tlt_worker.activity import Activity
+from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.served_weights import ServedWeights
+from tlt_worker.weights.source import Sources
+from tlt_worker.weights.staging import Staging
 
 CHUNK = TensorChunk(name="lm_head", dtype="F32", shape=(2,), offset_bytes=0, data=bytes(8))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tlt_bench.campaign.fuzz.nursery import Errand
-from tlt_common.processes import send
+from tlt_common.processes.children import send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

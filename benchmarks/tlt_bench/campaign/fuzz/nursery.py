@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from tlt_bench.campaign.fuzz.all_targets import discovered
 from tlt_bench.campaign.fuzz.child import main
-from tlt_common.parent_death import die_with
+from tlt_common.processes.parent_death import die_with
 
 
 class Errand(BaseModel):

@@ -8,8 +8,8 @@ from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
+from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine.base import EngineInfo
-from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
 
 TENSOR = "embed.weight"
 SHAPE = (4, 8)

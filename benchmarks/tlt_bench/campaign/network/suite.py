@@ -14,7 +14,7 @@ from countdown.settings import DRAFTER
 from tlt_bench.campaign.network.hosts import Network, connected
 from tlt_bench.campaign.suite.proxy import Proxy
 from tlt_bench.campaign.suite.suite import CLIENTS, MODEL, SECOND_GATEWAY, SETTINGS, WORKERS, Suite
-from tlt_common.processes import end
+from tlt_common.processes.children import end
 from tlt_common.rpc.channel import connect
 from tlt_local.home import Home, guarded
 from tlt_local.processes import START_S, Command, Supervised, serve

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from tlt_bench.campaign.suite.processes import commands
-from tlt_common.process_guard import shared_memory
+from tlt_common.processes.guard import shared_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from tlt_common.domain.rollout import Prompt, TokenChunk
 from tlt_gateway.http.openai.requests import Completion, TokenGenerate
 from tlt_gateway.http.openai.usage import finish_of, usage
-from tlt_gateway.http.response_text import ResponseText
-from tlt_gateway.http.text import Text
+from tlt_gateway.http.text.response_text import ResponseText
+from tlt_gateway.http.text.text import Text
 from tlt_gateway.http.version_spans import spans
 
 

@@ -15,8 +15,8 @@ from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.reply import Reply
 from tlt_gateway.http.openai.turns import Turn
 from tlt_gateway.http.openai.usage import usage
-from tlt_gateway.http.text import Text
-from tlt_gateway.http.tools import ToolParser
+from tlt_gateway.http.text.text import Text
+from tlt_gateway.http.text.tools import ToolParser
 
 
 class ChatCall:

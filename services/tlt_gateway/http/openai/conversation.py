@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tlt_common.documents import json_of
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.body import Body
+from tlt_gateway.http.bodies.body import Body
 
 
 class Part(Body):

@@ -16,8 +16,8 @@ from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry import metrics
 from tlt_gateway.http.openai.conversation import Conversation, Message
 from tlt_gateway.http.openai.turns import Turn, Turns, keys_of
-from tlt_gateway.http.template import ChatTemplate
-from tlt_gateway.http.text import Text
+from tlt_gateway.http.text.template import ChatTemplate
+from tlt_gateway.http.text.text import Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from tlt_common.domain.rollout import FinishReason, TokenChunk
 from tlt_gateway.http.openai.chat_requests import Chat
 from tlt_gateway.http.openai.conversation import Call, Called, Message
 from tlt_gateway.http.openai.usage import finish_of
-from tlt_gateway.http.response_text import ResponseText
-from tlt_gateway.http.text import Text
-from tlt_gateway.http.tools import ToolCall, ToolText
+from tlt_gateway.http.text.response_text import ResponseText
+from tlt_gateway.http.text.text import Text
+from tlt_gateway.http.text.tools import ToolCall, ToolText
 
 
 class Reply:

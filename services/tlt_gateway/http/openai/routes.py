@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, no_body, renamed
+from tlt_gateway.http.bodies.body import body_of, no_body, renamed
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
@@ -20,8 +20,8 @@ from tlt_gateway.http.openai import answers
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
 from tlt_gateway.http.session import in_session
-from tlt_gateway.http.text import Text
-from tlt_gateway.http.text_length import require_short
+from tlt_gateway.http.text.text import Text
+from tlt_gateway.http.text.text_length import require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:

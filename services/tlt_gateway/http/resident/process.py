@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
-from tlt_common.parent_death import killed_with_parent
+from tlt_common.processes.parent_death import killed_with_parent
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.http.resident.child import DONE, MAX_ANSWER_BYTES, REFUSED, RefusedError
 

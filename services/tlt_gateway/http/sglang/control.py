@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.weights import WeightsUpdate
-from tlt_gateway.http.address import address_in
-from tlt_gateway.http.body import Body
-from tlt_gateway.http.weight_version import base_of, version_of
+from tlt_gateway.http.bodies.address import address_in
+from tlt_gateway.http.bodies.body import Body
+from tlt_gateway.http.bodies.weight_version import base_of, version_of
 
 
 class Abort(Body):

@@ -5,12 +5,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, no_body
+from tlt_gateway.http.bodies.body import body_of, no_body
+from tlt_gateway.http.bodies.no_tensors import no_tensors
+from tlt_gateway.http.bodies.weight_version import named_as_sent
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.memory import RESIDENT, refuse_release
-from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
-from tlt_gateway.http.weight_version import named_as_sent
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:

@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.address import address_in
-from tlt_gateway.http.body import Body, body_of, no_body
+from tlt_gateway.http.bodies.address import address_in
+from tlt_gateway.http.bodies.body import Body, body_of, no_body
+from tlt_gateway.http.bodies.shown import shown
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.shown import shown
 from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
 
 

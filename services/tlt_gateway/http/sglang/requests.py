@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.body import Body, strings_of
-from tlt_gateway.http.salt import salt_of
-from tlt_gateway.http.text import Text
+from tlt_gateway.http.bodies.body import Body, strings_of
+from tlt_gateway.http.bodies.salt import salt_of
+from tlt_gateway.http.text.text import Text
 
 NAMES = {
     "token_ids": "input_ids",

@@ -10,13 +10,13 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.transfer import ChangesPart
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
-from tlt_common.rpc.http_failures import status_of
+from tlt_common.rpc.http.failures import status_of
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of
+from tlt_gateway.http.bodies.body import body_of
+from tlt_gateway.http.bodies.weight_version import named_as_sent, version_of
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.sglang.control import Nothing
 from tlt_gateway.http.sglang.tensors import DestroyGroup, EndUpdate, InitGroup, UpdateFromGroup, UpdateFromTensor
-from tlt_gateway.http.weight_version import named_as_sent, version_of
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:

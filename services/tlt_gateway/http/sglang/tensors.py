@@ -9,10 +9,10 @@ from tlt_common.domain.bounds import require_range
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember, TensorForm
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.body import Body
+from tlt_gateway.http.bodies.body import Body
+from tlt_gateway.http.bodies.shown import shown
+from tlt_gateway.http.bodies.weight_version import base_of
 from tlt_gateway.http.sglang.control import Nothing
-from tlt_gateway.http.shown import shown
-from tlt_gateway.http.weight_version import base_of
 
 GROUP = "weight_update_group"
 FLAT = "flattened_bucket"

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.address import address_in
+from tlt_gateway.http.bodies.address import address_in
 
 MARKER = "STABLE"
 WAIT_S = 60.0

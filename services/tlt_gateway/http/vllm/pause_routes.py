@@ -6,10 +6,10 @@ from pydantic import JsonValue
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import Body, body_of, no_body
+from tlt_gateway.http.bodies.body import Body, body_of, no_body
+from tlt_gateway.http.bodies.shown import shown
 from tlt_gateway.http.door import Door
 from tlt_gateway.http.memory import RESIDENT, TAGS, refuse_release
-from tlt_gateway.http.shown import shown
 
 
 class ResetCache(Body):

@@ -8,12 +8,12 @@ from pydantic import JsonValue
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.body import body_of, no_body
+from tlt_gateway.http.bodies.body import body_of, no_body
+from tlt_gateway.http.bodies.no_tensors import no_tensors
+from tlt_gateway.http.bodies.weight_version import version_of
 from tlt_gateway.http.door import Door
-from tlt_gateway.http.no_tensors import no_tensors
 from tlt_gateway.http.vllm.marker import until_stable
 from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, Start, Update
-from tlt_gateway.http.weight_version import version_of
 
 OK: dict[str, JsonValue] = {"status": "ok"}
 WORLD_SIZE = 1

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from tlt_common.domain.transfer import Broadcast, GroupMember
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.address import address_in
-from tlt_gateway.http.body import Body
+from tlt_gateway.http.bodies.address import address_in
+from tlt_gateway.http.bodies.body import Body
 from tlt_gateway.http.sglang.tensors import broadcast_of
 
 GROUP = "weight_transfer_engine"

@@ -11,7 +11,7 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.http.conftest import serving_in
 from tests.integration.gateway.http.test_chat import ASK, Chat
 from tlt_common.errors import ConfigError
-from tlt_gateway.http.tools import ToolParser
+from tlt_gateway.http.text.tools import ToolParser
 
 TOOLS = [
     {

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from tlt_common.checkpoint import PIECE_BYTES
 from tlt_common.client.tensors import stream
 from tlt_common.errors import InvalidRequestError
+from tlt_common.weights.checkpoint import PIECE_BYTES
 
 
 @pytest.mark.parametrize(("dtype", "name"), [(torch.bfloat16, "BF16"), (torch.float16, "F16"), (torch.float32, "F32")])

@@ -6,7 +6,7 @@ import pytest
 
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import joined, listener, require_free, resolved, split, with_port
-from tlt_common.rpc.http_server import address_of, bind
+from tlt_common.rpc.http.server import address_of, bind
 
 
 @pytest.mark.parametrize("address", ["", ":", "host", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1"])

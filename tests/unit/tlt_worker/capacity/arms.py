@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from tlt_common.bandit import BanditConfig
 from tlt_common.domain.arm import Arm, chain, ngram, tree
-from tlt_worker.capacity.cost import Costs
-from tlt_worker.capacity.plan import Question
+from tlt_worker.capacity.graphs.cost import Costs
+from tlt_worker.capacity.graphs.plan import Question
 from tlt_worker.capacity.shape import ModelShape
 
 SMALL = ModelShape(layers=4, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=1000, element_bytes=2)

@@ -11,11 +11,11 @@ from tests.unit.tlt_worker.capacity.arms import SMALL, questions
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine
-from tlt_worker.capacity.memory import GIB, Memory, backlog_of, cpu_memory_of, machine_memory
-from tlt_worker.capacity.plan import Question, plan_graphs
+from tlt_worker.capacity.graphs.plan import Question, plan_graphs
+from tlt_worker.capacity.memory.memory import GIB, Memory, backlog_of, cpu_memory_of, machine_memory
+from tlt_worker.capacity.memory.workspace import Workspace
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.capacity.workspace import Workspace
 from tlt_worker.engine_config import EngineConfig
 
 AMPLE = Memory(graphs=GIB, work=GIB)

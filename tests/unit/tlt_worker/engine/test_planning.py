@@ -9,7 +9,7 @@ import pytest
 from tlt_common.domain.arm import OFF, chain, tree
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
-from tlt_worker.capacity.memory import GIB
+from tlt_worker.capacity.memory.memory import GIB
 from tlt_worker.engine import device, planning
 from tlt_worker.engine.device import CPU, CUDA
 from tlt_worker.engine.planning import log_held, plan_of, trainer_share

@@ -10,7 +10,7 @@ from tests.fakes.trainer import FakeTrainer
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
-from tlt_worker.lending.activity import Activity
+from tlt_worker.activity import Activity
 from tlt_worker.lending.spot import Spot
 
 pytestmark = pytest.mark.looptime

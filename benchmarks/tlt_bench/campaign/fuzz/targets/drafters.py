@@ -58,7 +58,7 @@ def _write_weights(directory: Path) -> None:
 
 
 def _loaded(path: Path) -> None:
-    from tlt_worker.engine.checkpoints.drafter import next_drafter
+    from tlt_worker.checkpoints.drafter import next_drafter
 
     next_drafter(path.parent, _EAGLE3, _TARGET)
 

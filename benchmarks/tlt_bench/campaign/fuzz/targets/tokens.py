@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tlt_bench.campaign.fuzz import json_texts, yaml_texts
 from tlt_bench.campaign.fuzz.files import file_target
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.tokens import read
+from tlt_common.rpc.security.tokens import read
 
 _VALID = {
     "tokens": [

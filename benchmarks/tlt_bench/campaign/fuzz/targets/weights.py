@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tlt_bench.campaign.fuzz import safetensors
 from tlt_bench.campaign.fuzz.files import file_target
-from tlt_common.checkpoint import pieces_in
 from tlt_common.errors import WeightsError
-from tlt_common.spool import Spool
-from tlt_worker.engine.checkpoints.policy import ModelTensors, TensorHeader
+from tlt_common.weights.checkpoint import pieces_in
+from tlt_common.weights.spool import Spool
+from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 
 _HEADER = safetensors.header_of({"embed.weight": ("F32", (4, 8)), "norm.weight": ("BF16", (8,))})
 _RUNNING = ModelTensors(

@@ -13,9 +13,9 @@ from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.arm import OFF, Arm, arm_named, chain, ngram
 from tlt_common.domain.arm.kind import KINDS, register
 from tlt_worker.capacity.engine_plan import plan_engine
-from tlt_worker.capacity.memory import Memory
+from tlt_worker.capacity.graphs.runner import Stage, runners_of
+from tlt_worker.capacity.memory.memory import Memory
 from tlt_worker.capacity.profile import Accelerator, profile_of
-from tlt_worker.capacity.runner import Stage, runners_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.link.settings import LinkSettings

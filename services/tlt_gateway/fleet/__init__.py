@@ -1,0 +1,5 @@
+"""
+What a gateway shares with its peers and the coordinator: pauses, and how long its queue is.
+
+Others use `Peers`, `Pauses` and `QueueReport`.
+"""

@@ -1,0 +1,135 @@
+"""Pauses of generation, at all gateways of the fleet."""
+
+import asyncio
+
+from tlt_common.domain.pause import Pause, PauseMode
+from tlt_common.errors import TltError, UnavailableError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_gateway.fleet.peers import Peers
+from tlt_gateway.queue.admission import Admission
+from tlt_gateway.requests.requests import Requests
+from tlt_gateway.workers.pause_lease import PauseLease
+from tlt_gateway.workers.pooled_worker import PooledWorker
+from tlt_gateway.workers.worker_pool import WorkerPool
+
+log = get_logger(__name__)
+
+
+class Pauses:
+    """
+    While generation is paused, requests queue. A pause that nobody ends or renews expires.
+
+    Args:
+        pool: The workers, which hand the pause on to gateways that did not hear of it.
+        admission: The queue.
+        requests: The requests.
+        peers: The other gateways.
+        max_s: Seconds for which a pause holds; None means until it is ended.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        admission: Admission[PooledWorker],
+        requests: Requests,
+        peers: Peers,
+        *,
+        max_s: float | None,
+    ) -> None:
+        self._pool = pool
+        self._admission = admission
+        self._requests = requests
+        self._peers = peers
+        self._lease = PauseLease(max_s, self._changed)
+        pool.share_pause(self._lease)
+
+    @property
+    def current(self) -> Pause:
+        """The pause of the fleet."""
+        return self._lease.current
+
+    @property
+    def paused(self) -> bool:
+        """Whether this gateway starts no requests."""
+        return self._lease.holds
+
+    async def pause(self, mode: PauseMode, *, from_peer: Pause | None = None, authorization: str | None = None) -> None:
+        """
+        Start no request until `proceed`, or until the pause expires, at any gateway. A pause that holds is renewed.
+        Returns when requests have left the workers as `mode` says.
+
+        Args:
+            mode: What happens to running requests.
+            from_peer: The pause, if the caller is a peer, which calls the other peers itself.
+            authorization: The caller's credential, passed on to peers.
+
+        Raises:
+            UnavailableError: A worker or a peer, named in the message, may go on, or the pause has ended meanwhile.
+                Generation is not paused then.
+        """
+        if from_peer is not None and from_peer.epoch:
+            self._lease.hear(from_peer)
+            await self._pause_here(mode)
+            return
+        pause, is_paused = self._lease.begin(), False
+        try:
+            peers = self._peers.pause(mode, pause, authorization=authorization) if from_peer is None else _nothing()
+            await asyncio.gather(self._pause_here(mode), peers)
+            is_paused = self._lease.holds and self.current.epoch == pause.epoch
+        finally:
+            if not is_paused and self.current.epoch == pause.epoch:
+                await asyncio.shield(self._undo(from_peer, authorization))
+        if not self._lease.holds:
+            raise UnavailableError("the pause ended or expired (max_pause_s) before requests had left the workers")
+        log.info("generation_paused", mode=mode.value, left_s=self.current.left_s)
+
+    async def proceed(self, *, from_peer: Pause | None = None, authorization: str | None = None) -> None:
+        """
+        Start requests again, at all gateways.
+
+        Args:
+            from_peer: The end of the pause, if the caller is a peer, which calls the other peers itself.
+            authorization: The caller's credential, passed on to peers.
+
+        Raises:
+            UnavailableError: A peer, named in the message, may still be paused; repeat the call. It proceeds once it
+                hears of it from a worker.
+        """
+        if from_peer is not None and from_peer.epoch:
+            self._lease.hear(from_peer)
+            return
+        end = self._lease.end()
+        if from_peer is None:
+            await self._peers.proceed(end, authorization=authorization)
+        log.info("generation_proceeds")
+
+    def _changed(self, expired: bool) -> None:
+        if self._lease.holds:
+            self._admission.hold()
+        else:
+            self._admission.proceed()
+        metrics.GATEWAY_PAUSED.set(self._lease.holds)
+        if expired:
+            metrics.GATEWAY_PAUSES_EXPIRED.inc()
+            log.warning("pause_expired", advice="the trainer paused and did not continue; see max_pause_s")
+        self._pool.tell_pause()
+
+    async def _pause_here(self, mode: PauseMode) -> None:
+        match mode:
+            case PauseMode.ABORT:
+                self._requests.abort_begun(hold=self._admission.holds)
+            case PauseMode.KEEP:
+                await self._requests.vacate()
+            case PauseMode.WAIT:
+                await self._requests.until_idle()
+
+    async def _undo(self, from_peer: Pause | None, authorization: str | None) -> None:
+        try:
+            await self.proceed(from_peer=from_peer, authorization=authorization)
+        except TltError as error:
+            log.warning("pause_not_undone", error=error.message)
+
+
+async def _nothing() -> None:
+    """Old peers call the others themselves, and know no epochs."""

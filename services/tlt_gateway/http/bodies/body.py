@@ -1,0 +1,224 @@
+"""Request bodies: every field is honoured, or refused by its name."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, ClassVar, TypeVar, get_args
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
+from starlette.requests import ClientDisconnect
+
+from tlt_common.errors import AbortedError, InvalidRequestError, TltError
+from tlt_gateway.http.bodies.json_body import LARGE_BYTES, parsed
+from tlt_gateway.http.bodies.quick_lists import quick_lists
+from tlt_gateway.http.bodies.shown import shown
+
+T = TypeVar("T", bound="Body")
+DISCARDED_BYTES = 64 * 2**20
+"""Bytes of a body that is too large that are read all the same: a client that is still sending when the connection
+closes loses the answer."""
+_IN_PROMPT = re.compile(r"prompt\.|prompts\[(\d+)\]\.")
+_LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
+"""One thread: several would keep the event loop from the interpreter's lock in turn."""
+_UNKNOWN = "unknown_field"
+_PER_PROMPT = {"token_ids", "request_id"}
+"""Fields of which protocols have a list for several prompts."""
+
+
+class Body(BaseModel):
+    """
+    A JSON object. Unknown fields are refused, and types are not converted. Null is what leaving a field out is, unless
+    the field has a meaning for it.
+
+    `unsupported` lists fields of the protocol that have no effect here, with the values that ask for none; a field with
+    any other value is refused.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    path: ClassVar[str] = ""
+    """Prefix of the fields' names in messages."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_unsupported(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        found = {}
+        for name, value in content.items():
+            if (accepted := cls.unsupported.get(name)) is not None:
+                if not any(value == one and type(value) is type(one) for one in accepted):
+                    values = ", ".join(map(repr, accepted))
+                    raise InvalidRequestError(
+                        f"{cls.path}{name} is {shown(value)}; accepted: {values}, or leave it out",
+                        field=f"{cls.path}{name}",
+                    )
+            elif name not in cls.model_fields:
+                raise PydanticCustomError(_UNKNOWN, _UNKNOWN, {"name": f"{name:.80}", "accepted": _names(cls)})
+            elif value is not None or name not in _without_null(cls):
+                found[name] = value
+        return found
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let validation end at the first invalid entry of a list: there may be a million of them."""
+        schema = handler(source)
+        quick_lists(schema)
+        return schema
+
+
+class NoFields(Body):
+    """The body of a call that takes none."""
+
+
+class BodyTooLargeError(Exception):
+    """The body is larger than the server accepts. Known to HTTP only: gRPC refuses such messages by itself."""
+
+
+async def body_of(request: Request, kind: type[T], *, max_bytes: int) -> T:
+    """
+    Read and validate a request's body. An empty one is an empty object.
+
+    Raises:
+        BodyTooLargeError: It has more than `max_bytes`.
+        AbortedError: The client hung up.
+        InvalidRequestError: It is not JSON, or a field is unknown or invalid; the message names it.
+    """
+    content = await _content(request, max_bytes)
+    try:
+        # A large one in a thread: the event loop streams tokens to others.
+        if len(content) > LARGE_BYTES:
+            return await asyncio.get_running_loop().run_in_executor(_LARGE, _validated, kind, content)
+        return _validated(kind, content)
+    except ValidationError as error:
+        raise _named(error) from None
+    except ValueError as error:
+        raise InvalidRequestError(f"the body is not JSON: {error}", field="body") from None
+
+
+async def no_body(request: Request, *, max_bytes: int) -> None:
+    """
+    Require that a call which takes no body has none, or an empty object.
+
+    Raises:
+        BodyTooLargeError, AbortedError, InvalidRequestError: As for `body_of`.
+    """
+    await body_of(request, NoFields, max_bytes=max_bytes)
+
+
+def _validated(kind: type[T], content: bytes) -> T:
+    return kind.model_validate(parsed(content) if content else {})
+
+
+async def _content(request: Request, max_bytes: int) -> bytes:
+    """
+    Read a body.
+
+    Raises:
+        BodyTooLargeError, AbortedError: As for `body_of`.
+        InvalidRequestError: It is compressed, or in another form than JSON.
+    """
+    _require_plain(request)
+    declared = request.headers.get("content-length", "0")
+    length = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
+    content, most = bytearray(), max_bytes + DISCARDED_BYTES
+    if length <= most:
+        length = 0
+        try:
+            async for piece in request.stream():
+                length += len(piece)
+                if length <= max_bytes:
+                    content += piece
+                elif length > most:
+                    break
+        except ClientDisconnect:
+            raise AbortedError("the client hung up before it had sent the body") from None
+    if length > max_bytes:
+        raise BodyTooLargeError(f"the body has more than {max_bytes} bytes; accepted: at most as many")
+    return bytes(content)
+
+
+def _require_plain(request: Request) -> None:
+    """
+    Raises:
+        InvalidRequestError: The headers say that the body is compressed, in parts, or in another character set.
+    """
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() not in {"", "identity"}:
+        raise InvalidRequestError(
+            f"Content-Encoding is {shown(encoding)}; accepted: none, since bodies are not compressed",
+            field="Content-Encoding",
+        )
+    kind, _, options = request.headers.get("content-type", "").lower().partition(";")
+    charset = options.partition("charset=")[2].partition(";")[0].strip(' "')
+    # curl says that it sends a form, whatever it sends.
+    if kind.startswith("multipart/") or charset not in {"", "utf-8", "utf8", "us-ascii"}:
+        raise InvalidRequestError(
+            f"Content-Type is {shown(request.headers['content-type'])}; accepted: application/json, in UTF-8",
+            field="Content-Type",
+        )
+
+
+def _named(error: ValidationError) -> InvalidRequestError:
+    # Of a union, pydantic reports each member; the one that fits best fails deepest.
+    first = max(error.errors(include_url=False), key=lambda one: len(one["loc"]) + (one["type"] == _UNKNOWN))
+    place = [str(part) for part in first["loc"] if not _is_variant(part)]
+    if first["type"] == _UNKNOWN:
+        field = ".".join([*place, first["ctx"]["name"]])
+        return InvalidRequestError(
+            f"{field} is no field of this call; accepted: {', '.join(first['ctx']['accepted'])}", field=field
+        )
+    field = ".".join(place) or "body"
+    return InvalidRequestError(f"{field}: {first['msg']}; got {shown(first['input'])}", field=field)
+
+
+@cache
+def _without_null(kind: type[Body]) -> frozenset[str]:
+    """Return the fields that may be left out and have no meaning for null."""
+    return frozenset(
+        name
+        for name, field in kind.model_fields.items()
+        if not field.is_required() and type(None) not in get_args(field.annotation)
+    )
+
+
+def _is_variant(part: int | str) -> bool:
+    """Whether pydantic names a member of a union here, such as list[int], and no field."""
+    return isinstance(part, str) and (part in {"int", "str", "bool", "float"} or "[" in part or part[:1].isupper())
+
+
+@cache
+def _names(kind: type[Body]) -> tuple[str, ...]:
+    return tuple(sorted({*kind.model_fields, *kind.unsupported}))
+
+
+def strings_of(given: str | list[str] | None) -> tuple[str, ...]:
+    """Return a field's strings, of which there may be one, a list, or none; an empty one asks for nothing."""
+    if isinstance(given, str):
+        return (given,) if given else ()
+    return tuple(given or ())
+
+
+def renamed(error: TltError, names: Mapping[str, str], *, many: bool = False) -> TltError:
+    """
+    Give an error's field the name that it has in the caller's protocol.
+
+    Args:
+        error: The error.
+        names: Names in the protocol, by the beginnings of ours, without `prompt.` or `prompts[3].`.
+        many: Whether the call has several prompts, so that the name of a prompt's field ends in its index.
+    """
+    inside = _IN_PROMPT.match(error.field)
+    ours = error.field[inside.end() :] if inside else error.field
+    for begin, theirs in names.items():
+        if ours.startswith(begin):
+            is_own = many and inside is not None and inside[1] and begin in _PER_PROMPT
+            field = theirs + (f"[{inside[1]}]" if is_own and inside else "") + ours[len(begin) :]
+            error.message = error.message.replace(error.field, field)
+            error.field, error.args = field, (error.message,)
+            break
+    return error

@@ -1,0 +1,105 @@
+"""Which workers have the beginning of a prompt cached, as far as this gateway sent it there. Pure."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tlt_common.domain.ids import PolicyVersion, WorkerId
+from tlt_common.domain.rollout import Prompt
+from tlt_gateway.workers.routing import Candidate
+
+MAX_KNOWN = 65536
+"""Sessions and prompts that are remembered, at about 0.5 KiB each; the longest unused ones are forgotten first."""
+IDLE_S = 3600.0
+"""Seconds after which a session or a prompt without requests is forgotten."""
+
+Keys: TypeAlias = tuple[Hashable, ...]
+"""By what a prompt is remembered. Hashing a long one takes longer than looking it up: done once per request."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """Where a session, or a prompt, has been prefilled with the weights of one version."""
+
+    version: PolicyVersion
+    workers: dict[WorkerId, tuple[int, int]] = field(default_factory=dict)
+    """Tokens sent to each worker, and how often the worker had been lost by then."""
+    used_s: float
+
+
+class Affinity:
+    """
+    Remembers workers by session and by prompt, so that samples of one prompt share its prefill.
+
+    A worker that was lost may have lost its cache, and cached prefixes are never used with other weights: entries of
+    another connection or version do not count.
+
+    Args:
+        most: Entries to remember.
+        idle_s: Seconds after which an unused one is forgotten.
+    """
+
+    def __init__(self, *, most: int = MAX_KNOWN, idle_s: float = IDLE_S) -> None:
+        self._most = most
+        self._idle_s = idle_s
+        self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of sessions and prompts remembered."""
+        return len(self._known)
+
+    def cached(
+        self, keys: Keys, candidates: Iterable[Candidate], *, length: int, version: PolicyVersion, now_s: float
+    ) -> dict[WorkerId, int]:
+        """
+        Return how many of a prompt's tokens each worker is likely to have cached, without workers that have none.
+
+        Args:
+            keys: As `keys_of` returns them.
+            candidates: The workers.
+            length: Tokens of the prompt.
+            version: Policy version served.
+            now_s: The time.
+        """
+        self._expire(now_s)
+        losses = {one.worker_id: one.losses for one in candidates}
+        found: dict[WorkerId, int] = {}
+        for key in keys:
+            known = self._known.get(key)
+            if known is None or known.version != version:
+                continue
+            for worker, (tokens, lost_before) in known.workers.items():
+                if losses.get(worker) == lost_before:
+                    found[worker] = max(found.get(worker, 0), min(tokens, length))
+        return found
+
+    def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:
+        """Remember that a worker got a prompt, of so many tokens with what there is of its response."""
+        for key in keys:
+            known = self._known.get(key)
+            if known is None or known.version != version:
+                known = self._known[key] = _Known(version=version, used_s=now_s)
+            known.workers[to.worker_id] = (tokens, to.losses)
+            known.used_s = now_s
+            self._known.move_to_end(key)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def forget(self, session_id: str, *, owner: str) -> bool:
+        """Forget a session of an owner; return whether it was known."""
+        return self._known.pop((owner, session_id), None) is not None
+
+    def _expire(self, now_s: float) -> None:
+        while self._known and now_s - next(iter(self._known.values())).used_s > self._idle_s:
+            self._known.popitem(last=False)
+
+
+def keys_of(prompt: Prompt) -> Keys:
+    """
+    Return the keys of a prompt: its session, which is its owner's, and its tokens, among those it is cached with.
+
+    Equal hashes of tokens cost a prefill at most.
+    """
+    tokens = (prompt.cache_key, hash(prompt.token_ids))
+    return ((prompt.owner, prompt.session_id), tokens) if prompt.session_id else (tokens,)

@@ -1,0 +1,172 @@
+"""Batches: n samples of each of many prompts, streamed as they finish or token by token."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import product
+
+from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.rpc.security.access import caller_name
+from tlt_gateway.queue.admission import Admission
+from tlt_gateway.queue.queue_room import Reservation
+from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.requests.outbox import Outbox, Place
+from tlt_gateway.workers.pooled_worker import PooledWorker
+
+AT_ONCE = 32
+"""Samples that are checked or started at once."""
+
+
+class Batches:
+    """Run batches. Either all samples of a batch succeed, or the batch fails with the error of the first that fails."""
+
+    def __init__(self, dispatch: Dispatch, admission: Admission[PooledWorker]) -> None:
+        self._dispatch = dispatch
+        self._admission = admission
+
+    def require_fit(self, count: int, *, field: str) -> None:
+        """
+        Check that `count` samples fit into an empty queue.
+
+        Raises:
+            InvalidRequestError: They do not; the error names `field`.
+        """
+        self._admission.room.require_fit(caller_name.get(), requests=count, field=field)
+
+    async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
+        """
+        Generate the samples of a batch. Closing the iterator aborts the unfinished ones.
+
+        Raises:
+            InvalidRequestError: The batch is empty or larger than the queue, or a prompt is invalid; `field` names it.
+            OverloadedError: The queue has no room for all samples.
+            TltError: A sample failed; the others were aborted.
+        """
+        require_samples(batch.prompts, batch.samples_per_prompt)
+        with self._admission.room.reserved(
+            caller_name.get(),
+            requests=len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt,
+            tokens=_tokens_of(batch),
+            field="prompts" if batch.samples_per_prompt == 1 else "samples_per_prompt",
+        ) as reservation:
+            samples = await self._checked_samples(batch)
+            started_s = asyncio.get_running_loop().time()
+            count, outbox = 0, Outbox(stream_tokens=batch.stream_tokens)
+            async with aclosing(self._chunks(samples, outbox, reservation)) as chunks:
+                async for (prompt_index, sample_index), chunk in chunks:
+                    count += chunk.finish_reason is not None
+                    yield Sample(
+                        prompt_index=prompt_index,
+                        sample_index=sample_index,
+                        response=chunk,
+                        finished_count=count,
+                        total_count=len(samples),
+                        elapsed_s=asyncio.get_running_loop().time() - started_s,
+                    )
+
+    async def _checked_samples(self, batch: Batch) -> dict[Place, Prompt]:
+        """Return the prompt of each sample."""
+        checked = list[Prompt]()
+        for index, prompt in enumerate(batch.prompts):
+            checked.append(await self._checked(index, prompt))
+            await _let_others_run(index)
+        _require_distinct(checked)
+        samples: dict[Place, Prompt] = {}
+        if not batch.starts:
+            for at in product(range(len(checked)), range(batch.samples_per_prompt)):
+                samples[at] = sample_of(checked[at[0]], at[1])
+                await _let_others_run(len(samples))
+            return samples
+        for place, start in enumerate(batch.starts):
+            at = _place(place, start, batch)
+            if at in samples:
+                raise InvalidRequestError(
+                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; accepted: each once",
+                    field=f"samples[{place}]",
+                )
+            prompt = checked[at[0]]
+            if start.prefix_token_ids:
+                begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
+                prompt = await self._checked(at[0], begun)
+            samples[at] = sample_of(prompt, at[1])
+        return samples
+
+    async def _chunks(
+        self, samples: dict[Place, Prompt], outbox: Outbox, reservation: Reservation
+    ) -> AsyncGenerator[tuple[Place, TokenChunk], None]:
+        """Run all samples and yield what is to be sent."""
+        async with asyncio.TaskGroup() as group:
+            tasks = list[asyncio.Task[None]]()
+
+            async def start() -> None:
+                for place, prompt in samples.items():
+                    tasks.append(group.create_task(self._sample(place, prompt, outbox, reservation)))
+                    await _let_others_run(len(tasks))
+
+            starting = group.create_task(start())
+            try:
+                async with aclosing(outbox.chunks(len(samples))) as chunks:
+                    async for item in chunks:
+                        yield item
+            except GeneratorExit:
+                return  # raising it through the task group would wrap it in an ExceptionGroup
+            except TltError as error:
+                failure = error
+            else:
+                return
+            finally:
+                for task in (starting, *tasks):
+                    task.cancel()
+        raise failure
+
+    async def _sample(self, place: Place, prompt: Prompt, outbox: Outbox, reservation: Reservation) -> None:
+        try:
+            async with aclosing(self._dispatch.stream(prompt, outbox.room, reservation)) as chunks:
+                async for chunk in chunks:
+                    outbox.put(place, chunk)
+        except TltError as error:
+            outbox.fail(error)
+
+    async def _checked(self, index: int, prompt: Prompt) -> Prompt:
+        try:
+            return await self._dispatch.checked(prompt)
+        except InvalidRequestError as error:
+            raise at_index(error, index) from None
+
+
+async def _let_others_run(count: int) -> None:
+    """Let the event loop run between parts of a batch, which may have thousands of samples."""
+    if count % AT_ONCE == AT_ONCE - 1:
+        await asyncio.sleep(0)
+
+
+def _place(index: int, start: SampleStart, batch: Batch) -> Place:
+    for field, value, limit in (
+        ("prompt_index", start.prompt_index, len(batch.prompts)),
+        ("sample_index", start.sample_index, batch.samples_per_prompt),
+    ):
+        if not 0 <= value < limit:
+            name = f"samples[{index}].{field}"
+            raise InvalidRequestError(f"{name} is {value}; accepted: 0 to {limit - 1}", field=name)
+    return start.prompt_index, start.sample_index
+
+
+def _tokens_of(batch: Batch) -> int:
+    """Return the tokens that a batch holds: its samples share their prompts."""
+    prompts = sum(len(prompt.token_ids) + len(prompt.prefix_token_ids) for prompt in batch.prompts)
+    return prompts + sum(len(start.prefix_token_ids) for start in batch.starts)
+
+
+def _require_distinct(prompts: Sequence[Prompt]) -> None:
+    seen: dict[RequestId, int] = {}
+    for index, prompt in enumerate(prompts):
+        if (first := seen.setdefault(prompt.request_id, index)) != index:
+            raise InvalidRequestError(
+                f"prompts[{index}].request_id is {prompt.request_id!r}, the same as prompts[{first}]; "
+                "accepted: empty or unique",
+                field=f"prompts[{index}].request_id",
+            )

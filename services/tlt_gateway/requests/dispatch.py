@@ -1,0 +1,255 @@
+"""The life of a request: validate it, assign it to a worker, stream it, move it when its worker is lost, end it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from tlt_common.domain.bounds import MAX_REQUEST_ID, require_name
+from tlt_common.domain.request_ids import attempt_id, new_request_id
+from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.transcript import Transcript
+from tlt_common.errors import (
+    AbortedError,
+    DrainingError,
+    EngineError,
+    HungUpError,
+    RequestFailedError,
+    StaleVersionError,
+    UnavailableError,
+)
+from tlt_common.rpc.security.access import caller_name
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_gateway.queue.admission import Admission
+from tlt_gateway.queue.queue_room import Reservation
+from tlt_gateway.queue.room import Room
+from tlt_gateway.requests.across import learn_of
+from tlt_gateway.requests.cache_key import cache_key
+from tlt_gateway.requests.keeping import keep_key, taken
+from tlt_gateway.requests.request_metrics import RequestMetrics
+from tlt_gateway.requests.requests import Requests
+from tlt_gateway.requests.running_request import Ending, RunningRequest, Stage
+from tlt_gateway.workers.pooled_worker import PooledWorker
+from tlt_gateway.workers.worker_pool import WorkerPool
+
+log = get_logger(__name__)
+
+VERSION_S = 5.0
+"""Seconds to wait for the gateway to learn of a policy version that workers already serve."""
+
+
+class Dispatch:
+    """
+    Streams the responses of a gateway.
+
+    Args:
+        pool: The workers.
+        admission: The queue in front of them.
+        requests: The requests, which this registers there.
+        worker_wait_s: Seconds to wait while no worker is available.
+        max_moves: How often a request moves at most after its worker was lost.
+        share_cache: Whether requests of different owners may use one another's cached prefixes.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        admission: Admission[PooledWorker],
+        requests: Requests,
+        *,
+        worker_wait_s: float,
+        max_moves: int,
+        share_cache: bool = False,
+    ) -> None:
+        self._pool = pool
+        self._admission = admission
+        self._requests = requests
+        self._worker_wait_s = worker_wait_s
+        self._max_moves = max_moves
+        self._share_cache = share_cache
+
+    async def checked(self, prompt: Prompt) -> Prompt:
+        """
+        Validate a prompt against the model; give it its owner and, if it has none, a request id.
+
+        Raises:
+            InvalidRequestError: The prompt does not fit the model, or its id is too long.
+            UnavailableError: No worker became available to report the model.
+        """
+        require_name("prompt.request_id", prompt.request_id, most=MAX_REQUEST_ID)
+        model = await self._pool.model(self._worker_wait_s)
+        if prompt.policy_version is not None and prompt.policy_version > self._pool.version:
+            await learn_of(prompt.policy_version, self._pool, within_s=VERSION_S)
+        finds = bool(prompt.sampling.stop) and self._pool.finds_stop_strings
+        prompt = prompt.for_model(
+            vocab_size=model.vocab_size, context_length=model.context_length, finds_stop_strings=finds
+        )
+        owner = caller_name.get()
+        return replace(
+            prompt,
+            request_id=prompt.request_id or new_request_id(),
+            owner=owner,
+            cache_key=cache_key(prompt.cache_salt, owner="" if self._share_cache else owner),
+        )
+
+    def stream(
+        self, prompt: Prompt, room: Room | None = None, reservation: Reservation | None = None
+    ) -> AsyncGenerator[TokenChunk, None]:
+        """
+        Generate the response to a validated prompt, once `room` is open. Closing the iterator aborts the request.
+
+        After an abort the stream ends with FinishReason.ABORT.
+
+        Args:
+            prompt: The prompt, as `checked` returned it.
+            room: Whether its caller keeps up.
+            reservation: Its place in the queue.
+
+        Raises:
+            InvalidRequestError: The request id is in use.
+            NotFoundError: The requested policy version is not served.
+            UnavailableError: No worker is available, too many were lost, or this gateway shuts down.
+            RequestFailedError: The engine failed on this request, or two engines died of it.
+        """
+        if prompt.keep_key:
+            prompt = replace(prompt, keep_key=keep_key(prompt))
+        hold = self._admission.holds if self._admission.held else None
+        request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation, hold=hold)
+        return self._counted(request)
+
+    async def _counted(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
+        """Register the request, stream it to completion, and remove it."""
+        with self._requests.entered(request):
+            outcome, measured = "failed", RequestMetrics(request.transcript.prompt)
+            try:
+                async with aclosing(self._moving(request)) as chunks:
+                    async for chunk in chunks:
+                        measured.chunk(chunk)
+                        yield chunk
+                outcome = "finished"
+                measured.finished()
+            except AbortedError:
+                outcome = (request.ending or Ending.ABORTED).value
+                if request.ending is Ending.DRAINED:
+                    raise DrainingError("this gateway shuts down, and waits no longer for the response") from None
+                yield request.transcript.end(FinishReason.ABORT)
+            except (GeneratorExit, asyncio.CancelledError):
+                outcome = "hung_up"
+                raise
+            finally:
+                metrics.GATEWAY_REQUESTS.labels(outcome=outcome).inc()
+
+    async def _moving(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
+        """Stream from one worker after another until the response is complete."""
+        transcript = request.transcript
+        if transcript.prompt.keep_key and (chunk := await taken(transcript.prompt, self._pool.workers)):
+            yield transcript.add(chunk)
+            transcript.move(died=False)
+        while transcript.finish_reason is None:
+            self._require_wanted(request)
+            async with self._admission.slot(
+                transcript.rest(),
+                room=request.room,
+                first=request.waits_first,
+                packed=request.stage is Stage.MOVED,
+            ) as worker:
+                try:
+                    async with aclosing(self._from_worker(request, worker)) as chunks:
+                        async for received in chunks:
+                            chunk = request.received(received)
+                            fresh = transcript.fresh(chunk)
+                            yield transcript.add(fresh)
+                            if fresh is not chunk:
+                                raise _stale(request)
+                            if transcript.finish_reason is None:
+                                self._require_wanted(request)
+                    if request.stage is Stage.MOVED:
+                        self._handed_over(transcript, worker)
+                except DrainingError:  # nothing was generated: queue the request again, ahead of others
+                    self._pool.refused(worker)
+                except StaleVersionError:  # an update through another gateway that is not known here yet
+                    await self._pool.refresh(VERSION_S)
+                except (UnavailableError, EngineError) as error:
+                    self._move(transcript, worker, error)
+        if not transcript.closed:
+            yield transcript.end(transcript.finish_reason)
+
+    async def _from_worker(self, request: RunningRequest, worker: PooledWorker) -> AsyncGenerator[TokenChunk, None]:
+        """
+        Stream from one worker.
+
+        Raises:
+            AbortedError: The request was ended before or during the stream.
+            UnavailableError: The worker is lost, or ended the stream before the response was complete.
+        """
+        self._require_wanted(request)  # it may be aborted between assignment and start
+        rest = request.transcript.rest()
+        attempt = attempt_id(rest.request_id)
+        response = worker.remote.generate(
+            replace(
+                rest,
+                request_id=attempt,
+                # Of a response that continues, this worker gets only the rest: it could not hand on the whole.
+                keep_key="" if request.transcript.ended_attempts else rest.keep_key,
+                policy_version=self._pool.version
+                if rest.is_continued and rest.policy_version is not None
+                else rest.policy_version,
+            )
+        )
+        request.begin(worker, attempt, response, now_s=asyncio.get_running_loop().time())
+        metrics.GATEWAY_RUNNING.inc()
+        try:
+            async with aclosing(response.chunks()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            request.ended()
+            self._requests.left()
+            metrics.GATEWAY_RUNNING.dec()
+
+    def _move(self, transcript: Transcript, worker: PooledWorker, error: UnavailableError | EngineError) -> None:
+        """
+        Mark the worker as lost, so that the request continues on another.
+
+        Raises:
+            RequestFailedError: Two engines died while they ran the request, which is the likely cause.
+            UnavailableError: The request has already moved `max_moves` times.
+        """
+        self._pool.lose(worker, error.message)
+        if transcript.moves == self._max_moves:
+            raise UnavailableError(
+                f"worker {worker.name} was lost ({error.message}) after the request had moved {transcript.moves} times"
+            ) from error
+        # A worker that was leaving is ended by whoever asked it to leave, however early.
+        left = worker.info is not None and worker.info.draining
+        transcript.move(died=not (left or isinstance(error, HungUpError)))
+        if transcript.is_suspect:
+            raise RequestFailedError(
+                f"two engines died while they ran the request, the last one on worker {worker.name} ({error.message}); "
+                "it is not moved again"
+            ) from error
+        metrics.GATEWAY_MOVED_REQUESTS.inc()
+        log.info("request_moved", request_id=transcript.prompt.request_id, lost=worker.name, moves=transcript.moves)
+
+    def _handed_over(self, transcript: Transcript, worker: PooledWorker) -> None:
+        transcript.hand_over()
+        metrics.GATEWAY_CONSOLIDATED_REQUESTS.inc()
+        log.info("request_handed_over", request_id=transcript.prompt.request_id, by=worker.name)
+
+    def _require_wanted(self, request: RunningRequest) -> None:
+        """
+        Check that a request was not ended while neither the queue nor a worker had it, and that it is not stale.
+
+        Raises:
+            AbortedError: It was, or it is.
+        """
+        if request.ending is not None:
+            raise AbortedError(f"request {request.transcript.prompt.request_id} was ended")
+        if request.transcript.is_stale(self._pool.version):
+            raise _stale(request)
+
+
+def _stale(request: RunningRequest) -> AbortedError:
+    request.ending = Ending.STALE
+    return AbortedError(f"request {request.transcript.prompt.request_id} may not continue with the weights served")

@@ -1,0 +1,112 @@
+"""A queued or running request of a gateway."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.transcript import Transcript
+from tlt_gateway.queue.queue_room import Reservation
+from tlt_gateway.queue.room import Room
+from tlt_gateway.workers.pooled_worker import PooledWorker
+from tlt_gateway.workers.response_stream import ResponseStream
+
+
+class Stage(StrEnum):
+    """Where a request is."""
+
+    NEW = "new"
+    """It has not been at a worker."""
+    RUNNING = "running"
+    """A worker streams the response."""
+    LEAVING = "leaving"
+    """That worker was asked to end it, so that another continues. It stays so until the stream ends, whatever became of
+    the call that asked: a call that failed may have been carried out, at any time."""
+    MOVED = "moved"
+    """The worker has ended it: it queues ahead of its owner's others, for a worker that runs some already."""
+    AGAIN = "again"
+    """Its worker refused it or was lost: it queues ahead of its owner's others."""
+
+
+class Ending(StrEnum):
+    """Why a request ends before its response is complete."""
+
+    ABORTED = "aborted"
+    """A client asked for it."""
+    STALE = "stale"
+    """Newer weights are served than it may continue with."""
+    DRAINED = "drained"
+    """This gateway shuts down, and waits no longer."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RunningRequest:
+    """A queued or running request."""
+
+    transcript: Transcript
+    room: Room
+    reservation: Reservation | None = None
+    """Its place in the queue until it starts; None: it needs none."""
+    hold: int | None = None
+    """Number of the pause in which it arrived; None if it arrived in none."""
+    stage: Stage = Stage.NEW
+    ending: Ending | None = None
+    response: ResponseStream | None = None
+    """Set while a worker streams the response."""
+    worker: PooledWorker | None = None
+    """The worker of `response`."""
+    attempt: RequestId = field(default=RequestId(""))
+    """The id by which that worker knows it."""
+    began_s: float = 0.0
+    """Loop time at which it was sent there."""
+
+    @property
+    def waits_first(self) -> bool:
+        """Whether it queues ahead of its owner's others, since an earlier attempt has waited."""
+        return self.stage is not Stage.NEW or self.transcript.prompt.attempt > 0
+
+    @property
+    def occupies(self) -> bool:
+        """Whether a worker still generates for it; its client may not have read everything after that."""
+        return self.response is not None and not self.response.is_complete
+
+    def can_leave(self, worker: PooledWorker) -> bool:
+        """Return whether it runs at this worker and may be moved. One that is leaving may be asked again."""
+        return self.worker is worker and self.occupies and self.ending is None
+
+    def begin(self, worker: PooledWorker, attempt: RequestId, response: ResponseStream, *, now_s: float) -> None:
+        """Record that it is sent to a worker."""
+        self.worker, self.attempt, self.response, self.began_s = worker, attempt, response, now_s
+        self.stage = Stage.RUNNING
+        self.started()
+
+    def leave(self) -> None:
+        """Record that its worker is asked to end it."""
+        if self.worker is not None and self.stage is Stage.RUNNING:
+            self.stage = Stage.LEAVING
+            self.worker.leaving += 1
+
+    def received(self, chunk: TokenChunk) -> TokenChunk:
+        """Return a chunk of its worker as one of the response, which does not end when the request only leaves."""
+        if self.stage is Stage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
+            self._left()
+            self.stage = Stage.MOVED
+            return replace(chunk, finish_reason=None, stats=None)
+        return chunk
+
+    def ended(self) -> None:
+        """Record that its worker's stream has ended."""
+        self._left()
+        if self.stage is not Stage.MOVED:
+            self.stage = Stage.AGAIN
+        self.response = self.worker = None
+
+    def started(self) -> None:
+        """Give back its place in the queue, which others may take now. Repeating it has no effect."""
+        if self.reservation is not None:
+            self.reservation.use()
+            self.reservation = None
+
+    def _left(self) -> None:
+        if self.worker is not None and self.stage is Stage.LEAVING:
+            self.worker.leaving -= 1

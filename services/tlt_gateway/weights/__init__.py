@@ -1,0 +1,1 @@
+"""Weight updates on their way to all workers. Others use `WeightsFanout`, `CollectedUpdates` and `ReleaseStore`."""

@@ -1,0 +1,295 @@
+"""Distribution of new weights to all workers, and to workers that join later."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Never
+
+from tlt_common.changes import Changes
+from tlt_common.domain.fleet import WorkerInfo
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
+from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.incoming import Incoming
+from tlt_common.weights.room import SpoolRoom
+from tlt_common.weights.update_key import generated_key
+from tlt_gateway.weights.deltas import Deltas, require_base
+from tlt_gateway.weights.joins import Joins
+from tlt_gateway.weights.release import FIRST, Release
+from tlt_gateway.weights.release_store import ReleaseStore
+from tlt_gateway.weights.trainer_stream import received, require_alone
+from tlt_gateway.weights.two_phases import TwoPhases
+from tlt_gateway.workers.pooled_worker import PooledWorker
+from tlt_gateway.workers.worker_pool import WorkerPool
+
+log = get_logger(__name__)
+
+REFRESH_S = 2.0
+"""Seconds to wait for what the workers serve before an update, which may have been made through another gateway."""
+
+
+class WeightsFanout:
+    """
+    Keep all workers that accept requests at one release.
+
+    Which release that is, the workers say: the greatest that any of them serves. Gateways therefore agree without
+    talking to each other or to the coordinator, and one that restarts finds what is served. Updates through one gateway
+    are applied one after the other; workers join concurrently, and an update does not wait for them.
+    """
+
+    def __init__(
+        self, pool: WorkerPool, store: ReleaseStore, room: SpoolRoom, *, spool_shared: bool, straggler_s: float
+    ) -> None:
+        self._pool = pool
+        self._store = store
+        self._spool_shared = spool_shared
+        self._room = room
+        self._deltas = Deltas(pool, store.directory, room)
+        self._phases = TwoPhases(pool, straggler_s=straggler_s)
+        self._joins = Joins(pool)
+        self._release = FIRST
+        self._previous = FIRST
+        """Kept on disk for one more update: processes of a worker may still read its directory."""
+        self._installing: dict[ReleaseId, asyncio.Future[int]] = {}
+        self._changes = Changes()
+        self._to_keep: asyncio.Queue[Release] = asyncio.Queue()
+        self._recovered = asyncio.Event()
+        """Set once it is known what an earlier process served; until then no worker is admitted and none updated."""
+
+    async def run(self) -> Never:
+        """Recover what an earlier process served, then run until cancelled."""
+        if recovered := await asyncio.to_thread(self._store.recover):
+            log.info("release_recovered", policy_version=recovered.id.version, uri=recovered.uri)
+            self._serve(recovered)
+        self._recovered.set()
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._keep(), name="keep releases")
+                await self._changes.run()
+        finally:
+            self._previous.remove()
+            self._release.release()
+
+    async def update(self, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> UpdateResult:
+        """
+        Install weights on all workers that can take them. Once all tensors were received, cancelling the call has no
+        effect. Repeating an update has none either, even through another gateway.
+
+        Raises:
+            InvalidRequestError: The version is not above the served one, which has other weights, or the stream is
+                inconsistent.
+            StaleVersionError: Another update of the same version, or of a higher one, won.
+            WeightsError: Tensors are malformed, or a worker, named in the message, refused them. The previous weights
+                stay in use.
+            UnavailableError: No worker is available.
+        """
+        started_s = asyncio.get_running_loop().time()
+        release = ReleaseId(version=update.version, key=update.key or generated_key())
+        outcome = "failed"
+        try:
+            workers = await self._update(release, update, tensors)
+            outcome = "done"
+        finally:
+            metrics.GATEWAY_UPDATES.labels(outcome=outcome).inc()
+        elapsed_s = asyncio.get_running_loop().time() - started_s
+        metrics.GATEWAY_UPDATE_SECONDS.observe(elapsed_s)
+        log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))
+        return UpdateResult(version=release.version, workers=workers, elapsed_s=elapsed_s)
+
+    async def require_base(self, base: PolicyVersion) -> None:
+        """
+        Check that changes are of the version served, before they are received.
+
+        Raises:
+            StaleVersionError: They are not; the message names both versions.
+        """
+        await self._refresh()
+        require_base(base, self._release.id)
+
+    async def admit(self, worker: PooledWorker) -> None:
+        """Bring a reachable worker to the served release, then let it accept requests."""
+        await self._recovered.wait()
+        if worker.info is None or worker.info.served.id in self._installing:
+            return  # it has committed; the update goes on
+        self._adopt(worker.info)
+        if await self._joins.join(worker, self._release) is None:
+            self._forget_refused()
+
+    async def _update(self, release: ReleaseId, update: WeightsUpdate, tensors: AsyncIterator[TensorChunk]) -> int:
+        if (running := self._installing.get(release)) is not None:
+            return await asyncio.shield(running)
+        await self._refresh()
+        if release == self._release.id:
+            return self._count(release)
+        if release.version < max(1, self._release.id.version):
+            raise self._not_newer(release)
+        if update.uri is not None:
+            await require_alone(update.uri, tensors)
+        if update.base is not None:
+            return await self._changed(release, update.base, update.uri, tensors)
+        if update.uri is not None:
+            return await self._from_source(release, update.uri)
+        self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
+        self._room.require(update.size_bytes)
+        incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
+        if release.version == self._release.id.version:
+            return await self._compared(release, incoming, tensors)
+        return await self._streamed(release, incoming, tensors)
+
+    async def _refresh(self) -> None:
+        """Learn what is served, which may have been published through another gateway."""
+        await self._recovered.wait()
+        await self._pool.refresh(REFRESH_S)
+        for worker in self._pool.workers:
+            if worker.answers and worker.info is not None:
+                self._adopt(worker.info)
+
+    async def _changed(
+        self, release: ReleaseId, version: PolicyVersion, uri: str | None, changes: AsyncIterator[TensorChunk]
+    ) -> int:
+        """Install the served weights with changes. What workers receive, and what is kept, are whole weights."""
+        base = self._release.id
+        require_base(version, base)
+        if release.version == base.version:
+            raise self._not_newer(release)
+        self._previous.remove()
+        async with self._deltas.folded(base, uri, changes) as tensors:
+            incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
+            return await self._streamed(release, incoming, tensors, base=base)
+
+    async def _from_source(self, release: ReleaseId, uri: str) -> int:
+        if release.version == self._release.id.version:
+            if uri != self._release.uri:
+                raise self._not_newer(release)
+            return self._count(self._release.id)
+        return await self._changes.do(lambda: self._install(Release(id=release, uri=uri)))
+
+    async def _compared(self, release: ReleaseId, incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> int:
+        """Accept an update of the served version under another key if its tensors are the served ones."""
+        try:
+            await received(incoming, tensors)
+        finally:
+            incoming.discard("the version is served already")
+        if incoming.digest != self._release.id.digest:
+            raise self._not_newer(release)
+        return self._count(self._release.id)
+
+    async def _streamed(
+        self,
+        release: ReleaseId,
+        incoming: Incoming,
+        tensors: AsyncIterator[TensorChunk],
+        *,
+        base: ReleaseId | None = None,
+    ) -> int:
+        """Receive tensors while the workers receive them, too."""
+        arriving = Release(
+            id=release, spool=incoming.spool.lease, log=incoming.log, shared=self._spool_shared, base=base
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                installed = group.create_task(self._changes.do(lambda: self._install(arriving, incoming)))
+                try:
+                    await received(incoming, tensors)
+                except BaseException as error:
+                    incoming.log.fail(f"the trainer's stream ended: {error}")
+                    raise
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return installed.result()
+
+    async def _install(self, release: Release, incoming: Incoming | None = None) -> int:
+        """Run both phases; return how many workers switched."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._installing[release.id] = done
+        try:
+            self._require_newer(release.id)
+            self._require_base(release.base)
+            staged = await self._phases.stage(release, incoming)
+            release = replace(release, id=staged.id)
+            committed = await self._phases.commit(release, staged.workers)
+        except BaseException as error:
+            if isinstance(error, TltError):
+                done.set_exception(error)
+                done.exception()  # retrieved: often nobody waits
+            else:
+                done.cancel()
+            if incoming is not None:
+                incoming.discard(f"release {release.id} was not installed")
+            release.remove()
+            raise
+        finally:
+            del self._installing[release.id]
+        self._serve(release)
+        for worker, info in committed.items():
+            self._pool.ready(worker, info)
+        done.set_result(len(committed))
+        self._to_keep.put_nowait(release)
+        return len(committed)
+
+    async def _keep(self) -> Never:
+        """Make each release recoverable after it is served: the trainer need not wait for the disk."""
+        while True:
+            release = await self._to_keep.get()
+            try:
+                kept = await asyncio.to_thread(self._store.keep, release)
+            except OSError as error:  # the update is committed; only a restart of this gateway would miss the spool
+                log.warning("release_not_recoverable", policy_version=release.id.version, error=str(error))
+                continue
+            if self._release.id == kept.id:
+                self._release = kept
+            elif self._previous.id != kept.id:
+                kept.remove()
+
+    def _adopt(self, info: WorkerInfo) -> None:
+        """Serve what a worker serves if it is newer: published through another gateway, or this one before it
+        restarted.
+        """
+        if info.served.id > self._release.id and info.served.id not in self._installing:
+            self._serve(Release(id=info.served.id, uri=info.served.uri))
+
+    def _serve(self, release: Release) -> None:
+        """Make this the release of the fleet; workers at an older one stop accepting requests."""
+        self._previous.remove()
+        self._previous, self._release = self._release, release
+        self._pool.served = release.id
+        self._joins.supersede()
+        metrics.GATEWAY_POLICY_VERSION.set(release.id.version)
+        for worker in self._pool.workers:
+            if worker.answers and worker.info is not None and worker.info.served.id < release.id:
+                self._pool.behind(worker, worker.info)
+
+    def _forget_refused(self) -> None:
+        """Return to the workers' own weights if they refuse a release that only an earlier process served."""
+        serving = any(worker.info and worker.info.served.id == self._release.id for worker in self._pool.workers)
+        if self._release.recovered and not serving:
+            log.warning("recovered_release_refused", policy_version=self._release.id.version)
+            self._release.remove()
+            self._release = FIRST
+            self._pool.served = FIRST.id
+
+    def _count(self, release: ReleaseId) -> int:
+        return sum(
+            worker.answers and worker.info is not None and worker.info.served.id == release
+            for worker in self._pool.workers
+        )
+
+    def _require_newer(self, release: ReleaseId) -> None:
+        if release <= self._release.id:
+            raise self._not_newer(release)
+
+    def _require_base(self, base: ReleaseId | None) -> None:
+        if base is not None and base != self._release.id:
+            raise StaleVersionError(
+                f"base_version is {base.version}; served by now: {self._release.id}", field="header.base_version"
+            )
+
+    def _not_newer(self, release: ReleaseId) -> InvalidRequestError:
+        served = self._release.id
+        return InvalidRequestError(
+            f"policy_version is {release.version}; accepted: above {served.version}, the served version, or the same "
+            "weights again",
+            field="policy_version",
+        )

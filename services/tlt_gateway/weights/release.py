@@ -1,0 +1,85 @@
+"""The served weights: their identity, and their source for workers that join later."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import ReleaseEnd, ReleaseId, ServedRelease, StageOrder, TensorChunk, WrittenPiece
+from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.link import offer
+from tlt_common.weights.piece_log import PieceLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release and what this gateway has of it: a URI, a spool, or neither if it was published elsewhere."""
+
+    id: ReleaseId
+    uri: str | None = None
+    """Source published by the trainer. It must remain unchanged until the next update."""
+    spool: SpoolLease | None = None
+    """Directory with the tensors streamed to this gateway, or only with the manifest."""
+    log: PieceLog | None = None
+    """The pieces of the spool, which may still be arriving."""
+    shared: bool = False
+    """Whether workers can read the spool's directory."""
+    base: ReleaseId | None = None
+    """The release that workers must serve when they switch, since the weights were made of it; None: any."""
+    recovered: bool = False
+    """Whether the spool was left by an earlier process."""
+
+    @property
+    def served(self) -> ServedRelease:
+        """Description as workers report it."""
+        return ServedRelease(id=self.id, uri=self.source)
+
+    @property
+    def source(self) -> str | None:
+        """URI that workers read, if any."""
+        if self.shared and self.log is not None and self.spool is not None:
+            return str(self.spool.directory)
+        return self.uri
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether workers receive the tensors, from each other or from this gateway."""
+        return self.log is not None and not self.shared
+
+    def order(self, *peers: str, joining: bool = False) -> StageOrder:
+        """Return the order to stage the release."""
+        return StageOrder(
+            release=self.id, uri=self.source, peers=peers, joining=joining, base=self._base(joining=joining)
+        )
+
+    def direct(self, *, joining: bool = False) -> tuple[StageOrder, AsyncIterator[TensorChunk]] | None:
+        """Return the order and tensors with which this gateway itself provides the release; None if it has none."""
+        if self.log is None:
+            return None
+        return StageOrder(release=self.id, joining=joining, base=self._base(joining=joining)), self.log.follow()
+
+    async def linked(
+        self, *, joining: bool = False
+    ) -> tuple[StageOrder, AsyncIterator[WrittenPiece | ReleaseEnd]] | None:
+        """Return the order to link this gateway's file, and what is written to it; None if it has none."""
+        if self.log is None or (file := await offer(self.log)) is None:
+            return None
+        order = StageOrder(release=self.id, joining=joining, file=file, base=self._base(joining=joining))
+        return order, self.log.written()
+
+    def remove(self) -> None:
+        """Delete the spool, if any."""
+        if self.spool is not None:
+            self.spool.remove()
+
+    def _base(self, *, joining: bool) -> ReleaseId | None:
+        """Workers that join are behind; the weights are whole, whatever they serve."""
+        return None if joining else self.base
+
+    def release(self) -> None:
+        """Leave the spool to the next process."""
+        if self.spool is not None:
+            self.spool.release()
+
+
+FIRST = Release(id=ReleaseId(version=PolicyVersion(0)))
+"""The weights that engines load at startup from their model directory."""

@@ -1,0 +1,102 @@
+"""Releases on disk, so that a gateway that restarts can bring workers forward."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tlt_common.documents import json_of
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import ReleaseId
+from tlt_common.errors import WeightsError
+from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.checkpoint import pieces_in
+from tlt_common.weights.lease import SpoolLease, abandoned
+from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.spool import FILE_NAME
+from tlt_common.whole_file import write_whole
+from tlt_gateway.weights.release import Release
+
+log = get_logger(__name__)
+
+MANIFEST = "release.json"
+
+
+class ReleaseStore:
+    """
+    A directory of spools, each with a manifest once its release is served. Methods block: call them in a thread.
+
+    Gateways may share the directory: each locks its own spools.
+    """
+
+    def __init__(self, directory: Path, *, shared: bool) -> None:
+        self.directory = directory
+        self._shared = shared
+
+    def recover(self) -> Release | None:
+        """Take over what processes that have ended left here: return the greatest release, delete the rest."""
+        found: Release | None = None
+        for lease in abandoned(self.directory):
+            release = self._read(lease)
+            if release is None:
+                lease.remove()
+            elif found is None or release.id > found.id:
+                if found is not None:
+                    found.remove()
+                found = release
+            else:
+                release.remove()
+        return found
+
+    def keep(self, release: Release) -> Release:
+        """
+        Make a release recoverable; return it with its spool.
+
+        Raises:
+            OSError: The disk failed or is full. The release remains usable until this process ends.
+        """
+        lease = release.spool or SpoolLease.create(self.directory)
+        if release.log is not None:
+            _sync(lease.directory / FILE_NAME)
+        manifest = {
+            "policy_version": release.id.version,
+            "key": release.id.key,
+            "digest": release.id.digest,
+            "uri": release.uri,
+        }
+        write_whole(lease.directory / MANIFEST, json.dumps(manifest).encode(), durable=True)
+        return replace(release, spool=lease)
+
+    def _read(self, lease: SpoolLease) -> Release | None:
+        file = lease.directory / MANIFEST
+        if not file.is_file():
+            return None  # its update was not completed
+        try:
+            manifest = json_of(file.read_bytes())
+            release = Release(
+                id=ReleaseId(
+                    version=PolicyVersion(int(manifest["policy_version"])),
+                    key=str(manifest["key"]),
+                    digest=str(manifest["digest"]),
+                ),
+                uri=manifest["uri"],
+                spool=lease,
+                recovered=True,
+            )
+            if release.uri is None:
+                log_of_all = PieceLog.of(
+                    pieces_in(lease.directory), file=lease.directory / FILE_NAME, digest=release.id.digest
+                )
+                release = replace(release, log=log_of_all, shared=self._shared)
+        except (OSError, ValueError, KeyError, TypeError, WeightsError) as error:
+            log.warning("release_unreadable", directory=str(lease.directory), error=str(error))
+            return None
+        return release
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,57 @@
+"""What a trainer streams, under the names that checkpoints have."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from tlt_common.domain.tensor_names import plain_name
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
+from tlt_common.weights.incoming import IDLE_S, Incoming
+
+
+async def received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
+    """
+    Receive tensors to the end of the stream, and complete the file.
+
+    Raises:
+        UnavailableError: No tensor arrived for `IDLE_S` seconds.
+        WeightsError: They are malformed, or do not fit the volume.
+    """
+    try:
+        await incoming.receive(plainly_named(tensors))
+    except TimeoutError:
+        raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
+    await incoming.finish()
+
+
+async def require_alone(uri: str, tensors: AsyncIterator[TensorChunk]) -> None:
+    """
+    Check that an update names a source, and has no tensors beside it.
+
+    Raises:
+        InvalidRequestError: It does not, or has.
+    """
+    async for _ in tensors:
+        raise InvalidRequestError(
+            "tensors follow a header that names a source; accepted: either a source or tensors", field="header.source"
+        )
+    if not uri:
+        raise InvalidRequestError("header.source.uri is empty; accepted: a path or URI", field="header.source.uri")
+
+
+async def plainly_named(tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[TensorChunk]:
+    """
+    Yield tensors without wrappers' prefixes.
+
+    Raises:
+        WeightsError: Two tensors differ only in those.
+    """
+    given: dict[str, str] = {}
+    async for chunk in tensors:
+        plain = plain_name(chunk.name)
+        if (other := given.setdefault(plain, chunk.name)) != chunk.name:
+            raise WeightsError(
+                f"tensors {other!r} and {chunk.name!r} are one but for a wrapper's prefix; accepted: once",
+                field="tensor",
+            )
+        yield chunk if plain == chunk.name else replace(chunk, name=plain)

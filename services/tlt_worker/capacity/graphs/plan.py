@@ -1,0 +1,157 @@
+"""
+Decides which graphs an engine captures.
+
+Arms are captured for the batch sizes at which they may run (the thresholds of BEG-MAB by tokens to verify), target and
+drafter separately, and arms whose captures have the same shape share them. Graphs that exceed a byte budget are
+dropped, least useful per byte first; the order does not depend on the budget, so that a smaller one drops the same and
+more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tlt_common.domain.arm import OFF, Arm
+from tlt_worker.capacity.graphs.batches import Allows, allowed_sizes, batch_sizes, reach
+from tlt_worker.capacity.graphs.cost import Costs
+from tlt_worker.capacity.graphs.runner import Runner, runners_of
+from tlt_worker.capacity.graphs.value import worth
+
+Captures = Mapping[Runner, tuple[int, ...]]
+"""Batch sizes, ascending, by runner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The planning problem."""
+
+    arms: tuple[Arm, ...]
+    """The arms; off is always included."""
+    costs: Costs
+    max_batch: int
+    """Maximum number of requests decoded concurrently."""
+    allows: Allows
+    budget: int | None = None
+    """Bytes per rank; None means no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedGraph:
+    """A graph dropped to meet the budget."""
+
+    runner: Runner
+    batch: int
+    saves_s: float
+    """Expected seconds per round it would have saved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Graphs to capture, and their estimated bytes."""
+
+    question: Question
+    arms: tuple[Arm, ...]
+    """Off first."""
+    captures: Captures
+    bytes: int
+    dropped: tuple[DroppedGraph, ...] = ()
+    """Least useful first."""
+    single: int = 0
+    """Bytes of off and the most expensive single arm, at every batch size at which any arm drafts."""
+    naive: int = 0
+    """Bytes of every arm captured separately at all these batch sizes, nothing shared."""
+
+    def sizes(self, runner: Runner) -> tuple[int, ...]:
+        """Return the batch sizes captured by a runner."""
+        return self.captures.get(runner, ())
+
+    def has_graph(self, runner: Runner, batch: int) -> bool:
+        """Return whether this part of a round runs on a graph; otherwise it runs kernel by kernel."""
+        return reach(self.sizes(runner), batch) is not None
+
+
+def plan_graphs(question: Question) -> Plan:
+    """Plan the graphs of an engine."""
+    arms = tuple(dict.fromkeys((OFF, *question.arms)))
+    captures = _merged(arms, question)
+    order = _drop_order(arms, captures, question)
+    kept = {runner: list(sizes) for runner, sizes in captures.items()}
+    dropped: list[DroppedGraph] = []
+    size = question.costs.total(kept)
+    for graph in order:
+        if question.budget is None or size <= question.budget:
+            break
+        kept[graph.runner].remove(graph.batch)
+        dropped.append(graph)
+        size = question.costs.total(kept)
+    single, naive = _unmerged(arms, question)
+    return Plan(
+        question=question,
+        arms=arms,
+        captures={runner: tuple(sizes) for runner, sizes in kept.items() if sizes},
+        bytes=size,
+        dropped=tuple(dropped),
+        single=single,
+        naive=naive,
+    )
+
+
+def _merged(arms: Sequence[Arm], question: Question) -> dict[Runner, tuple[int, ...]]:
+    sizes: dict[Runner, set[int]] = {}
+    for arm in arms:
+        for runner in runners_of(arm):
+            sizes.setdefault(runner, set()).update(allowed_sizes(arm, question.max_batch, question.allows))
+    return {runner: tuple(sorted(found)) for runner, found in sizes.items() if found}
+
+
+def _drop_order(arms: Sequence[Arm], captures: Captures, question: Question) -> list[DroppedGraph]:
+    """Return all graphs, least useful per freed byte first. A runner's largest batch precedes its smaller ones."""
+    saves = worth(
+        captures, arms, max_batch=question.max_batch, allows=question.allows, layers=question.costs.model.layers
+    )
+    left = {runner: list(sizes) for runner, sizes in captures.items()}
+    order: list[DroppedGraph] = []
+    while left:
+        freed = {runner: _freed(runner, left, question.costs) for runner in left}
+
+        def rate(runner: Runner, freed: Mapping[Runner, int] = freed) -> tuple[float, Runner]:
+            return saves[runner, left[runner][-1]] / max(freed[runner], 1), runner
+
+        runner = min(left, key=rate)
+        batch = left[runner].pop()
+        order.append(DroppedGraph(runner, batch, saves[runner, batch]))
+        if not left[runner]:
+            del left[runner]
+    return order
+
+
+def _freed(runner: Runner, left: Mapping[Runner, Sequence[int]], costs: Costs) -> int:
+    """Return the bytes freed by dropping the largest batch of a runner."""
+    sizes = left[runner]
+    below = sizes[-2] if len(sizes) > 1 else None
+    own = (
+        costs.graph(runner, sizes[-1]) + costs.static(runner, sizes[-1]) - (costs.static(runner, below) if below else 0)
+    )
+    tops = {other: batches[-1] for other, batches in left.items()}
+    before = costs.shared(tops)
+    if below:
+        tops[runner] = below
+    else:
+        del tops[runner]
+    return own + before - costs.shared(tops)
+
+
+def _unmerged(arms: Sequence[Arm], question: Question) -> tuple[int, int]:
+    """Return the bytes of a single arm, and of all arms without sharing, at every batch size at which any drafts."""
+    costs, off = question.costs, runners_of(OFF)[0]
+    plain = costs.total({off: batch_sizes(question.max_batch)})
+    drafting = [arm for arm in arms if arm != OFF]
+    top = max((max(allowed_sizes(arm, question.max_batch, question.allows), default=0) for arm in drafting), default=0)
+    if not top:
+        return plain, plain
+    sizes = batch_sizes(top)
+    alone = [
+        costs.total({off: batch_sizes(question.max_batch), **dict.fromkeys(runners_of(arm), sizes)}) for arm in drafting
+    ]
+    every = [runner for arm in drafting for runner in runners_of(arm)]
+    own = costs.runner(off, batch_sizes(question.max_batch)) + sum(costs.runner(runner, sizes) for runner in every)
+    return max(alone), own + costs.shared({off: question.max_batch, **dict.fromkeys(every, top)})

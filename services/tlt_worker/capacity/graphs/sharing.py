@@ -1,0 +1,54 @@
+"""Which arm captures a shape, and which arms reuse it. Pure: captures are opaque objects of the engine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tlt_common.domain.arm import Arm
+from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
+
+STATE_FIELDS = {
+    Stage.VERIFY: ("target_attn_backend", "target_graph_runner"),
+    Stage.DRAFT: ("draft_attn_backend", "cuda_graph_runner"),
+    Stage.EXTEND: ("draft_extend_attn_backend", "cuda_graph_runner_for_draft_extend"),
+}
+"""Fields of SGLang's `SpecRuntimeState` by stage: graphs, and the attention backend they were captured with."""
+
+Sizes = Mapping[str, Mapping[str, Sequence[int]]]
+"""Batch sizes to capture, by arm name and stage."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphSharing:
+    """Captures of one engine, made one arm after the other."""
+
+    sizes: Sizes
+    _made: dict[Runner, dict[str, Any]] = field(default_factory=dict)
+
+    def due(self, arm: Arm, stage: Stage) -> tuple[int, ...]:
+        """Return the batch sizes this arm must capture: none if none are planned or an earlier arm captured them."""
+        runner = next((runner for runner in runners_of(arm) if runner.stage is stage), None)
+        if runner is None or runner in self._made:
+            return ()
+        return tuple(self.sizes.get(arm.name, {}).get(stage, ()))
+
+    def share(self, arm: Arm, state: Any) -> None:
+        """
+        Keep what was created for this arm, and set in its state what was created for earlier arms of its shape.
+
+        An attention backend of its own uses memory even where no graph was captured. On a CPU nothing is shared.
+        """
+        for runner in runners_of(arm) if self.sizes else ():
+            own = {name: getattr(state, name) for name in STATE_FIELDS[runner.stage]}
+            for name, value in self._made.setdefault(runner, own).items():
+                setattr(state, name, value)
+
+    def logit_rows(self, arms: Sequence[Arm]) -> int:
+        """Return the rows of logits that the widest graph of these arms writes."""
+        rows = [
+            max(sizes) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
+            for arm in arms
+            for runner in runners_of(arm)
+            if (sizes := self.sizes.get(arm.name, {}).get(runner.stage))
+        ]
+        return max(rows, default=0)

@@ -1,0 +1,67 @@
+"""The format of the drafters an engine is configured for, before their weights are read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.reading import format_of, standard_format
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.checkpoints.drafter_files import checked_format
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.engine_config import EngineConfig
+
+
+def eagle3_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat | None:
+    """
+    Return the format of an engine's EAGLE-3 drafters; None: they are EAGLE drafters.
+
+    Args:
+        engine: The engine's configuration.
+        model: The target's `config.json`.
+
+    Raises:
+        ConfigError: The drafter at `engine.drafter` does not fit, or the target has other layers.
+    """
+    if engine.drafter is not None:
+        try:
+            form = format_of(read_config(engine.drafter), model)
+        except (ConfigError, WeightsError) as error:
+            raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
+        return form if form.is_eagle3 else None
+    if engine.drafter_architecture != DrafterArchitecture.EAGLE3:
+        return None
+    return new_eagle3(engine, model)
+
+
+def require_drafter(engine: EngineConfig, model: Path) -> None:
+    """
+    Check the files of an engine's drafter, if it has one. Reads no tensor.
+
+    Raises:
+        ConfigError: They are incomplete, or do not fit the model.
+    """
+    if engine.drafter is None:
+        return
+    try:
+        checked_format(engine.drafter, read_config(model))
+    except WeightsError as error:
+        raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
+
+
+def new_eagle3(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
+    """
+    Return the format of EAGLE-3 drafters where none is given.
+
+    Raises:
+        ConfigError: The target does not have the layers they would read.
+    """
+    try:
+        return standard_format(
+            DrafterArchitecture.EAGLE3, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers
+        )
+    except WeightsError as error:
+        raise ConfigError(
+            f"engine.drafter_layers: {error.message}; set engine.drafter_layers", field="engine.drafter_layers"
+        ) from error

@@ -1,0 +1,207 @@
+"""
+Checkpoints of the policy, checked before the engine is touched.
+
+Only headers are read to compare shapes, so that checking a large checkpoint takes milliseconds.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+from tlt_common.domain.tensor_names import plain_name
+from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
+from tlt_common.weights.checkpoint import entries_in
+from tlt_common.weights.files import weight_files
+from tlt_common.weights.safetensors_file import entries_of
+from tlt_common.weights.tied_head import HEAD, is_tied
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.values import require_equal
+
+_FLOATS = frozenset({"BF16", "F16", "F32"})
+_DERIVED = ".rotary_emb.inv_freq"
+"""Buffers that are computed from config.json, which old versions of transformers write and SGLang skips."""
+_EMBEDDING = "embed_tokens.weight"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorHeader:
+    """Header of a tensor in a safetensors file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def read_headers(directory: Path) -> dict[str, TensorHeader]:
+    """
+    Return the headers of all tensors of a checkpoint, by tensor name.
+
+    Raises:
+        WeightsError: The directory has no weights, or they are damaged or ambiguous.
+    """
+    try:
+        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for _, entry in entries_in(directory)}
+    except OSError as error:
+        raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
+
+
+def read_headers_of(file: Path) -> dict[str, TensorHeader]:
+    """
+    Return the headers of all tensors in a safetensors file, by tensor name.
+
+    Raises:
+        WeightsError: It is damaged.
+    """
+    try:
+        return {entry.name: TensorHeader(dtype=entry.dtype, shape=entry.shape) for entry in entries_of(file)}
+    except OSError as error:
+        raise WeightsUnreadableError(f"{file} cannot be read: {error}") from error
+
+
+def total_bytes(directory: Path) -> int:
+    """Return the total size of a checkpoint's weights."""
+    return sum(file.stat().st_size for file in weight_files(directory))
+
+
+def loaded_bytes(headers: Mapping[str, TensorHeader], dtype: str) -> int:
+    """Return the memory of tensors that are loaded with elements of `dtype`."""
+    return sum(prod(header.shape) for header in headers.values()) * (4 if dtype == "float32" else 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelTensors:
+    """
+    The tensors of the running model, and the rule by which an update is complete or refused.
+
+    Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, and
+    buffers that are computed from config.json.
+    """
+
+    headers: Mapping[str, TensorHeader]
+    is_tied: bool = False
+
+    @classmethod
+    def of(cls, model: Path) -> "ModelTensors":
+        """
+        Read a model's checkpoint.
+
+        Raises:
+            WeightsError: As for `read_headers`.
+            ConfigError: It has no config.json.
+        """
+        return cls(headers=read_headers(model), is_tied=is_tied(read_config(model)))
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The names of the tensors that every update has."""
+        return frozenset(name for name in self.headers if not self.is_optional(name))
+
+    @cached_property
+    def embedding(self) -> str | None:
+        """Name of the embedding; None if no single tensor is named like one."""
+        found = [name for name in self.headers if name.endswith(_EMBEDDING)]
+        return found[0] if len(found) == 1 else None
+
+    def is_optional(self, name: str) -> bool:
+        """Return whether an update may omit a tensor."""
+        return name.endswith(_DERIVED) or (self.is_tied and name == HEAD)
+
+    def require_startable(self, model: Path) -> None:
+        """
+        Check that the model's own checkpoint has a head: SGLang would serve one of random numbers.
+
+        Raises:
+            ConfigError: It has none although config.json does not tie it, or another one although it does.
+        """
+        if not self.is_tied and self.embedding is not None and HEAD not in self.headers:
+            raise ConfigError(
+                f"model: {model} has no {HEAD}, and its config.json does not tie it to {self.embedding}; accepted: a "
+                "checkpoint with the tensor, or a configuration that ties it",
+                field="model",
+            )
+        try:
+            self._check_head(model, self.headers)
+        except WeightsError as error:
+            raise ConfigError(f"model: {error.message}", field="model") from error
+
+    def check(self, directory: Path) -> int:
+        """
+        Check that a checkpoint can replace the running weights; return its size in bytes. Blocks on disk reads.
+
+        Raises:
+            WeightsError: A tensor is missing, unknown, of another shape or not a float; or a head is not the embedding
+                that it is tied to. The message names it.
+        """
+        offered = read_headers(directory)
+        self.require_complete(offered)
+        self._check_head(directory, offered)
+        return total_bytes(directory)
+
+    def require_complete(self, offered: Mapping[str, TensorHeader]) -> None:
+        """
+        Check the names, shapes and types of an update's tensors.
+
+        Raises:
+            WeightsError: As for `check`.
+        """
+        if missing := sorted(self.required.difference(offered)):
+            shape = list(self.headers[missing[0]].shape)
+            raise WeightsError(
+                f"tensor {missing[0]} is missing{_others(missing)}; the running model has it with shape {shape}"
+                f"{self._instead(offered)}"
+            )
+        self.require_known(offered)
+
+    def require_known(self, offered: Mapping[str, TensorHeader]) -> None:
+        """
+        Check that some tensors can replace those of the same names.
+
+        Raises:
+            WeightsError: A tensor is unknown, of another shape or not a float.
+        """
+        for name, found in offered.items():
+            if (expected := self._expected(name)) is not None:
+                _check_tensor(name, found, expected.shape)
+            elif not self.is_optional(name):
+                raise WeightsError(
+                    f"tensor {name} of shape {list(found.shape)} is not in the model{self._instead(offered)}"
+                )
+
+    def _expected(self, name: str) -> TensorHeader | None:
+        if name == HEAD and self.is_tied and name not in self.headers and self.embedding is not None:
+            return self.headers[self.embedding]
+        return self.headers.get(name)
+
+    def _check_head(self, directory: Path, offered: Mapping[str, TensorHeader]) -> None:
+        if not self.is_tied or HEAD not in offered:
+            return
+        if self.embedding is None or self.embedding not in offered:
+            raise WeightsError(
+                f"{HEAD} came without an embedding to compare it with; accepted: no {HEAD}, which config.json ties"
+            )
+        entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
+        require_equal(entries[HEAD], entries[self.embedding])
+
+    def _instead(self, offered: Iterable[str]) -> str:
+        """Return what was sent that the model does not have, and how names come about that are nearly right."""
+        unknown = sorted(name for name in offered if self._expected(name) is None and not self.is_optional(name))
+        if not unknown:
+            return ""
+        said = f"; sent instead: {unknown[0]}{_others(unknown)}"
+        if any(".lora_" in name for name in unknown):
+            return f"{said}. Merge the adapter into the weights before they are published"
+        if any(self._expected(plain_name(name)) is not None for name in unknown):
+            return f"{said}. The names have a wrapper's prefix: save the unwrapped model, or send its tensors"
+        return said
+
+
+def _others(names: list[str]) -> str:
+    return f" and {len(names) - 1} others" if len(names) > 1 else ""
+
+
+def _check_tensor(name: str, found: TensorHeader, shape: tuple[int, ...]) -> None:
+    if found.shape != shape:
+        raise WeightsError(f"tensor {name} has shape {list(found.shape)}; the running model has {list(shape)}")
+    if found.dtype not in _FLOATS:
+        raise WeightsError(f"tensor {name} has type {found.dtype}; accepted: {sorted(_FLOATS)}")

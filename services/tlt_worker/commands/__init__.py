@@ -1,0 +1,1 @@
+"""What `tlt engine` and `tlt fetch` run. Nothing imports it but the command line."""

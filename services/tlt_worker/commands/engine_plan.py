@@ -1,0 +1,164 @@
+"""What `tlt engine plan` prints."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tlt_common.config.loader import load
+from tlt_common.errors import ConfigError
+from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
+from tlt_worker.capacity.graphs.plan import plan_graphs
+from tlt_worker.capacity.memory.gpu_plan import Gpus
+from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
+from tlt_worker.capacity.profile import Accelerator, profile_of
+from tlt_worker.capacity.shape import ModelShape
+from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.commands import table5
+from tlt_worker.commands.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.commands.overview import markdown, memory_of, overview, table_lines
+from tlt_worker.commands.report import as_dict, lines
+from tlt_worker.config import WorkerConfig
+from tlt_worker.engine.device import detect, gpu_memory
+
+TABLE5 = "table5"
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The device and the model to plan for, as chosen by options."""
+
+    device: str = "auto"
+    memory: float | None = None
+    card: str = ""
+    shape: str = ""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """
+        What the device profile depends on.
+
+        Raises:
+            ConfigError: An option names no device or card.
+        """
+        if self.card:
+            if self.card not in CARDS:
+                raise ConfigError(f"--card is {self.card!r}; accepted: {', '.join(CARDS)}", field="card")
+            return card(self.card)[1]
+        if self.device == "auto":
+            return detect().accelerator
+        if self.device not in DEVICES:
+            raise ConfigError(f"--device is {self.device!r}; accepted: auto, {', '.join(DEVICES)}", field="device")
+        seen = detect().accelerator
+        return seen if seen.kind == self.device else Accelerator(kind=self.device)
+
+    def gpu_bytes(self) -> int:
+        """
+        Return the memory of one GPU.
+
+        Raises:
+            ConfigError: It is not known, or not positive.
+        """
+        if self.memory is not None:
+            return int(self.memory * GIB)
+        if self.card:
+            return card(self.card)[0]
+        if not (seen := gpu_memory()):
+            raise ConfigError(
+                "--memory is required, since this machine has no GPU; accepted: GiB per GPU, or --card", field="memory"
+            )
+        return min(seen)
+
+
+def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
+    """
+    Print the plan for a worker's configuration.
+
+    Raises:
+        ConfigError: A key or an option is not accepted, or an arm cannot run.
+    """
+    if wanted.shape:
+        if wanted.shape not in SHAPES:
+            raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
+        settings = (f"model={wanted.shape}", *settings)
+    worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
+    engine, profile = worker.engine, profile_of(worker.engine, wanted.accelerator)
+    if wanted.memory is not None and wanted.memory <= 0:
+        raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
+    if wanted.shape:
+        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
+    else:
+        model = read_config(worker.model)
+        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=eagle3_format(engine, model))
+        context = engine.context_for(model)
+    if profile.accelerator.kind == "cpu":
+        machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
+        memory = cpu_memory_of(machine, ranks=engine.tensor_parallel)
+        planned = plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
+    else:
+        gpus = Gpus(bytes=wanted.gpu_bytes(), shape=shape, context_length=context, trains=worker.trainer.enabled)
+        planned = plan_on_gpus(engine, profile=profile, gpus=gpus)
+    kind = profile.accelerator.kind
+    _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
+
+
+def show_all(settings: Sequence[str], json_to: str) -> None:
+    """
+    Print the plans of all cards and model shapes.
+
+    Raises:
+        ConfigError: A key is not accepted.
+    """
+    worker = load(WorkerConfig, "worker", file=None, environment={}, settings=("model=any", *settings))
+    entries = list(overview(worker.engine))
+    _write({"plans": entries}, [*markdown(iter(entries))], json_to)
+
+
+def show_preset(preset: str, budget: float | None, json_to: str) -> None:
+    """
+    Print the plan of a predefined case beside the paper's figures.
+
+    Raises:
+        ConfigError: There is no such case.
+    """
+    if preset != TABLE5:
+        raise ConfigError(f"--preset is {preset!r}; accepted: {TABLE5}", field="preset")
+    planned = plan_graphs(table5.question(None if budget is None else int(budget * GIB)))
+    paper = {"single": table5.SINGLE_GB, "every arm by itself": table5.NAIVE_GB, "planned": table5.BUCKETED_GB}
+    paper_line = "paper, GB: " + ", ".join(f"{name} {value}" for name, value in paper.items())
+    _write({**as_dict(planned), "paper_gb": paper}, [*lines(planned), paper_line], json_to)
+
+
+def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:
+    entries = as_dict(planned.plan)
+    for arm, entry in zip(planned.plan.arms, entries["arms"], strict=True):
+        entry["fits_upto"] = planned.max_batch[arm]
+    return {"device": device, **entries, "work_bytes": planned.memory.work, **memory_of(planned)}
+
+
+def _engine_lines(planned: EnginePlan, device: str) -> list[str]:
+    entries = [*lines(planned.plan)] if device == "cuda" else ["no graphs on a CPU"]
+    fits = ", ".join(f"{arm.name} {batch}" for arm, batch in planned.max_batch.items())
+    divided = [*table_lines(planned.division.table), ""] if planned.division is not None else []
+    told = [f"warning: {warning}" for warning in planned.warnings]
+    return [
+        *divided,
+        *entries,
+        f"largest batch that fits into {planned.memory.work / GIB:.2f} GiB of workspace: {fits}",
+        *told,
+    ]
+
+
+def _write(entries: dict[str, Any], shown: list[str], json_to: str) -> None:
+    if json_to and json_to != "-":
+        try:
+            Path(json_to).write_text(json.dumps(entries) + "\n")
+        except OSError as error:
+            raise ConfigError(f"--json: {json_to} cannot be written: {error}", field="json") from error
+        return
+    sys.stdout.write((json.dumps(entries) if json_to else "\n".join(shown)) + "\n")

@@ -1,0 +1,1 @@
+"""The cores and GPUs of this machine."""

@@ -1,0 +1,121 @@
+"""The gateways that watch this worker: tells each the worker's state and its share of the slots."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from math import ceil, inf
+
+from tlt_common.aio import Signal
+from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
+from tlt_common.domain.pause import Pause
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.requests.kept import Kept
+from tlt_worker.requests.shares import max_min
+
+log = get_logger(__name__)
+
+HEARTBEAT_S = 1.0
+"""Maximum seconds between two messages to a gateway, which takes silence for a sign that the worker hangs."""
+COUNT_S = 0.25
+"""Seconds after which a changed number of running requests is told; every other change is told at once."""
+
+
+NO_DEMAND = WatchDemand(gateway_id="", demand=0)
+
+
+@dataclass(eq=False, slots=True)
+class _Watcher:
+    """One gateway's stream. Not the gateway: after a lost connection, its old stream may outlive its new one."""
+
+    demand: WatchDemand = NO_DEMAND
+
+
+class Watchers:
+    """
+    Args:
+        info: Returns the worker's current state.
+        kept: Responses whose stream has broken.
+    """
+
+    def __init__(self, info: Callable[[], WorkerInfo], kept: Kept | None = None) -> None:
+        self._info = info
+        self._kept = kept or Kept()
+        self._kept.changed = self.changed
+        self._watchers: list[_Watcher] = []
+        self._pause = Pause()
+        self._pause_until_s = 0.0
+        self._changed = Signal()
+        self._closed = False
+
+    @property
+    def pause(self) -> Pause:
+        """Return the latest pause that a gateway has told, in whole seconds, so that it is told anew once a second."""
+        left_s = self._pause_until_s - asyncio.get_running_loop().time() if self._pause.holds else 0.0
+        return replace(self._pause, left_s=float(ceil(left_s)) if 0 < left_s < inf else max(0.0, left_s))
+
+    def changed(self) -> None:
+        """Tell all gateways now. Changes that nobody announces are told within `COUNT_S`."""
+        self._changed.set()
+
+    def close(self) -> None:
+        """End all watches, so that a server that stops need not wait for them."""
+        self._closed = True
+        self._changed.set()
+
+    async def watch(self, demands: AsyncGenerator[WatchDemand, None]) -> AsyncGenerator[WatchReport, None]:
+        """Yield what to tell one gateway until it hangs up. Closing the iterator ends the watch."""
+        watcher = _Watcher()
+        self._watchers.append(watcher)
+        listening = asyncio.ensure_future(self._listen(watcher, demands))
+        try:
+            async with aclosing(self._reports(watcher, listening)) as reports:
+                async for report in reports:
+                    yield report
+        finally:
+            listening.cancel()
+            self._watchers.remove(watcher)
+            self._changed.set()
+            log.info("gateway_left", gateway=watcher.demand.gateway_id)
+
+    async def _listen(self, watcher: _Watcher, demands: AsyncGenerator[WatchDemand, None]) -> None:
+        async for demand in demands:
+            watcher.demand = demand
+            if demand.pause.epoch > self._pause.epoch:
+                self._pause = demand.pause
+                self._pause_until_s = asyncio.get_running_loop().time() + demand.pause.left_s
+            self._changed.set()
+
+    async def _reports(self, watcher: _Watcher, listening: asyncio.Future[None]) -> AsyncGenerator[WatchReport, None]:
+        loop = asyncio.get_running_loop()
+        told, told_at_s = None, 0.0
+        while not (listening.done() or self._closed):
+            seen, now_s = self._changed.count, loop.time()
+            report = self._report(watcher)
+            due = told is None or now_s - told_at_s >= HEARTBEAT_S
+            if due or _uncounted(report) != _uncounted(told) or (report != told and now_s - told_at_s >= COUNT_S):
+                yield report
+                told, told_at_s = report, now_s
+            try:
+                async with asyncio.timeout(COUNT_S):
+                    await self._changed.beyond(seen)
+            except TimeoutError:
+                continue
+        if listening.done():
+            listening.result()
+
+    def _report(self, watcher: _Watcher) -> WatchReport:
+        info = self._info()
+        shares = max_min(info.max_running, {watcher: watcher.demand.demand for watcher in self._watchers})
+        return WatchReport(
+            info=info,
+            slots=shares[watcher],
+            serial=watcher.demand.serial,
+            pause=self.pause,
+            kept=self._kept.keys,
+        )
+
+
+def _uncounted(report: WatchReport | None) -> WatchReport | None:
+    """Return the report without the number of running requests, which changes with every request."""
+    return report and replace(report, info=replace(report.info, running=0))

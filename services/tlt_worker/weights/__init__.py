@@ -1,0 +1,5 @@
+"""
+Weights of the policy: fetched or received, staged, served.
+
+`Worker` assembles `ServedWeights`, `Staging`, `Peers` and `Folding`.
+"""

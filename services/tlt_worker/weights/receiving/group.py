@@ -1,0 +1,73 @@
+"""One rank of a trainer's process group, in a process of its own."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tlt_common.domain.transfer import Broadcast, GroupMember
+from tlt_common.errors import UnavailableError
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.config import ReceivingSettings
+from tlt_worker.weights.receiving.line_process import LineProcess
+
+log = get_logger(__name__)
+
+START_S = 60.0
+"""Maximum seconds in which the process starts, beyond the time that joining may take."""
+
+
+class Group:
+    """A rank of a group. A call that fails or is cancelled ends it: the trainer has to create another group."""
+
+    def __init__(self, member: GroupMember, process: LineProcess, settings: ReceivingSettings) -> None:
+        self._member = member
+        self._process = process
+        self._settings = settings
+
+    @classmethod
+    async def started(cls, member: GroupMember, settings: ReceivingSettings) -> "Group":
+        """Start the process that joins a group."""
+        program = [sys.executable, "-m", "tlt_worker.weights.receiving.member", json.dumps(asdict(member))]
+        process = await LineProcess.start([*program, str(settings.join_s), str(settings.broadcast_s)])
+        return cls(member, process, settings)
+
+    async def complete(self) -> None:
+        """
+        Wait until the group is complete; do so once, before anything is received.
+
+        Raises:
+            UnavailableError: It does not become complete in time, its store cannot be reached, or it was left.
+        """
+        member = self._member
+        why = (
+            f"group {member.name!r} of {member.world_size} ranks at {member.master_address}:{member.master_port} did "
+            f"not become complete; this fleet joins as one rank, {member.rank} (GET /get_world_size)"
+        )
+        await self._answered(None, why, within_s=START_S + self._settings.join_s)
+        log.info("group_joined", group=member.name, rank=member.rank, world_size=member.world_size)
+
+    async def receive(self, broadcast: Broadcast, file: Path) -> None:
+        """
+        Write the tensors of a broadcast to a safetensors file.
+
+        Raises:
+            UnavailableError: The trainer ended, or did not broadcast them in time; the group is left.
+        """
+        order = {"file": str(file), "flat": broadcast.flat, "tensors": [asdict(form) for form in broadcast.tensors]}
+        why = f"group {self._member.name!r} broke while {len(broadcast.tensors)} tensors were received; create it again"
+        await self._answered(order, why, within_s=self._settings.broadcast_s)
+
+    async def leave(self) -> None:
+        """End the process."""
+        await self._process.end()
+
+    async def _answered(self, order: object, why: str, *, within_s: float) -> None:
+        """Wait for the next answer; leave the group unless it is good."""
+        try:
+            answer = await self._process.answer(order, within_s=within_s)
+        except UnavailableError as error:
+            raise UnavailableError(f"{why}: {error.message}") from None
+        if "error" in answer:
+            await self.leave()
+            raise UnavailableError(f"{why}: {answer['error']}")

@@ -1,0 +1,203 @@
+"""The process groups that this worker is in, and the tensors collected from them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    WeightsError,
+    WeightsUnreadableError,
+)
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.config import ReceivingSettings
+from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.receiving.group import Group
+from tlt_worker.weights.receiving.reader import Reader
+
+log = get_logger(__name__)
+
+
+class Receiver:
+    """
+    Receives tensors of one update in several calls, also from several groups, one call after the other.
+
+    Args:
+        max_bytes: Maximum size of one call's tensors.
+        on_change: Called when `active` may have changed.
+    """
+
+    def __init__(
+        self, collection: Collection, settings: ReceivingSettings, *, max_bytes: int, on_change: Callable[[], None]
+    ) -> None:
+        self._collection = collection
+        self._settings = settings
+        self._max_bytes = max_bytes
+        self._on_change = on_change
+        self._groups: dict[str, Group] = {}
+        self._joining: dict[str, Group] = {}
+        """Ranks of groups that are not complete."""
+        self._reader = Reader()
+        self._turn = asyncio.Lock()
+
+    @property
+    def active(self) -> bool:
+        """Whether this worker is in a group, or has collected tensors."""
+        return bool(self._groups) or not self._collection.is_empty
+
+    async def join(self, member: GroupMember) -> None:
+        """
+        Join a group, after leaving one of the same name, which may still be incomplete: its trainer started again.
+
+        Raises:
+            OverloadedError: This worker is in `max_groups` others.
+            UnavailableError: The group does not become complete in time, or another call joined one of the same name.
+        """
+        most = self._settings.max_groups
+        if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= most:
+            raise OverloadedError(
+                f"group_name {member.name!r} would be one group too many beside {', '.join(sorted(others))}; accepted: "
+                f"at most {most} (receiving.max_groups); leave one by /destroy_weights_update_group",
+                field="group_name",
+            )
+        async with self._one_of_a_name(member) as group:
+            await group.complete()
+            self._groups[member.name] = group
+        self._on_change()
+
+    @asynccontextmanager
+    async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[Group]:
+        """Start a rank in place of the one of the same name; it is known as joining within the block."""
+        group = await Group.started(member, self._settings)
+        former = (self._joining.pop(member.name, None), self._groups.pop(member.name, None))
+        self._joining[member.name] = group
+        try:
+            for previous in former:
+                if previous is not None:
+                    await previous.leave()
+            yield group
+        except BaseException:
+            await asyncio.shield(group.leave())
+            raise
+        finally:
+            if self._joining.get(member.name) is group:
+                del self._joining[member.name]
+
+    async def leave(self, name: str) -> None:
+        """
+        Leave a group.
+
+        Raises:
+            NotFoundError: This worker is not in it.
+        """
+        group = self._group(name)
+        del self._groups[name]
+        await group.leave()
+        self._on_change()
+
+    async def receive(self, broadcast: Broadcast) -> Collected:
+        """
+        Receive the tensors of a broadcast, and collect them.
+
+        They are received before they are compared with the model: the trainer's side of a broadcast would wait forever
+        for a rank that refuses to take part.
+
+        Raises:
+            NotFoundError: This worker is not in the group.
+            UnavailableError: The group broke; what was collected is deleted.
+            WeightsError: A tensor does not fit the model; what was collected is deleted.
+        """
+        async with self._turn:
+            group = self._group(broadcast.group)
+            if broadcast.size_bytes > self._max_bytes:
+                raise InvalidRequestError(
+                    f"shapes make {broadcast.size_bytes} bytes; accepted: at most {self._max_bytes}", field="shapes"
+                )
+            file = await asyncio.to_thread(self._collection.next_file, None)
+            try:
+                await group.receive(broadcast, file)
+            except BaseException:
+                self._groups.pop(broadcast.group, None)
+                self._collection.drop()
+                self._on_change()
+                raise
+            return await self._add(file)
+
+    async def collect(self, pieces: AsyncIterator[bytes], part: ChangesPart | None) -> Collected:
+        """
+        Read pickled tensors, and collect them: as a part of changes, or as tensors of whole weights (None).
+
+        Raises:
+            WeightsError: They cannot be read, do not fit the model, or are not the next part; what was collected is
+                deleted.
+        """
+        async with self._turn:
+            file = await asyncio.to_thread(self._collection.next_file, part)
+            content = file.with_suffix(".pickle")
+            try:
+                await self._store(pieces, content)
+                await self._reader.write_tensors(content, file)
+            except BaseException:
+                self._collection.drop()
+                self._on_change()
+                raise
+            finally:
+                await asyncio.to_thread(content.unlink, missing_ok=True)
+            return await self._add(file, part)
+
+    async def collected(self, following: ChangesPart | None) -> AsyncIterator[TensorChunk]:
+        """
+        Yield what is collected, in pieces; `following` is the part that would be the next, if they are changes.
+
+        Raises:
+            WeightsError: Other parts are held.
+        """
+        chunks = self._collection.chunks(following)
+        while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+            yield chunk
+
+    async def drop(self) -> Collected:
+        """Delete what is collected; return what it was."""
+        async with self._turn:
+            held = await asyncio.to_thread(self._collection.drop)
+        self._on_change()
+        return held
+
+    async def close(self) -> None:
+        """Leave all groups and delete what is collected."""
+        groups = [*self._groups.values(), *self._joining.values()]
+        self._groups, self._joining = {}, {}
+        await asyncio.gather(self._reader.close(), *(group.leave() for group in groups))
+        self._collection.drop()
+
+    async def _store(self, pieces: AsyncIterator[bytes], content: Path) -> None:
+        size = 0
+        try:
+            with content.open("xb") as stream:
+                async for piece in pieces:
+                    if (size := size + len(piece)) > self._max_bytes:
+                        raise WeightsError(
+                            f"the tensors have more than {self._max_bytes} bytes; accepted: at most those"
+                        )
+                    await asyncio.to_thread(stream.write, piece)
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store weights in {content.parent}: {error.strerror}") from error
+
+    async def _add(self, file: Path, part: ChangesPart | None = None) -> Collected:
+        try:
+            progress = await asyncio.to_thread(self._collection.add, file, part)
+        finally:
+            self._on_change()
+        log.info("tensors_collected", tensors=progress.tensors, missing=progress.missing)
+        return progress
+
+    def _group(self, name: str) -> Group:
+        if name not in self._groups:
+            known = ", ".join(sorted(self._groups)) or "none"
+            raise NotFoundError(f"group_name is {name!r}; joined: {known}", field="group_name")
+        return self._groups[name]

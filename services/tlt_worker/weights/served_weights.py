@@ -1,0 +1,207 @@
+"""The policy's weights: staged while requests run, then switched, all or nothing."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tlt_common.changes import Changes
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder
+from tlt_common.errors import NotFoundError, StaleVersionError, WeightsError, WeightsUnreadableError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.digest import contradict
+from tlt_common.wire.weights import StagePart
+from tlt_worker.activity import Activity
+from tlt_worker.engine.base import Engine
+from tlt_worker.weights.held_release import HeldRelease
+from tlt_worker.weights.staging import Staging
+
+log = get_logger(__name__)
+
+
+class ServedWeights:
+    """
+    The served and the staged release. `make_way` is called before each switch.
+
+    At most one release is staged. A greater one replaces it; a smaller one is refused, so that of two updates that
+    compete, the same one wins on every worker.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        changes: Changes,
+        activity: Activity,
+        make_way: Callable[[], None],
+        *,
+        model: Path,
+        staging: Staging,
+    ) -> None:
+        self._engine = engine
+        self._changes = changes
+        self._activity = activity
+        self._make_way = make_way
+        self._staging = staging
+        self._served = HeldRelease(ReleaseId(version=PolicyVersion(0)), directory=model)
+        self._staged: HeldRelease | None = None
+        self._switching: HeldRelease | None = None
+
+    @property
+    def version(self) -> PolicyVersion:
+        return self._served.id.version
+
+    @property
+    def release(self) -> ServedRelease:
+        """The release served."""
+        return self._served.served
+
+    @property
+    def directory(self) -> Path:
+        """Directory of the served weights; the trainer reads embedding and head from it."""
+        assert self._served.directory is not None  # noqa: S101 - what is served was staged
+        return self._served.directory
+
+    async def stage(self, order: StageOrder, parts: AsyncIterator[StagePart]) -> tuple[int, str]:
+        """
+        Fetch and check weights; return their size in bytes and digest. Repeating it for a release that is staged, being
+        staged or served returns the same.
+
+        Raises:
+            StaleVersionError: A release that is not smaller is served or staged, or replaces this one meanwhile.
+            WeightsError: The weights do not fit the model; the served ones stay.
+            WeightsUnreadableError: This worker cannot read or store the weights.
+        """
+        if order.release == self._served.id:
+            return 0, self._served.id.digest
+        held = self._claimed(order)
+        async with held.turn:
+            held.require_wanted()
+            if held.staged is None:
+                await self._receive(held, order, parts)
+            staged = held.staged
+        assert staged is not None  # noqa: S101 - set by `_receive`
+        return staged.staged_bytes, staged.digest
+
+    async def commit(self, release: ReleaseId) -> float:
+        """
+        Switch to the staged weights with requests in flight; return the pause in seconds. Idempotent.
+
+        Raises:
+            StaleVersionError: Another release, or none, is staged.
+            WeightsError: The content is not that of the release, or the engine rejected it after all; the previous
+                weights are still served.
+        """
+        if release == self._served.id:
+            return 0.0
+        return await self._changes.do(lambda: self._switch(release))
+
+    async def discard(self, release: ReleaseId) -> None:
+        """Discard this release if it is staged or being staged."""
+        if self._staged is not None and self._staged.id == release:
+            self._staged.remove(f"release {release} was discarded")
+            self._staged = None
+
+    def held(self, release: ReleaseId) -> HeldRelease:
+        """
+        Return a release that peers may fetch.
+
+        Raises:
+            NotFoundError: It is neither served nor staged here.
+        """
+        for held in (self._served, self._switching, self._staged):
+            if held is not None and held.id == release and release.version > 0:
+                return held
+        raise NotFoundError(f"release {release} is not held by this worker", field="release")
+
+    def close(self) -> None:
+        """Delete all copies made by this worker."""
+        for held in (self._served, self._switching, self._staged):
+            if held is not None:
+                held.remove("the worker is shutting down")
+
+    def _claimed(self, order: StageOrder) -> HeldRelease:
+        """Return the staged release if it is the one ordered, or replace it."""
+        self._require_newer(order)
+        staged = self._staged
+        if staged is not None and staged.id == order.release:
+            return staged
+        if staged is not None:
+            if staged.id > order.release:
+                raise StaleVersionError(
+                    f"release {order.release} was overtaken by {staged.id}, which is being staged", field="release"
+                )
+            staged.remove(f"release {staged.id} was overtaken by {order.release}")
+        self._staged = HeldRelease(order.release, uri=order.uri, base=order.base)
+        return self._staged
+
+    async def _receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+        keep = False
+        try:
+            async with held.receiving.until_ended():
+                await self._staging.receive(held, order, parts)
+            held.require_wanted()
+            self._require_newer(order)  # a commit may have finished meanwhile
+            keep = True
+        except (TimeoutError, WeightsError) as error:
+            held.require_wanted()
+            # What arrived from peers is kept: the gateway provides the rest, and the file that it could not link.
+            from_others = bool(order.peers) or order.file is not None
+            keep = from_others and isinstance(error, WeightsUnreadableError)
+            raise
+        finally:
+            if not keep:
+                held.remove(f"release {held.id} could not be staged")
+                if self._staged is held:
+                    self._staged = None
+
+    async def _switch(self, release: ReleaseId) -> float:
+        if release == self._served.id:  # the same commit, repeated while the first one ran
+            return 0.0
+        staged = self._staged
+        if staged is None or staged.id != release or staged.directory is None:
+            held = "none" if staged is None else str(staged.id)
+            raise StaleVersionError(f"release is {release}, staged is {held}; stage it first", field="release")
+        self._require_base(staged.base)
+        if contradict(release.digest, staged.id.digest):
+            raise WeightsError(
+                f"release {release} has digest {release.digest}; this worker staged {staged.id.digest}", field="release"
+            )
+        self._staged, self._switching = None, staged
+        self._make_way()
+        try:
+            with self._activity.update():
+                pause_s = await self._engine.load_weights(staged.directory, release.version)
+                previous, self._served = self._served, staged
+        except BaseException:
+            staged.remove(f"release {release} could not be loaded")
+            raise
+        finally:
+            self._switching = None
+        # The digest of the update stands for the release in the whole fleet.
+        staged.id = replace(staged.id, digest=release.digest or staged.id.digest)
+        previous.remove(f"release {previous.id} was replaced by {release}")
+        metrics.WORKER_POLICY_VERSION.set(release.version)
+        metrics.WORKER_PAUSE_SECONDS.labels(cause="weights").observe(pause_s)
+        log.info("weights_switched", policy_version=release.version, key=release.key, pause_s=round(pause_s, 4))
+        return pause_s
+
+    def _require_base(self, base: ReleaseId | None) -> None:
+        if base is not None and base != self._served.id:
+            raise StaleVersionError(
+                f"the weights are changes of {base}; served: {self._served.id}", field="header.base_version"
+            )
+
+    def _require_newer(self, order: StageOrder) -> None:
+        self._require_base(order.base)
+        release = order.release
+        served = max(held.id for held in (self._served, self._switching) if held is not None)
+        if release > served and release.version == served.version and not order.joining:
+            raise StaleVersionError(
+                f"release {release} comes too late: {served}, of the same version, is served", field="release"
+            )
+        if release <= served:
+            raise StaleVersionError(
+                f"policy_version is {release.version}; accepted: above {served.version}, the served version",
+                field="policy_version",
+            )

@@ -1,0 +1,120 @@
+"""Fetches the weights of a release to this worker and checks them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tlt_common.domain.weights import Staged, StageOrder
+from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
+from tlt_common.telemetry.log import get_logger
+from tlt_common.weights.digest import contradict, files_digest
+from tlt_common.weights.incoming import IDLE_S
+from tlt_common.weights.lease import SpoolLease
+from tlt_common.wire.weights import StagePart, tensors_of, written_of
+from tlt_worker.weights.arrival import Arrival
+from tlt_worker.weights.held_release import HeldRelease
+from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.read_ahead import read_ahead
+from tlt_worker.weights.source import Sources, is_remote
+
+log = get_logger(__name__)
+
+
+class Staging:
+    """
+    Fetches weights from a URI, from peers, from the gateway's stream, or by a link to the gateway's file.
+
+    `check` compares a directory with the running model and returns its size in bytes, or raises WeightsError.
+    """
+
+    def __init__(
+        self, spool_dir: Path, sources: Sources, peers: Peers, *, check: Callable[[Path], Awaitable[int]]
+    ) -> None:
+        self._spool_dir = spool_dir
+        self._sources = sources
+        self._peers = peers
+        self._check = check
+
+    async def receive(self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+        """
+        Fetch and check the release, and mark it as staged.
+
+        Raises:
+            InvalidRequestError: Tensors follow although the order names another source.
+            WeightsError: The weights do not fit the model.
+            WeightsUnreadableError: They cannot be read or stored here.
+        """
+        if order.uri is not None or order.peers:
+            async for _ in parts:
+                raise InvalidRequestError(
+                    "tensors follow a header that names a source; accepted: either a source or tensors", field="source"
+                )
+        try:
+            if order.uri is None:
+                directory, digest = await self._received(held, order, parts)
+            else:
+                directory, digest = await self._located(held, order.uri, order)
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot store release {order.release}: {error}") from error
+        size = await self._check(directory)
+        if contradict(order.release.digest, digest):
+            raise WeightsUnreadableError(
+                f"release {order.release} has digest {order.release.digest}; received: {digest}", field="release"
+            )
+        if not held.is_copied and held.incoming is None:
+            await self._read_ahead(directory)
+        release = replace(order.release, digest=order.release.digest or digest)
+        held.complete(release, directory, Staged(staged_bytes=size, digest=digest))
+        log.info("weights_staged", policy_version=release.version, staged_bytes=size, copied=held.is_copied)
+
+    async def _received(
+        self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]
+    ) -> tuple[Path, str]:
+        arrival = Arrival(held, self._spool_dir, max_bytes=self._sources.max_bytes)
+        if order.peers:
+            await self._peers.fetch(order.release, order.peers, arrival)
+        else:
+            await self._from_gateway(arrival, order, parts)
+        return await arrival.finish()
+
+    async def _from_gateway(self, arrival: Arrival, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+        try:
+            if order.file is not None:
+                linked = await arrival.link(order.file)
+                await linked.receive(written_of(parts), idle_s=IDLE_S)
+            else:
+                incoming = await arrival.spool()
+                await incoming.receive(tensors_of(parts), skip=arrival.pieces)
+        except TimeoutError:
+            raise UnavailableError(f"no tensor arrived for {IDLE_S:g} s") from None
+
+    async def _located(self, held: HeldRelease, uri: str, order: StageOrder) -> tuple[Path, str]:
+        try:
+            directory = await self._directory(held, uri)
+            return directory, await asyncio.to_thread(files_digest, directory)
+        except (WeightsUnreadableError, OSError) as error:
+            unreadable = error if isinstance(error, WeightsError) else WeightsUnreadableError(f"{uri}: {error}")
+            if not order.peers:
+                raise unreadable from error
+            log.warning("weights_source_unreadable", uri=uri, error=unreadable.message, peers=order.peers)
+            return await self._received(held, order, _nothing())
+
+    async def _read_ahead(self, directory: Path) -> None:
+        """Read files that were not just written here. Of those that do not fit the model, only headers are read."""
+        try:
+            await asyncio.to_thread(read_ahead, directory)
+        except OSError as error:
+            raise WeightsUnreadableError(f"{directory}: {error}") from error
+
+    async def _directory(self, held: HeldRelease, uri: str) -> Path:
+        if not is_remote(uri):
+            return await asyncio.to_thread(self._sources.directory_of, uri)
+        lease = await asyncio.to_thread(SpoolLease.create, self._spool_dir)
+        held.copied(lease)
+        return await asyncio.to_thread(self._sources.fetch, uri, lease.directory / "copy")
+
+
+async def _nothing() -> AsyncIterator[StagePart]:
+    return
+    yield

@@ -1,0 +1,79 @@
+"""Batches whose reader is slow."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import cast
+
+import pytest
+
+from tlt_common.domain.batch import Batch
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_gateway.queue.admission import Admission
+from tlt_gateway.queue.queue_room import QueueLimits, Reservation
+from tlt_gateway.queue.room import Room
+from tlt_gateway.requests import outbox
+from tlt_gateway.requests.batch import Batches
+from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.workers.pooled_worker import PooledWorker
+
+pytestmark = pytest.mark.looptime
+
+SAMPLES = 100
+TOKENS = 10
+AT_ONCE = 4
+
+
+class Workers:
+    """Answers `AT_ONCE` requests at a time with `TOKENS` tokens each."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.free = AT_ONCE
+        self.absent_since_s: float | None = None
+        limits = QueueLimits(requests=SAMPLES, tokens=SAMPLES)
+        self.admission = Admission[str](self, limits=limits, worker_wait_s=60.0, retry_after_s=1.0)
+
+    def acquire(self, _prompt: Prompt, *, packed: bool = False) -> str | None:
+        if not self.free:
+            return None
+        self.free -= 1
+        return "slot"
+
+    def release(self, _slot: str) -> None:
+        self.free += 1
+
+    async def checked(self, prompt: Prompt) -> Prompt:
+        return prompt
+
+    async def stream(self, prompt: Prompt, room: Room, reservation: Reservation) -> AsyncGenerator[TokenChunk, None]:
+        async with self.admission.slot(prompt, room=room):
+            reservation.use()
+            self.started += 1
+            await asyncio.sleep(0.1)
+            yield TokenChunk(
+                request_id=prompt.request_id,
+                token_ids=tuple(range(TOKENS)),
+                logprobs=(0.0,) * TOKENS,
+                policy_versions=(),
+                finish_reason=FinishReason.LENGTH,
+            )
+
+
+@pytest.mark.parametrize("stream_tokens", [False, True])
+async def test_a_slow_reader_costs_bounded_memory_and_no_slots(
+    monkeypatch: pytest.MonkeyPatch, *, stream_tokens: bool
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_HELD_TOKENS", 5 * TOKENS)
+    workers = Workers()
+    batches = Batches(cast("Dispatch", workers), cast("Admission[PooledWorker]", workers.admission))
+    prompt = Prompt(request_id=RequestId("r"), token_ids=(1,))
+    batch = Batch(prompts=(prompt,), samples_per_prompt=SAMPLES, stream_tokens=stream_tokens)
+    samples = batches.run(batch)
+    read = [await anext(samples)]
+    await asyncio.sleep(60)
+    assert workers.started <= 6 + 2 * AT_ONCE
+    assert (workers.free, workers.admission.queued) == (AT_ONCE, 0)
+    read += [sample async for sample in samples]
+    assert {sample.sample_index for sample in read} == set(range(SAMPLES))
+    assert sum(len(sample.response.token_ids) for sample in read) == SAMPLES * TOKENS

@@ -1,0 +1,219 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tlt_common.domain.ids import PolicyVersion, WorkerId
+from tlt_gateway.workers.routing import Candidate, choose, choose_packed, to_empty
+
+SPILL = 0.25
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[Candidate]:
+    sizes = draw(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+    return [
+        Candidate(
+            worker_id=WorkerId(f"w{index}"),
+            policy_version=PolicyVersion(draw(st.integers(0, 1))),
+            max_running=size,
+            slots=draw(st.integers(0, size)),
+            assigned=draw(st.integers(0, size)),
+            foreign=draw(st.integers(0, 5)),
+            training=draw(st.booleans()),
+        )
+        for index, size in enumerate(sizes)
+    ]
+
+
+def one(name: str, *, assigned: int = 0, max_running: int = 8, training: bool = False, version: int = 0) -> Candidate:
+    return Candidate(
+        worker_id=WorkerId(name),
+        policy_version=PolicyVersion(version),
+        max_running=max_running,
+        slots=max_running,
+        assigned=assigned,
+        training=training,
+    )
+
+
+def fill(fleet: list[Candidate], requests: int) -> dict[str, int]:
+    assigned = {c.worker_id: c.assigned for c in fleet}
+    for _ in range(requests):
+        now = [
+            one(c.worker_id, assigned=assigned[c.worker_id], max_running=c.max_running, training=c.training)
+            for c in fleet
+        ]
+        if chosen := choose(now, spill_load=SPILL):
+            assigned[chosen.worker_id] += 1
+    return {str(worker_id): count for worker_id, count in assigned.items()}
+
+
+@given(fleets())
+def test_a_request_waits_only_when_no_worker_has_room(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    assert (chosen is None) == all(c.assigned >= c.slots for c in fleet)
+    assert chosen is None or chosen.has_room
+
+
+@given(fleets(), st.integers(0, 2))
+def test_only_workers_at_the_asked_version_are_chosen(fleet: list[Candidate], version: int) -> None:
+    chosen = choose(fleet, version=PolicyVersion(version), spill_load=SPILL)
+    assert chosen is None or chosen.policy_version == version
+
+
+@given(fleets())
+def test_nobody_less_loaded_of_the_same_kind_is_passed_over(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    if chosen is not None:
+        same = [c for c in fleet if c.has_room and c.training == chosen.training]
+        assert chosen.load == min(c.load for c in same)
+
+
+@given(fleets())
+def test_training_goes_on_while_a_worker_that_does_not_train_is_lightly_loaded(fleet: list[Candidate]) -> None:
+    chosen = choose(fleet, spill_load=SPILL)
+    if any(c.has_room and not c.training and c.load <= SPILL for c in fleet):
+        assert chosen is not None
+        assert not chosen.training
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 60))
+def test_a_batch_is_spread_evenly_over_slots(sizes: list[int], requests: int) -> None:
+    assigned = fill([one(f"w{i}", max_running=size) for i, size in enumerate(sizes)], requests)
+    assert sum(assigned.values()) == min(requests, sum(sizes))
+    shares = [(assigned[f"w{i}"], size) for i, size in enumerate(sizes)]
+    lightest = min((count + 1) / size for count, size in shares)
+    assert all(count / size <= lightest + 1e-9 for count, size in shares)
+
+
+def test_a_batch_takes_workers_from_training_and_ends_up_even() -> None:
+    fleet = [one("serves", max_running=16), one("trains", max_running=16, training=True)]
+    assert fill(fleet, 16) == {"serves": 8, "trains": 8}
+
+
+def test_the_tail_leaves_training_alone() -> None:
+    fleet = [one("serves", max_running=16), one("trains", max_running=16, training=True)]
+    assert fill(fleet, 4) == {"serves": 4, "trains": 0}
+
+
+def test_a_training_worker_is_better_than_none() -> None:
+    fleet = [one("serves", assigned=8), one("trains", training=True)]
+    chosen = choose(fleet, spill_load=1.0)
+    assert chosen is not None
+    assert chosen.worker_id == "trains"
+
+
+def test_requests_of_other_gateways_tilt_the_choice_but_close_no_worker() -> None:
+    busy = replace(one("a", max_running=4), foreign=9)
+    assert choose([busy, one("b")], spill_load=SPILL) == one("b")
+    assert choose([busy], spill_load=SPILL) == busy
+
+
+def lent(name: str, running: int, *, foreign: int = 0, lendable: bool = True, slots: int = 8) -> Candidate:
+    return Candidate(
+        worker_id=WorkerId(name),
+        policy_version=PolicyVersion(0),
+        max_running=8,
+        slots=slots,
+        assigned=running,
+        foreign=foreign,
+        lendable=lendable,
+    )
+
+
+@st.composite
+def tails(draw: st.DrawFn) -> list[Candidate]:
+    return [
+        replace(
+            lent(f"w{index}", draw(st.integers(0, 5)), foreign=draw(st.integers(0, 2)), slots=draw(st.integers(0, 8))),
+            lendable=draw(st.booleans()),
+            training=draw(st.booleans()),
+        )
+        for index in range(draw(st.integers(1, 6)))
+    ]
+
+
+@given(tails(), st.integers(0, 6))
+def test_what_moves_in_the_tail_fits_beside_what_runs(fleet: list[Candidate], at_most: int) -> None:
+    emptied = to_empty(fleet, at_most=at_most)
+    assert all(c.lendable and c.running and not c.training for c in fleet if c.worker_id in emptied)
+    now = {c.worker_id: replace(c, emptying=c.worker_id in emptied) for c in fleet}
+    for name in emptied:
+        for _ in range(now[name].running):
+            target = choose_packed(now.values(), at_most=at_most)
+            assert target is not None, "a request that moves finds a worker that runs others"
+            assert target.worker_id not in emptied
+            now[target.worker_id] = replace(target, assigned=target.assigned + 1)
+            assert now[target.worker_id].running <= at_most
+
+
+@given(tails(), st.integers(0, 6))
+def test_an_emptied_tail_is_stable(fleet: list[Candidate], at_most: int) -> None:
+    now = {c.worker_id: c for c in fleet}
+    emptied = to_empty(fleet, at_most=at_most)
+    for name in emptied:
+        for _ in range(now[name].running):
+            open_ones = [replace(c, emptying=c.worker_id in emptied) for c in now.values()]
+            target = choose_packed(open_ones, at_most=at_most)
+            assert target is not None
+            now[target.worker_id] = replace(now[target.worker_id], assigned=target.assigned + 1)
+        now[name] = replace(now[name], assigned=0, foreign=0)
+    assert to_empty(now.values(), at_most=at_most) == ()
+
+
+def test_the_fewest_requests_move() -> None:
+    assert to_empty([lent("a", 1), lent("b", 3)], at_most=4) == ("a",)
+    assert to_empty([lent("a", 2), lent("b", 3)], at_most=4) == ()
+    assert to_empty([lent("a", 1), lent("b", 1), lent("c", 2)], at_most=4) == ("a", "b")
+    assert to_empty([lent("a", 1, lendable=False), lent("b", 2)], at_most=4) == ("b",)
+    assert to_empty([lent("a", 1), lent("b", 2, foreign=1)], at_most=3) == ()
+    assert to_empty([lent("a", 1), lent("b", 1)], at_most=0) == ()
+
+
+def test_gateways_that_share_workers_empty_the_same_one() -> None:
+    mine = [lent("a", 1), lent("b", 0, foreign=1)]
+    theirs = [lent("a", 0, foreign=1), lent("b", 1)]
+    assert to_empty(mine, at_most=4) == to_empty(theirs, at_most=4) == ("a",)
+
+
+def test_a_request_goes_where_its_prefix_is_cached_while_loads_are_close() -> None:
+    home = {WorkerId("b"): 512}
+
+    def chosen(on_b: int) -> str:
+        fleet = [one("a", assigned=1), one("b", assigned=on_b)]
+        found = choose(fleet, spill_load=SPILL, cached=home, affinity_tokens=256)
+        assert found is not None
+        return found.worker_id
+
+    assert [chosen(on_b) for on_b in (0, 1, 2, 3, 4)] == ["b", "b", "b", "b", "a"]
+
+
+def test_of_two_workers_the_one_with_more_cached_is_chosen() -> None:
+    cached = {WorkerId("a"): 100, WorkerId("b"): 900}
+    assert choose([one("a"), one("b", assigned=1)], spill_load=SPILL, cached=cached, affinity_tokens=256) == one(
+        "b", assigned=1
+    )
+    assert choose([one("a"), one("b", assigned=8)], spill_load=SPILL, cached=cached, affinity_tokens=256) == one("a")
+
+
+def test_a_cached_prefix_neither_wakes_a_trainer_nor_fills_a_worker_that_is_emptied() -> None:
+    home = {WorkerId("b"): 100_000}
+    for away in (replace(one("b"), emptying=True), one("b", training=True)):
+        for spill in (0.0, SPILL):
+            assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in {one("a", assigned=1), away}
+        assert choose([one("a"), away], spill_load=SPILL, cached=home) == one("a")
+
+
+@given(fleets(), st.dictionaries(st.sampled_from([WorkerId(f"w{i}") for i in range(6)]), st.integers(1, 4000)))
+def test_what_is_cached_neither_delays_a_request_nor_outweighs_many(
+    fleet: list[Candidate], cached: dict[WorkerId, int]
+) -> None:
+    least = choose(fleet, spill_load=SPILL)
+    chosen = choose(fleet, spill_load=SPILL, cached=cached, affinity_tokens=256)
+    assert (chosen is None) == (least is None)
+    if chosen is not None and least is not None and chosen != least:
+        assert chosen.has_room
+        assert chosen.worker_id in cached
+        assert chosen.training <= least.training
+        assert (chosen.load - least.load) * chosen.max_running <= cached[chosen.worker_id] / 256 + 1e-9

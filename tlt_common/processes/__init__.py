@@ -1,0 +1,1 @@
+"""Child processes: started to die with their parent, ended, and cleaned up after."""

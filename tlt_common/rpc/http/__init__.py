@@ -1,0 +1,1 @@
+"""HTTP servers inside services: bounded connections, errors as JSON, calls counted."""

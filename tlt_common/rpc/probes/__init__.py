@@ -1,0 +1,1 @@
+"""Whether this process is ready and alive, for probes and operators."""

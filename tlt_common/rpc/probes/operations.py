@@ -1,0 +1,124 @@
+"""HTTP endpoints for operators: /metrics for Prometheus, /livez and /readyz for probes."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from threading import Thread
+from typing import Any, TypeAlias
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
+
+from tlt_common.rpc.addresses import listener
+from tlt_common.rpc.probes.readiness import Readiness
+from tlt_common.rpc.security.certificates import Certificates
+from tlt_common.telemetry.log import get_logger
+
+log = get_logger(__name__)
+
+TIMEOUT_S = 10.0
+"""Timeout of a handshake and of a request, so that silent callers do not occupy threads forever."""
+POLL_S = 0.1
+"""Maximum delay of the server's shutdown."""
+PATHS = "accepted: /metrics, /livez and /readyz"
+
+HttpResponse: TypeAlias = tuple[str, str]
+"""Status line and body."""
+
+
+def application(readiness: Readiness, metrics: CollectorRegistry = REGISTRY) -> WSGIApplication:
+    """Return the WSGI application. It reads `readiness` at every request."""
+    exposition = make_wsgi_app(metrics)
+    answers: dict[str, Callable[[], HttpResponse]] = {
+        "/livez": lambda: _liveness(readiness),
+        "/readyz": lambda: _readiness(readiness),
+    }
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "/")
+        if path == "/metrics":
+            exposed: Iterable[bytes] = exposition(environ, start_response)
+            return exposed
+        status, text = answers[path]() if path in answers else ("404 Not Found", f"unknown path {path}; {PATHS}")
+        if environ.get("REQUEST_METHOD") not in {"GET", "HEAD"}:
+            status, text = "405 Method Not Allowed", "accepted: GET"
+        body = f"{text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    return answer
+
+
+def _liveness(readiness: Readiness) -> HttpResponse:
+    failure = readiness.liveness.failure
+    return ("503 Service Unavailable", f"not alive: {failure}") if failure else ("200 OK", "alive")
+
+
+def _readiness(readiness: Readiness) -> HttpResponse:
+    why = readiness.waits_for
+    return ("503 Service Unavailable", f"not ready: {why}") if why else ("200 OK", "ready")
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = TIMEOUT_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Log nothing: probes arrive every second."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """One thread per request, so that a slow scrape does not delay probes."""
+
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(self, host: str, port: int, certificates: Certificates | None) -> None:
+        self._certificates = certificates
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener(host, port)
+        # The base class would resolve the host's full name, which queries DNS.
+        self.server_address = self.socket.getsockname()[:2]
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Handle the request in its own thread, including the handshake, which the caller may delay."""
+        if self._certificates is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(TIMEOUT_S)
+        with self._certificates.current().context.wrap_socket(request, server_side=True) as encrypted:
+            super().finish_request(encrypted, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
+        """Log at debug level: the caller hung up or does not speak TLS."""
+        log.debug("operations_request_failed", caller=str(client_address), error=repr(sys.exception()))
+
+
+@contextmanager
+def answering(
+    host: str,
+    port: int,
+    readiness: Readiness,
+    certificates: Certificates | None = None,
+    metrics: CollectorRegistry = REGISTRY,
+) -> Iterator[int]:
+    """
+    Serve HTTP, or HTTPS with `certificates`, within the block; yield the bound port.
+
+    Raises:
+        OSError: The port is in use.
+    """
+    with _Server(host, port, certificates) as server:
+        server.set_app(application(readiness, metrics))
+        thread = Thread(target=server.serve_forever, args=(POLL_S,), name="operations", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

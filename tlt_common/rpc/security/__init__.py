@@ -1,0 +1,1 @@
+"""Who may call, and how both sides prove who they are: tokens, scopes, certificates."""

@@ -1,0 +1,81 @@
+"""Certificate files of the process, checked and reloaded when they change."""
+
+import ssl
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from tlt_common.config.base import TlsSettings
+from tlt_common.errors import ConfigError
+from tlt_common.rpc.security.expiry import expires_at
+from tlt_common.rpc.security.reloaded import Reloaded, read_bytes
+from tlt_common.telemetry import metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Material:
+    """Contents of the three files, read together and matching."""
+
+    certificate: bytes
+    key: bytes
+    ca: bytes
+    context: ssl.SSLContext
+    """For HTTPS servers; requests no client certificate."""
+
+
+Certificates: TypeAlias = Reloaded[Material]
+
+
+@cache
+def certificates(tls: TlsSettings) -> Certificates:
+    """
+    Watch the files of `tls`. All callers in this process share one view of the same files.
+
+    Raises:
+        ConfigError: A file is unreadable or not PEM, or the key does not match the certificate.
+    """
+    return Reloaded("certificate", (tls.certificate, tls.key, tls.ca), lambda: _read(tls))
+
+
+def following(files: Certificates) -> ssl.SSLContext:
+    """Return a context for servers that keep one context; every handshake uses the current files."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def use_current(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = files.current().context
+
+    context.sni_callback = use_current
+    return context
+
+
+def _read(tls: TlsSettings) -> Material:
+    certificate = read_bytes(tls.certificate, "tls.certificate")
+    key, ca = read_bytes(tls.key, "tls.key"), read_bytes(tls.ca, "tls.ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"tls: {tls.certificate} and {tls.key} are not a PEM certificate and its unencrypted key: {error}",
+            field="tls.certificate",
+        ) from error
+    metrics.CERTIFICATE_EXPIRY.set(expires_at(certificate).timestamp())
+    check_authorities(ca, f"tls.ca: {tls.ca}", "tls.ca")
+    return Material(certificate=certificate, key=key, ca=ca, context=context)
+
+
+def check_authorities(pem: bytes, where: str, field: str) -> None:
+    """
+    Check that a CA bundle contains a certificate.
+
+    Raises:
+        ConfigError: It contains none.
+    """
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"{where} contains no PEM certificate: {error}", field=field) from error
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")

@@ -1,0 +1,106 @@
+"""Checkpoints as streams of tensor pieces, read from safetensors files. Needs no torch: only headers and raw bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tlt_common.domain.weights import TensorChunk
+from tlt_common.errors import WeightsError
+from tlt_common.weights.files import weight_files
+from tlt_common.weights.safetensors_file import Entry, entries_of
+
+PIECE_BYTES = 4 * 2**20
+"""Size of a streamed piece: message overhead is negligible, and pieces still interleave with chunks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Where a piece of a tensor is in a safetensors file."""
+
+    file: Path
+    position: int
+    """Byte offset in the file."""
+    length: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset_bytes: int
+    """Byte offset in the tensor."""
+
+    def read(self) -> TensorChunk:
+        """
+        Read the piece. Blocks on disk reads.
+
+        Raises:
+            OSError: The file is unreadable, or shorter than its header states.
+        """
+        with self.file.open("rb", buffering=0) as stream:
+            stream.seek(self.position)
+            data = stream.read(self.length) or b""
+            while len(data) < self.length:
+                more = stream.read(self.length - len(data))
+                if not more:
+                    raise OSError(f"{self.file} ends at byte {self.position + len(data)} within tensor {self.name!r}")
+                data += more
+        return TensorChunk(
+            name=self.name, dtype=self.dtype, shape=self.shape, offset_bytes=self.offset_bytes, data=data
+        )
+
+
+def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> Iterator[TensorChunk]:
+    """Split a tensor into pieces; an empty tensor is one piece without data."""
+    for offset in range(0, max(1, len(data)), PIECE_BYTES):
+        piece = bytes(data[offset : offset + PIECE_BYTES])
+        yield TensorChunk(name=name, dtype=dtype, shape=shape, offset_bytes=offset, data=piece)
+
+
+def entries_in(directory: Path) -> tuple[tuple[Path, Entry], ...]:
+    """
+    Return the tensors of a checkpoint and the file of each, in order of file name and position. Reads headers only.
+
+    Raises:
+        OSError: A file cannot be read.
+        WeightsError: A file is damaged, a tensor is in two files, or see `weight_files`.
+    """
+    found: dict[str, tuple[Path, Entry]] = {}
+    for file in weight_files(directory):
+        for entry in entries_of(file):
+            if (other := found.get(entry.name)) is not None:
+                raise WeightsError(
+                    f"tensor {entry.name} is in {other[0].name} and in {file.name} of {directory}; accepted: once",
+                    field="source.uri",
+                )
+            found[entry.name] = file, entry
+    return tuple(found.values())
+
+
+def pieces_in(directory: Path) -> tuple[Piece, ...]:
+    """
+    Return the pieces of a checkpoint, in order of file name and position.
+
+    Raises:
+        OSError: As for `entries_in`; also WeightsError.
+    """
+    return tuple(piece for file, entry in entries_in(directory) for piece in pieces_of(file, entry))
+
+
+def read(file: Path) -> Iterator[TensorChunk]:
+    """Yield all tensors of a safetensors file, in pieces, in the order of the file. Blocks on disk reads."""
+    for entry in entries_of(file):
+        for piece in pieces_of(file, entry):
+            yield piece.read()
+
+
+def pieces_of(file: Path, entry: Entry) -> Iterator[Piece]:
+    """Yield the pieces of a tensor; an empty one is one piece without data."""
+    size = entry.end - entry.start
+    for offset in range(0, max(1, size), PIECE_BYTES):
+        yield Piece(
+            file=file,
+            position=entry.start + offset,
+            length=min(PIECE_BYTES, size - offset),
+            name=entry.name,
+            dtype=entry.dtype,
+            shape=entry.shape,
+            offset_bytes=offset,
+        )

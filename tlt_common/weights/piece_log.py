@@ -1,0 +1,145 @@
+"""The pieces of a release in the order in which they arrived, read by any number of followers while more arrive."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
+from tlt_common.errors import UnavailableError
+from tlt_common.weights.checkpoint import Piece
+from tlt_common.weights.heap import keep_message_buffers
+
+RECENT_PIECES = 4
+"""Pieces kept in memory, 4 MiB each: a follower that keeps up need not read them back."""
+
+
+class PieceLog:
+    """
+    A growing list of pieces. Belongs to one event loop.
+
+    All workers that receive a release from each other have its pieces in the same order, so that a follower can
+    continue at another one at the number it has reached.
+
+    Attributes:
+        file: The spool's file with all pieces; None if they are in files that are not ours.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+        self._pieces: list[Piece] = []
+        self._is_complete = False
+        self._digest = ""
+        self._failure = ""
+        self._recent: OrderedDict[int, TensorChunk] = OrderedDict()
+        self._changed = asyncio.Event()
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], *, file: Path | None = None, digest: str = "") -> "PieceLog":
+        """Return the log of a complete release."""
+        log = cls(file)
+        log._pieces += pieces
+        log.finish(digest)
+        return log
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more pieces follow."""
+        return self._is_complete
+
+    @property
+    def end(self) -> ReleaseEnd:
+        """The end of the release, once it is complete."""
+        return ReleaseEnd(pieces=len(self._pieces), digest=self._digest)
+
+    def append(self, piece: Piece, chunk: TensorChunk | None = None) -> None:
+        """Add the next piece, and its content if that is in memory."""
+        if chunk is not None:
+            self._recent[len(self._pieces)] = chunk
+            if len(self._recent) > RECENT_PIECES:
+                self._recent.popitem(last=False)
+        self._pieces.append(piece)
+        self._notify()
+
+    def finish(self, digest: str) -> None:
+        """Mark the log as complete, with the digest of the release."""
+        self._digest = digest
+        self._is_complete = True
+        self._recent.clear()
+        self._notify()
+
+    def fail(self, why: str) -> None:
+        """End all followers with an error: the rest of the release will not arrive."""
+        self._failure = why
+        self._recent.clear()
+        self._notify()
+
+    async def follow(self, from_piece: int = 0) -> AsyncIterator[TensorChunk]:
+        """
+        Yield the content of pieces from number `from_piece` on, waiting for those that have not arrived.
+
+        Raises:
+            UnavailableError: The rest will not arrive, or the file cannot be read any more.
+        """
+        keep_message_buffers()
+        number = from_piece
+        while await self._has(number):
+            yield await self._content(number)
+            number += 1
+
+    async def written(self) -> AsyncIterator[WrittenPiece | ReleaseEnd]:
+        """
+        Yield the form of all pieces as they are written to the file, then the end of the release.
+
+        Raises:
+            UnavailableError: The rest will not arrive.
+        """
+        number = 0
+        while await self._has(number):
+            piece = self._pieces[number]
+            yield WrittenPiece(
+                name=piece.name,
+                dtype=piece.dtype,
+                shape=piece.shape,
+                offset_bytes=piece.offset_bytes,
+                size_bytes=piece.length,
+            )
+            number += 1
+        yield self.end
+
+    async def until_complete(self) -> None:
+        """
+        Wait until all pieces have arrived.
+
+        Raises:
+            UnavailableError: The rest will not arrive.
+        """
+        while not self._is_complete:
+            if self._failure:
+                raise UnavailableError(self._failure)
+            await self._changed.wait()
+
+    async def _has(self, number: int) -> bool:
+        """Wait for a piece; return False if there is none of this number."""
+        while number >= len(self._pieces):
+            if self._failure:
+                raise UnavailableError(self._failure)
+            if self._is_complete:
+                return False
+            await self._changed.wait()
+        return True
+
+    async def _content(self, number: int) -> TensorChunk:
+        if (chunk := self._recent.get(number)) is not None:
+            return chunk
+        try:
+            return await asyncio.to_thread(self._pieces[number].read)
+        except OSError as error:
+            raise UnavailableError(f"the weights can no longer be read: {error}") from error
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
