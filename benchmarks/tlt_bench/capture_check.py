@@ -12,7 +12,7 @@ from tlt_bench.commands import CaptureCheck, CheckCapture
 from tlt_common import codec
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_worker.engine.sglang import SglangEngine
 
 FRAME_TOKENS = 64

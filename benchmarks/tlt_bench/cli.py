@@ -228,7 +228,7 @@ def trace(
     from tlt_bench.tuner import TEN_ARMS
     from tlt_common.domain.arm import arms_named
     from tlt_common.errors import ConfigError
-    from tlt_worker.engine.trace_path import require_writable
+    from tlt_worker.engine.launch import require_writable
 
     try:
         chosen = arms_named(arms.split(",")) if arms else TEN_ARMS

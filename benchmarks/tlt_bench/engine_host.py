@@ -34,7 +34,7 @@ from tlt_bench.stock import StockEngine
 from tlt_common.config.base import Frozen
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import DrafterVersion, RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import TltError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.scheduler.arms.switching import REPORT_S

@@ -9,7 +9,8 @@ from typing import Never
 
 from tlt_common import __version__
 from tlt_common.domain.ids import DrafterVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.security.access import caller_name

@@ -13,8 +13,8 @@ from typing import Never
 
 import torch
 
+from tlt_common.domain.fleet import TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
-from tlt_common.domain.training import TrainingProgress
 from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger

@@ -20,9 +20,9 @@ from tlt_worker.activity import Activity
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
-from tlt_worker.lending.spot import Spot
+from tlt_worker.lending.held_lease import HeldLease
 from tlt_worker.lending.trainer import Trainer
-from tlt_worker.lending.trainer_watch import TrainerWatch
+from tlt_worker.lending.trainer_process import TrainerWatch
 from tlt_worker.requests.generation import Generation
 from tlt_worker.requests.kept import Kept
 from tlt_worker.requests.watchers import Watchers
@@ -113,7 +113,7 @@ class Worker:
         )
         self._trainer = trainer
         self.rounds = RoundLog(engine)
-        self.spot = trainer and Spot(
+        self.spot = trainer and HeldLease(
             trainer.link,
             self.activity,
             policy=self._policy,

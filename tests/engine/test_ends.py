@@ -4,7 +4,7 @@ import pytest
 
 from tests.engine.host import Play
 from tests.engine.scenes.ends import END, LEAST, MOST, EndsResult, ends
-from tlt_common.domain.rollout import FinishReason
+from tlt_common.domain.response import FinishReason
 
 CONFIGURED = 1
 """The end token in config.json."""

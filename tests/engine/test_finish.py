@@ -9,8 +9,12 @@ import pytest
 
 from tests.fakes.chat_model import END as TURN_END
 from tests.fakes.chat_model import write_chat_model
-from tlt_worker.scheduler.finish import end_as_the_tokenizer_says, finish_before_abort, stop_at_stop_tokens
-from tlt_worker.scheduler.stop_strings import stop_at_strings
+from tlt_worker.scheduler.stopping import (
+    end_as_the_tokenizer_says,
+    finish_before_abort,
+    stop_at_stop_tokens,
+    stop_at_strings,
+)
 
 schedule_batch = pytest.importorskip("sglang.srt.managers.schedule_batch")
 pytestmark = pytest.mark.engine

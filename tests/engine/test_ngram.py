@@ -8,7 +8,7 @@ from tests.engine.host import Play
 from tests.engine.scenes import ngram
 from tests.engine.scenes.answers import stats, tokens
 from tests.engine.scenes.ngram import AloneResult, MixedResult
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 

@@ -8,7 +8,8 @@ from tlt_common.codec import encode
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.base import EngineInfo

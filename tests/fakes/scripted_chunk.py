@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.text.detokenizer import Detokenizer, Vocabulary
-from tlt_worker.scheduler.stop_search import StopSearch
+from tlt_worker.scheduler.stopping import StopSearch
 
 
 def scripted_chunk(

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
-from tlt_common.domain.fleet import Lease
+from tlt_common.domain.fleet import Lease, TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
-from tlt_common.domain.training import TrainingProgress
 from tlt_common.errors import StaleEpochError, TltError, UnavailableError
 
 

@@ -14,8 +14,9 @@ from tests.fakes.receiving_worker import ReceivingWorker
 from tests.fakes.scripted_chunk import scripted_chunk
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named, request_of
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.domain.weights import ReleaseId, ServedRelease, StageOrder, TensorChunk
 from tlt_common.errors import NotFoundError, StaleVersionError, TltError, UnavailableError

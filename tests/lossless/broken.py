@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tests.lossless.exact import Logits, Masses
 from tlt_worker.scheduler.sampling import acceptance as sampling
+from tlt_worker.scheduler.sampling.draw import draw
 
 Accept = Callable[..., None]
 correct: Accept = sampling.accept_chain
@@ -85,4 +86,4 @@ def first_of_siblings(p_BV: Tensor, siblings: tuple[int, ...], coins_B: Tensor, 
         mass_B = mass_B + p_BV[:, token]
         accepted_B = torch.where((accepted_B < 0) & (coins_B < mass_B), float(token), accepted_B)
         rest_BV[:, token] = 0.0
-    return torch.where(accepted_B < 0, sampling.draw(rest_BV, last_B), accepted_B.to(torch.int64))
+    return torch.where(accepted_B < 0, draw(rest_BV, last_B), accepted_B.to(torch.int64))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tlt_common.domain.arm import arm_named
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 
 VOCABULARY = 32
 PROMPT = (3, 7, 5, 9, 4, 12, 30)

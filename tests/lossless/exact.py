@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 
 TOKENS = 4
 """Compared tokens of a response."""

@@ -19,7 +19,8 @@ from tests.lossless import cases
 from tests.lossless.cases import SETTINGS, Phase, Size
 from tests.lossless.exact import TOKENS
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import TokenChunk
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment

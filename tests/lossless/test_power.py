@@ -11,7 +11,7 @@ from tests.engine import models
 from tests.lossless import broken, exact, goodness, judge
 from tests.lossless.cases import VOCABULARY, Size
 from tests.lossless.scenes import DrawnResult
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 
 STEPS = 3
 COMPARISONS = 1000

@@ -22,7 +22,6 @@ DATES = {
     "tlt_common/integrations/trl/asynchronous.py": "a date that TRL subtracts from its own",
     "tlt_common/rpc/security/bearer.py": "the expiry of tokens",
     "tlt_common/rpc/security/certificates.py": "the expiry of certificates",
-    "tlt_common/rpc/security/expiry.py": "the expiry of certificates",
     "tlt_common/weights/update_key.py": "the order of two updates of one version",
 }
 CALENDAR = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}

@@ -5,15 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import (
-    FinishReason,
-    LogprobKind,
-    Prompt,
-    ResponseStats,
-    SamplingParams,
-    Speculation,
-    TokenChunk,
-)
+from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import generation as wire
 from tlt_common.wire import rollout

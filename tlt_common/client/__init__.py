@@ -4,8 +4,9 @@ from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.domain.batch import Sample
-from tlt_common.domain.delta import ChangedElements
-from tlt_common.domain.rollout import FinishReason, LogprobKind, ResponseStats, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.prompt import LogprobKind, SamplingParams, Speculation
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.weights import ChangedElements
 
 __all__ = [
     "BlockingClient",

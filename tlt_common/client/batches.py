@@ -10,10 +10,11 @@ from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
 from tlt_common.domain.batch import Batch, Sample, SampleStart, require_samples, sample_of
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
-from tlt_common.rpc.received import received
+from tlt_common.rpc.streams import received
 from tlt_common.wire import rollout as wire
 
 CALL_BYTES = 8 * 2**20

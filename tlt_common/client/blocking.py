@@ -15,7 +15,8 @@ from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import SamplingParams, TokenChunk
+from tlt_common.domain.prompt import SamplingParams
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import ServerInfo
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.rpc.endpoint import Secret

@@ -1,7 +1,7 @@
 """Pauses of generation."""
 
 from tlt_common.client.gateways import Gateways
-from tlt_common.client.retried import retried
+from tlt_common.client.retrying import retried
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_common.rpc.errors import translated

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tlt_common.domain.batch import SEEDS
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.prompt import Prompt, SamplingParams, Speculation
 from tlt_common.domain.request_ids import new_request_id
-from tlt_common.domain.rollout import Prompt, SamplingParams, Speculation
 
 
 def shifted(sampling: SamplingParams, offset: int) -> SamplingParams:

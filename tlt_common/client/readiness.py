@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from tlt_common.client.gateways import Gateways
-from tlt_common.client.retried import retried
+from tlt_common.client.retrying import retried
 from tlt_common.domain.server_info import ServerInfo
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.errors import translated

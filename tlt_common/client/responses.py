@@ -5,10 +5,11 @@ from contextlib import aclosing
 
 from tlt_common.client.gateways import Gateways
 from tlt_common.client.patience import Patience
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import TltError, UnavailableError
-from tlt_common.rpc.received import received
+from tlt_common.rpc.streams import received
 from tlt_common.wire import rollout as wire
 
 

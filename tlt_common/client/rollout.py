@@ -14,14 +14,15 @@ from tlt_common.client.pauses import pause, proceed
 from tlt_common.client.prompts import new_prompt, shifted
 from tlt_common.client.readiness import CALL_S, info_of, known, until_ready
 from tlt_common.client.responses import response
-from tlt_common.client.retried import retried
+from tlt_common.client.retrying import retried
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.prompt import SamplingParams, Speculation
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import ServerInfo
 from tlt_common.domain.weights import UpdateResult
 from tlt_common.rpc.endpoint import Secret

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.errors import ConfigError
 

@@ -4,8 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tlt_common.domain.delta import INDICES, VALUES, ChangedElements
-from tlt_common.domain.weights import TensorChunk
+from tlt_common.domain.weights import INDICES, VALUES, ChangedElements, TensorChunk
 from tlt_common.errors import InvalidRequestError
 from tlt_common.weights.checkpoint import pieces
 

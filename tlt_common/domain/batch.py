@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import sample_id
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import InvalidRequestError
 
 SEEDS = 2**63

@@ -8,6 +8,9 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
+MAX_PROBLEM = 500
+"""Characters of a worker's problem."""
+
 
 class WorkerState(StrEnum):
     """What a worker uses its device for. Every device-second is in exactly one state."""
@@ -248,3 +251,31 @@ class Fleet:
     """training / (training + idle + switching) since start; 0 if there was no bubble."""
     pause_left_s: float = 0.0
     """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
+
+
+def in_a_line(problem: str) -> str:
+    """Return a problem as one line of at most MAX_PROBLEM printable characters."""
+    line = " ".join(problem.split())
+    return "".join(letter for letter in line if letter.isprintable())[:MAX_PROBLEM]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingProgress:
+    """Progress of a spot trainer."""
+
+    training: bool
+    steps: int
+    """Optimizer steps on the drafter, across restarts."""
+    tokens: int
+    training_s: float
+    """Seconds the device computed for training since the process started; only increases."""
+    loss: float
+    held_out_top1: float
+    drafter_version: DrafterVersion
+    """Version last published or adopted."""
+    policy_version: PolicyVersion = PolicyVersion(0)
+    """Version of the policy that training is for."""
+    resting: bool = False
+    """Whether nothing is left to learn from this policy and the known data."""
+    problem: str = ""
+    """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""

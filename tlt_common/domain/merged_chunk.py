@@ -4,7 +4,7 @@ from array import array
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 
 class MergedChunk:

@@ -4,7 +4,8 @@ from array import array
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 
 PROVEN_ROUNDS = 4
 """Rounds after which a response is not suspected of having ended its engine. At most two are underway in an engine."""

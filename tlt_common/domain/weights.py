@@ -1,6 +1,12 @@
-"""Weight updates."""
+"""
+Weight updates, and the names that their tensors have in checkpoints.
+
+Changes of weights that are served already: a tensor NAME is replaced by a tensor of its name; or some of its elements
+are, by two tensors: their indices in the flattened tensor (`INDICES`) and their values (`VALUES`).
+"""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion
 
@@ -8,6 +14,19 @@ SOURCE_PREFIXES = ("/", "s3://", "gs://", "gcs://", "az://", "abfs://", "abfss:/
 """Default of a worker's `sources`. Not http: whoever may publish weights could make workers call any host."""
 MAX_WEIGHTS_BYTES = 2**41
 """Default maximum size of weights: a model of a trillion parameters in bfloat16."""
+
+
+INDICES = ":indices"
+"""End of the name of a one-dimensional tensor of type I64."""
+VALUES = ":values"
+"""End of the name of a tensor of as many elements, of the changed tensor's type."""
+_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"})
+"""Attributes in which torch.compile, FSDP, activation checkpointing and Lightning's strategies keep what they wrap. No
+module of a checkpoint is called so."""
+_PARALLEL = "module."
+"""Beginning of names in DataParallel and DeepSpeed's engine."""
+_PEFT = "base_model.model."
+_PEFT_LAYER = "base_layer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +105,7 @@ class WeightsUpdate:
     size_bytes: int = 0
     """Bytes of all tensors that follow; 0 if unknown."""
     base: PolicyVersion | None = None
-    """Version whose tensors the following ones change; see `tlt_common.domain.delta`. None: they are whole weights."""
+    """Version whose tensors the following ones change (`INDICES`, `VALUES`). None: they are whole weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +148,30 @@ class UpdateResult:
     version: PolicyVersion
     workers: int
     elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedElements:
+    """Elements of a tensor that have changed."""
+
+    indices: Any
+    """Tensor or array of integers, one-dimensional: places in the flattened tensor, each at most once, in any order."""
+    values: Any
+    """Tensor or array of as many elements, of the tensor's type."""
+
+
+def plain_name(name: str) -> str:
+    """
+    Return the name of a tensor without wrappers.
+
+    A name that still has a trace of an adapter (`lora_A`, `modules_to_save`) is left to be refused: whether it was
+    merged into the weights is not known.
+    """
+    parts = [part for part in name.split(".") if part not in _WRAPPERS]
+    plain = ".".join(parts)
+    while plain.startswith((_PARALLEL, _PEFT)):
+        if plain.startswith(_PEFT):
+            plain = ".".join(part for part in plain.removeprefix(_PEFT).split(".") if part != _PEFT_LAYER)
+        else:
+            plain = plain.removeprefix(_PARALLEL)
+    return plain

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_common.text.end_tokens import ids_of
 

@@ -9,7 +9,7 @@ import grpc
 
 from tlt_common import __version__
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import ConfigError, TltError
 
 if TYPE_CHECKING:

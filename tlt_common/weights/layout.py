@@ -4,8 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from tlt_common.domain.delta import INDICES
-from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk, WrittenPiece
+from tlt_common.domain.weights import INDICES, MAX_WEIGHTS_BYTES, TensorChunk, WrittenPiece
 from tlt_common.errors import WeightsError
 from tlt_common.weights.safetensors_file import DTYPE_BYTES
 

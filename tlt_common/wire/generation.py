@@ -5,16 +5,8 @@ from collections.abc import Sequence
 from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common.domain.bounds import MAX_STOP_STRINGS, MAX_TOKEN_IDS, require_count
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import (
-    MAX_STOP_TOKEN_IDS,
-    FinishReason,
-    LogprobKind,
-    Prompt,
-    ResponseStats,
-    SamplingParams,
-    Speculation,
-    TokenChunk,
-)
+from tlt_common.domain.prompt import MAX_STOP_TOKEN_IDS, LogprobKind, Prompt, SamplingParams, Speculation
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.errors import InvalidRequestError
 
 _SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}

@@ -9,7 +9,7 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStu
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import ReleaseEnd, SpoolFile, StageOrder, TensorChunk, WrittenPiece
 from tlt_common.errors import BY_REASON, InvalidRequestError, TltError
 from tlt_common.wire.generation import chunk_from_pb, chunk_to_pb, prompt_from_pb, prompt_to_pb

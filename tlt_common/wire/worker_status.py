@@ -4,9 +4,8 @@ from math import isfinite
 
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus, in_a_line
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
-from tlt_common.domain.problem import in_a_line
 from tlt_common.errors import InvalidRequestError
 
 STATE_TO_PB = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tlt_bench.stock import StockEngine
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine.control import Control, Deliver
 from tlt_worker.link.messages import StartReport

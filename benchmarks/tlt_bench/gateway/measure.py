@@ -14,7 +14,7 @@ from tlt_bench.gateway.processes import process
 from tlt_bench.result import Result
 from tlt_common.client import Client
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.rpc.channel import plain
 from tlt_common.wire import rollout as wire
 

@@ -14,7 +14,8 @@ import grpc
 
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.rpc.addresses import announced_in
 from tlt_common.rpc.channel import OPTIONS
 from tlt_common.rpc.drain import Drain

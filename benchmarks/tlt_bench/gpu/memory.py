@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tlt_bench import random_model
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig

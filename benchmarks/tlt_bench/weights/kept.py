@@ -22,7 +22,7 @@ from tlt_bench.weights.engine_worker import ARM, engine_worker
 from tlt_bench.weights.ways import FILE, WAYS, Trainer, disk, group
 from tlt_bench.workload import hard_prompts
 from tlt_common.client import Client, SamplingParams
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.rpc.addresses import announced_in
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.main import live

@@ -8,8 +8,8 @@ from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.rpc.http.calls import CountedCalls
 from tlt_common.rpc.http.failures import answer_errors, response_to
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import BodyTooLargeError
-from tlt_gateway.http.door import Door
 from tlt_gateway.http.odd_headers import require_known_query
 from tlt_gateway.http.openai import chat_routes, token_routes
 from tlt_gateway.http.openai.prompting import Prompting

@@ -10,7 +10,8 @@ from fastapi import Request
 
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import AbortedError, TltError
 from tlt_gateway.http.bodies.body import renamed
 from tlt_gateway.requests.batch import Batches

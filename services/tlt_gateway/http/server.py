@@ -13,7 +13,7 @@ from tlt_common.rpc.security.access import Access
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.app import http_app
-from tlt_gateway.http.door import Door
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.draining import Draining
 from tlt_gateway.http.text.language import Language, load_language
 

@@ -1,4 +1,4 @@
-"""The session of an HTTP call, from its headers."""
+"""What a call shares with others: its session, from its headers, and its part of the prefix cache, from its body."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from fastapi import Request
 
 from tlt_common.domain.bounds import MAX_SESSION_ID, require_name
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError
 
 HEADERS = ("X-Session-ID", "X-SMG-Routing-Key")
@@ -37,3 +37,16 @@ def in_session(request: Request, prompts: Iterable[Prompt]) -> list[Prompt]:
     """
     session = session_of(request)
     return [replace(prompt, session_id=session) for prompt in prompts]
+
+
+def salt_of(cache_salt: str | None, extra_key: str | None = None) -> str:
+    """
+    Return the salt of a prompt.
+
+    Args:
+        cache_salt: The field of vLLM's and SGLang's protocols.
+        extra_key: That of SGLang's, which separates as well.
+    """
+    if not extra_key:
+        return cache_salt or ""
+    return f"{len(extra_key)}:{extra_key}:{cache_salt or ''}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_gateway.queue.fair_queue import FairQueue

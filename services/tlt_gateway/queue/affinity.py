@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_gateway.workers.routing import Candidate
 
 MAX_KNOWN = 65536

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
 from tlt_gateway.queue.affinity import Affinity, keys_of
 from tlt_gateway.workers.pooled_worker import PooledWorker

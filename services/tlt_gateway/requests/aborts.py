@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import names_of
-from tlt_common.domain.rollout import Prompt
 
 REMEMBERED_S = 900.0
 """Seconds for which an abort is remembered: longer than a client continues a response by default."""

@@ -8,7 +8,8 @@ from itertools import product
 
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index, require_samples, sample_of
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.security.access import caller_name
 from tlt_gateway.queue.admission import Admission

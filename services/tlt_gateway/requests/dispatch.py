@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from hashlib import sha256
 
 from tlt_common.domain.bounds import MAX_REQUEST_ID, require_name
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import attempt_id, new_request_id
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import (
     AbortedError,
@@ -25,7 +27,6 @@ from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import Reservation
 from tlt_gateway.queue.room import Room
 from tlt_gateway.requests.across import learn_of
-from tlt_gateway.requests.cache_key import cache_key
 from tlt_gateway.requests.keeping import keep_key, taken
 from tlt_gateway.requests.request_metrics import RequestMetrics
 from tlt_gateway.requests.requests import Requests
@@ -253,3 +254,16 @@ class Dispatch:
 def _stale(request: RunningRequest) -> AbortedError:
     request.ending = Ending.STALE
     return AbortedError(f"request {request.transcript.prompt.request_id} may not continue with the weights served")
+
+
+def cache_key(salt: str, *, owner: str) -> str:
+    """
+    Return the key under which a prompt is cached: prompts with other keys find nothing of it.
+
+    Args:
+        salt: The caller's choice, within what is the owner's; empty without one.
+        owner: Name of the caller's token; empty if all callers share.
+    """
+    if not (salt or owner):
+        return ""
+    return sha256(f"{len(owner)}:{owner}{salt}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.workers.pooled_worker import PooledWorker

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
 from tlt_gateway.queue.room import Room
 

@@ -3,7 +3,8 @@
 import asyncio
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.telemetry import metrics
 
 

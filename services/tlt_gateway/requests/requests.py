@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from tlt_common.aio import Signal
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named
-from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.requests.aborts import Aborts

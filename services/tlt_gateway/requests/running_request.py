@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_gateway.queue.queue_room import Reservation
 from tlt_gateway.queue.room import Room

@@ -7,8 +7,8 @@ from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.errors import TltError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.weights.link_offer import staged_by_link
 from tlt_gateway.weights.release import Release
+from tlt_gateway.weights.stage_chain import staged_by_link
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 

@@ -1,12 +1,12 @@
-"""Stages a release on many workers, each of which receives it from the one before."""
+"""Stages a release on many workers, each of which links the file or receives it from the one before."""
 
 import asyncio
 from collections.abc import Sequence
 
 from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import TltError, WeightsUnreadableError
+from tlt_common.machine import boot_id
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.weights.link_offer import staged_by_link
 from tlt_gateway.weights.release import Release
 from tlt_gateway.workers.pooled_worker import PooledWorker
 
@@ -92,3 +92,21 @@ async def _outcome(worker: PooledWorker, order: StageOrder) -> Staged | TltError
         return await worker.remote.stage(order)
     except TltError as error:
         return error
+
+
+async def staged_by_link(worker: PooledWorker, release: Release, *, joining: bool = False) -> Staged | None:
+    """
+    Let a worker stage a release by linking this gateway's file; return None if it has to receive the tensors instead.
+
+    Raises:
+        TltError: As for `RemoteWorker.stage`.
+    """
+    if worker.info is None or not worker.info.machine or worker.info.machine != boot_id():
+        return None
+    if (linked := await release.linked(joining=joining)) is None:
+        return None
+    try:
+        return await worker.remote.stage(*linked)
+    except WeightsUnreadableError as error:
+        log.info("not_linked", worker=worker.name, reason=error.message)
+        return None

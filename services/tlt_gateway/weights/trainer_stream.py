@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from tlt_common.domain.tensor_names import plain_name
-from tlt_common.domain.weights import TensorChunk
+from tlt_common.domain.weights import TensorChunk, plain_name
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
 from tlt_common.weights.incoming import IDLE_S, Incoming
 

@@ -1,12 +1,14 @@
-"""The gateway's view of one worker."""
+"""The gateway's view of one worker, and the metrics of their states."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.pause import Pause
+from tlt_common.telemetry import metrics
 from tlt_gateway.workers.demands import Demands
 from tlt_gateway.workers.remote_worker import RemoteWorker
 from tlt_gateway.workers.routing import Candidate
@@ -125,3 +127,16 @@ class PooledWorker:
     def _demand(self, queued: int) -> int:
         wanted = self.assigned + queued
         return min(wanted, self.info.max_running) if self.info else wanted
+
+
+def count_states(workers: Iterable[PooledWorker]) -> None:
+    """Show how many workers are in each state."""
+    counts = Counter(worker.state for worker in workers)
+    for state in PooledState:
+        metrics.GATEWAY_WORKERS.labels(state=state).set(counts[state])
+    metrics.GATEWAY_READY_WORKERS.set(counts[PooledState.READY])
+
+
+def count_lost(evidence: str) -> None:
+    """Count a worker that was lost because a call failed (`call`), its reports ended (`watch`), or by `silence`."""
+    metrics.GATEWAY_LOST_WORKERS.labels(evidence=evidence).inc()

@@ -7,7 +7,7 @@ import grpc
 from tlt_common.domain.transfer import Broadcast, ChangesPart, Collected, GroupMember
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.rpc.errors import translated
-from tlt_common.rpc.received import received
+from tlt_common.rpc.streams import received
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 

@@ -10,12 +10,12 @@ import grpc
 from tlt_common.aio import Blocks
 from tlt_common.domain.fleet import WatchDemand, WatchReport
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import ReleaseId, Staged, StageOrder, TensorChunk
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.errors import translated
-from tlt_common.rpc.received import received
-from tlt_common.rpc.sent import answered
+from tlt_common.rpc.streams import answered, received
 from tlt_common.wire import transfer
 from tlt_common.wire import worker as wire
 from tlt_common.wire.weights import StagePart

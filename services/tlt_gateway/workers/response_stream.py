@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import AbortedError, TltError, UnavailableError
 
 

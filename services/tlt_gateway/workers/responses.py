@@ -8,8 +8,8 @@ from typing import Never, TypeAlias
 import grpc
 
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Start
-from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import AbortedError, HungUpError, TltError, UnavailableError
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry.tracing import call_span

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 
 NOTHING: Mapping[WorkerId, int] = MappingProxyType({})
 

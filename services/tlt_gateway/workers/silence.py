@@ -1,13 +1,18 @@
-"""Which workers are lost because they are silent."""
+"""Which workers are lost because they are silent, and which answer late when asked."""
 
+import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Never, TypeVar
 
 from tlt_common.schedule_clock import ScheduleClock
+from tlt_common.telemetry.log import get_logger
 from tlt_gateway.workers.pooled_worker import PooledWorker
 
 Worker = TypeVar("Worker", bound=Hashable)
+
+
+log = get_logger(__name__)
 
 
 def lost_by_silence(silent_s: Mapping[Worker, float], limit_s: float | None) -> list[Worker]:
@@ -39,3 +44,22 @@ async def judge_silence(
             for worker in lost_by_silence(silent_s, limit_s):
                 lose(worker, f"silent for {silent_s[worker]:g} s while other workers were heard")
     raise AssertionError("a clock does not end")
+
+
+async def late(workers: Iterable[PooledWorker], within_s: float) -> list[PooledWorker]:
+    """Ask workers for their state, which they report at once; return those that did not within `within_s` seconds."""
+    serials = {worker: worker.demands.ask() for worker in workers}
+
+    async def reported(worker: PooledWorker) -> None:
+        while worker.serial < serials[worker]:
+            await worker.reported.beyond(worker.reported.count)
+
+    try:
+        async with asyncio.timeout(within_s), asyncio.TaskGroup() as waits:
+            for worker in serials:
+                waits.create_task(reported(worker), name=f"report of {worker.name}")
+    except TimeoutError:
+        missing = [worker for worker, serial in serials.items() if worker.serial < serial]
+        log.warning("reports_late", workers=[worker.name for worker in missing], within_s=within_s)
+        return missing
+    return []

@@ -15,12 +15,10 @@ from tlt_common.domain.pause import Pause
 from tlt_common.domain.weights import ReleaseId
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.workers.freshness import late
 from tlt_gateway.workers.pause_lease import PauseLease
-from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
+from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker, count_lost, count_states
 from tlt_gateway.workers.remote_worker import RemoteWorker
-from tlt_gateway.workers.silence import judge_silence
-from tlt_gateway.workers.worker_metrics import count_lost, count_states
+from tlt_gateway.workers.silence import judge_silence, late
 
 log = get_logger(__name__)
 

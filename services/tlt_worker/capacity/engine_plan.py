@@ -9,8 +9,7 @@ from tlt_worker.capacity.graphs.cost import Costs
 from tlt_worker.capacity.graphs.plan import Plan, Question, plan_graphs
 from tlt_worker.capacity.graphs.runner import runners_of
 from tlt_worker.capacity.memory.gpu_plan import Division, Gpus, divide, warnings_of
-from tlt_worker.capacity.memory.memory import Memory, backlog_of
-from tlt_worker.capacity.memory.workspace import Workspace
+from tlt_worker.capacity.memory.memory import Memory, Workspace, backlog_of
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig

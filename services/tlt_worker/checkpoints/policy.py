@@ -10,7 +10,7 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 
-from tlt_common.domain.tensor_names import plain_name
+from tlt_common.domain.weights import plain_name
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import entries_in
 from tlt_common.weights.files import weight_files

@@ -6,7 +6,7 @@ from typing import Any
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
-from tlt_worker.capacity.memory.room import MIN_CACHE
+from tlt_worker.capacity.memory.memory import MIN_CACHE
 from tlt_worker.capacity.memory.table import GIB, MemoryTable
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.commands.cards import CARDS, SHAPE_CONTEXT, SHAPES, card

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import (
     DrainingError,
     EngineError,
@@ -23,6 +23,8 @@ from tlt_common.errors import (
     TltError,
     WeightsError,
 )
+from tlt_worker.engine.drafter_load import replace_drafter
+from tlt_worker.engine.pausing import Paused
 from tlt_worker.engine.policy_load import Policy, replace_policy
 from tlt_worker.link.request_id import sglang_rid
 
@@ -192,7 +194,7 @@ class Control:
         # Retract, not in place: requests continue with a KV cache rebuilt under the new weights, so that every token's
         # probability is that of the version it is attributed to, and no prefix of the old weights is ever reused.
         manager = self._engine.tokenizer_manager
-        async with self._update, _Paused(manager, "retract", self._pauses):
+        async with self._update, Paused(manager, "retract", self._pauses):
             try:
                 refusal = await replace_policy(self._load_from, new, served)
             except EngineError as error:
@@ -214,30 +216,13 @@ class Control:
         return "" if done else str(message or "no reason given")
 
     async def _load_drafter(self, tensors: list[tuple[str, Tensor]]) -> None:
-        from sglang.srt.managers.io_struct import (
-            BeginWeightUpdateReqInput,
-            EndWeightUpdateReqInput,
-            UpdateWeightsFromTensorReqInput,
-        )
-        from sglang.srt.utils import MultiprocessingSerializer
-
-        manager, ranks = self._engine.tokenizer_manager, self._engine.server_args.tp_size
-        request = UpdateWeightsFromTensorReqInput(
-            # One copy per rank, which loads its shard of it.
-            serialized_named_tensors=[MultiprocessingSerializer.serialize(tensors) for _ in range(ranks)],
-            flush_cache=False,
-            selector="draft",
-        )
         # In place, not retract: nothing the target computed changes, and without a pause the update would wait for
-        # every running request to finish. No weight_version: it would overwrite the policy's.
-        async with self._update, _Paused(manager, "in_place", self._pauses):
-            done, message = await manager.begin_weight_update(BeginWeightUpdateReqInput(selector="draft"))
-            if done:
-                done, message = await manager.update_weights_from_tensor(request)
-                is_ended, why = await manager.end_weight_update(EndWeightUpdateReqInput())
-                done, message = done and is_ended, message if not done else why
-        if not done:
-            raise WeightsError(f"the drafter was not loaded: {message}")
+        # every running request to finish.
+        manager, ranks = self._engine.tokenizer_manager, self._engine.server_args.tp_size
+        async with self._update, Paused(manager, "in_place", self._pauses):
+            refusal = await replace_drafter(manager, tensors, ranks=ranks)
+        if refusal:
+            raise WeightsError(f"the drafter was not loaded: {refusal}")
 
 
 def _plugin() -> Any:
@@ -260,27 +245,6 @@ def _without_detokenizer(engine: type) -> type:
             return [], []
 
     return WithoutDetokenizer
-
-
-class _Paused:
-    """Pauses generation inside a block, and notes it in `pauses` meanwhile."""
-
-    def __init__(self, manager: Any, mode: str, pauses: set[str]) -> None:
-        self._manager = manager
-        self._mode = mode
-        self._pauses = pauses
-
-    async def __aenter__(self) -> None:
-        from sglang.srt.managers.io_struct import PauseGenerationReqInput
-
-        await self._manager.pause_generation(PauseGenerationReqInput(mode=self._mode))
-        self._pauses.add(self._mode)
-
-    async def __aexit__(self, *_: object) -> None:
-        from sglang.srt.managers.io_struct import ContinueGenerationReqInput
-
-        await self._manager.continue_generation(ContinueGenerationReqInput())
-        self._pauses.discard(self._mode)
 
 
 def _ignore_sigquit() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_common.errors import EngineError
+from tlt_common.errors import ConfigError, EngineError
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.width import samples_drafts
 from tlt_worker.engine.control import Control
@@ -137,3 +137,16 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def require_writable(path: Path) -> None:
+    """
+    Check that the engine's trace can be written, before the engine starts.
+
+    Raises:
+        ConfigError: It is not writable.
+    """
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(
+            f"engine.trace: {path} is not writable; accepted: a file in an existing directory", field="engine.trace"
+        )

@@ -1,4 +1,4 @@
-"""Converts SGLang's streamed outputs to token chunks."""
+"""Converts requests to SGLang's parameters, and its streamed outputs to token chunks."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
-from tlt_worker.engine.blocker import speculation_blocker
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.link.stop_strings import StopStrings
 
@@ -146,3 +146,21 @@ def refusal(reason: dict[str, Any] | None) -> TltError | None:
 
 def _finish_reason(reason: dict[str, Any] | None) -> FinishReason | None:
     return None if reason is None else FinishReason(reason["type"])
+
+
+def speculation_blocker(params: SamplingParams) -> str | None:
+    """
+    Return why a request must run without drafts, or None if drafts preserve its distribution.
+
+    Verification covers several positions at once, while penalties and a minimum length change the distribution from one
+    token to the next: they are constant within a round, and so exact only with one token per round (`penalties`).
+    """
+    if params.frequency_penalty != 0.0:
+        return "frequency_penalty changes with every token"
+    if params.presence_penalty != 0.0:
+        return "presence_penalty changes with every new token"
+    if params.repetition_penalty != 1.0:
+        return "repetition_penalty changes with every new token"
+    if params.min_new_tokens > 0:
+        return "min_new_tokens masks end tokens by position"
+    return None

@@ -13,13 +13,14 @@ from typing import Any
 from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError, DrainingError, EngineError, TltError
 from tlt_common.processes.guard import Guard
 from tlt_worker.capacity.engine_plan import EnginePlan
-from tlt_worker.capacity.memory.room import require_room
+from tlt_worker.capacity.memory.memory import require_room
 from tlt_worker.checkpoints import drafter
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.model_config import read_config
@@ -31,6 +32,7 @@ from tlt_worker.engine.launch import (
     environment,
     launched,
     rank_variables,
+    require_writable,
     server_arguments,
     thread_variables,
 )
@@ -38,10 +40,8 @@ from tlt_worker.engine.link_reader import LinkReader
 from tlt_worker.engine.planning import log_held, log_plan, plan_of
 from tlt_worker.engine.policy_load import Policy
 from tlt_worker.engine.response import Response, sglang_params
-from tlt_worker.engine.sockets import close_sockets
 from tlt_worker.engine.stall_watch import end_of, watch_of
-from tlt_worker.engine.thread import LoopThread
-from tlt_worker.engine.trace_path import require_writable
+from tlt_worker.engine.thread import LoopThread, close_sockets
 from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, StartReport

@@ -6,9 +6,12 @@ loads. A separate thread protects the worker from both.
 """
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+import zmq
 
 T = TypeVar("T")
 
@@ -48,3 +51,16 @@ class LoopThread:
             self._loop.run_forever()
         finally:
             self._loop.close()
+
+
+def close_sockets() -> None:
+    """
+    Close every socket of this process, unsent messages included.
+
+    SGLang leaves its sockets to the garbage collector, which may collect their context first. A context waits for its
+    sockets for ever: a worker whose engine has died would hang at exit, after everything it logs.
+    """
+    for found in gc.get_objects():
+        # By type, since isinstance would ask objects that warn when they are touched for their __class__.
+        if issubclass(type(found), zmq.Socket) and not found.closed:
+            found.close(linger=0)

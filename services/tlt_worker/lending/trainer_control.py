@@ -5,9 +5,8 @@ from typing import Protocol
 
 import grpc
 
-from tlt_common.domain.fleet import Lease
+from tlt_common.domain.fleet import Lease, TrainingProgress
 from tlt_common.domain.ids import Epoch, PolicyVersion
-from tlt_common.domain.training import TrainingProgress
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import trainer as wire
 

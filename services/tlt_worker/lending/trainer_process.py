@@ -1,15 +1,17 @@
-"""The spot trainer's process: started by entry-point name, restarted when it dies, never orphaned."""
+"""The spot trainer's process: started by name, restarted when it dies or hangs, never orphaned."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Never
 
 from tlt_common.aio import backoff
 from tlt_common.processes.children import end, send
 from tlt_common.processes.parent_death import killed_with_parent
+from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 
@@ -77,3 +79,38 @@ class TrainerProcess:
         finally:
             self._process = None
             await asyncio.shield(end(process, STOP_S))
+
+
+class TrainerWatch:
+    """
+    A trainer that starts is not judged until it has answered once: on a busy machine its imports take minutes.
+
+    Args:
+        answers: Whether the last call to the trainer was answered.
+        kill: Kills its process, which is restarted.
+        limit_s: Seconds without an answer, counted while this process ran on schedule; None never kills it.
+    """
+
+    def __init__(self, *, answers: Callable[[], bool], kill: Callable[[], None], limit_s: float | None) -> None:
+        self._answers = answers
+        self._kill = kill
+        self._limit_s = limit_s
+        self._answered_at_s: float | None = None
+
+    def restarted(self) -> None:
+        """Wait for the first answer of a new process."""
+        self._answered_at_s = None
+
+    async def run(self) -> Never:
+        """Run until cancelled."""
+        async with aclosing(ScheduleClock().ticks()) as ticks:
+            async for now_s in ticks:
+                if self._answers():
+                    self._answered_at_s = now_s
+                elif self._answered_at_s is not None and self._limit_s is not None:
+                    silent_s = now_s - self._answered_at_s
+                    if silent_s >= self._limit_s:
+                        log.error("trainer_hangs", silent_s=silent_s)
+                        self.restarted()
+                        self._kill()
+        raise AssertionError("a clock does not end")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 
 TOKENIZER = "tokenizer.json"
 """The file of a model's directory without which stop strings are refused."""

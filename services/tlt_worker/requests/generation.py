@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
 
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named, request_of
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
 from tlt_common.telemetry import metrics
 from tlt_worker.activity import Activity

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)

@@ -5,9 +5,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import request_of
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.rpc.drain import Drain
 from tlt_common.telemetry.log import get_logger

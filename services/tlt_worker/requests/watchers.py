@@ -1,17 +1,17 @@
 """The gateways that watch this worker: tells each the worker's state and its share of the slots."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from math import ceil, inf
+from typing import TypeVar
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.requests.kept import Kept
-from tlt_worker.requests.shares import max_min
 
 log = get_logger(__name__)
 
@@ -22,6 +22,9 @@ COUNT_S = 0.25
 
 
 NO_DEMAND = WatchDemand(gateway_id="", demand=0)
+
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(eq=False, slots=True)
@@ -119,3 +122,29 @@ class Watchers:
 def _uncounted(report: WatchReport | None) -> WatchReport | None:
     """Return the report without the number of running requests, which changes with every request."""
     return report and replace(report, info=replace(report.info, running=0))
+
+
+def max_min(slots: int, demands: Mapping[Key, int]) -> dict[Key, int]:
+    """
+    Divide slots max-min fairly: nobody gets more than it demands while another, who demands more, gets less.
+
+    Slots that nobody demands are divided equally, so that the first request of an idle gateway need not ask. The shares
+    add up to `slots`, except that whoever demands any gets at least one: with fewer slots than gateways, the engine's
+    own queue takes turns. Where shares cannot be equal, earlier keys get one more.
+
+    Args:
+        slots: Slots to divide, at least 0.
+        demands: Requests that each would run now, at least 0.
+    """
+    shares: dict[Key, int] = {}
+    left = slots
+    by_demand = sorted(demands, key=lambda key: demands[key])  # stable: ties stay in the caller's order
+    for index, key in enumerate(by_demand):
+        share = min(demands[key], max(1, -(-left // (len(by_demand) - index))))
+        shares[key] = share
+        left = max(0, left - share)
+    for index, key in enumerate(demands):
+        spare = -(-left // (len(demands) - index))
+        shares[key] += spare
+        left -= spare
+    return shares

@@ -48,12 +48,16 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
-    from tlt_worker.scheduler.finish import end_as_the_tokenizer_says, finish_before_abort, stop_at_stop_tokens
     from tlt_worker.scheduler.launched_round import copy_with_states
     from tlt_worker.scheduler.policy_load import report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
-    from tlt_worker.scheduler.stop_strings import stop_at_strings
+    from tlt_worker.scheduler.stopping import (
+        end_as_the_tokenizer_says,
+        finish_before_abort,
+        stop_at_stop_tokens,
+        stop_at_strings,
+    )
 
     found = [
         _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tlt_common.domain.delta import INDICES, VALUES
-from tlt_common.domain.weights import TensorChunk
+from tlt_common.domain.weights import INDICES, VALUES, TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.checkpoint import Piece, entries_in, pieces_of
 from tlt_common.weights.safetensors_file import DTYPE_BYTES, Entry
@@ -70,7 +69,7 @@ def folded(base: Path, changes: Path, *, without: str = "") -> Iterator[TensorCh
 
     Args:
         base: A checkpoint.
-        changes: Tensors that replace those of the same names, and elements as in `tlt_common.domain.delta`.
+        changes: Tensors that replace those of the same names, and elements as in `tlt_common.domain.weights`.
         without: A tensor of the base that is left out unless it is changed.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tlt_common.domain.rollout import ResponseStats, TokenChunk
+from tlt_common.domain.response import ResponseStats, TokenChunk
 
 
 def tokens(answers: Iterable[TokenChunk]) -> list[tuple[int, ...]]:

@@ -11,7 +11,8 @@ from tests.engine.scenes.answers import stats
 from tests.engine.scenes.engine import answer, prompt, running
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.tuner import RoundReport
 from tlt_worker.engine import sglang
 from tlt_worker.engine.sglang import SglangEngine

@@ -9,7 +9,7 @@ import torch
 from tests.engine import models
 from tests.engine.scenes.engine import answer, frames, prompt
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_trainer.data.frame import decoded
 from tlt_worker.engine.sglang import SglangEngine
 

@@ -18,7 +18,8 @@ from tests.engine.scenes.engine import PROMPT, answer, frames, prompt, running
 from tests.lossless import exact
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import standard_format

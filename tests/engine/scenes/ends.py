@@ -11,7 +11,8 @@ from tokenizers.models import WordLevel
 from tests.engine import models
 from tests.engine.scenes.engine import PROMPT, answer, running
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import TokenChunk
 from tlt_worker.engine_config import EngineConfig
 
 END, LEAST, MOST = 10, 40, 200

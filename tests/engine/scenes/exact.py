@@ -12,7 +12,8 @@ from tests.engine import models
 from tests.engine.scenes.engine import answer, frames, running
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import LogprobKind, Prompt, SamplingParams, Speculation, TokenChunk
+from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
+from tlt_common.domain.response import TokenChunk
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment

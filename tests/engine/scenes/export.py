@@ -9,7 +9,7 @@ from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
 from tlt_bench.stock import StockEngine
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
 from tlt_trainer.drafter.exporting import export_to

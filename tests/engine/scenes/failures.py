@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.engine import faults, models
 from tests.engine.scenes.engine import answer, prompt, running
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig

@@ -9,7 +9,7 @@ import torch
 from tests.engine import models
 from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_worker.engine_config import EngineConfig
 
 

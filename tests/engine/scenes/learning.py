@@ -10,7 +10,8 @@ from tests.engine.scenes.answers import accepted, stats
 from tests.engine.scenes.engine import answer, frames, prompt, running
 from tests.integration.trainer.peers import Bench
 from tlt_common.domain.hidden import CapturePolicy
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import format_of
 from tlt_trainer.config import PaySettings

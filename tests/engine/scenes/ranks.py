@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.engine import models
 from tests.engine.scenes.engine import answer, prompt, running
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_worker.engine_config import EngineConfig
 
 TURNS = {

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from tests.engine import models
 from tests.engine.scenes.engine import CHAINS, answer, prompt, running
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import EngineError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig

@@ -13,7 +13,8 @@ from tests.engine import models
 from tests.engine.scenes import capture
 from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, Speculation, TokenChunk
+from tlt_common.domain.prompt import Prompt, Speculation
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_common.errors import DrainingError, EngineError, WeightsError
 from tlt_worker.engine.sglang import SglangEngine

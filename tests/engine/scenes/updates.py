@@ -14,7 +14,7 @@ from tests.engine.scenes.engine import CHAINS, answer, prompt, running
 from tlt_common.client import ChangedElements
 from tlt_common.client.tensors import stream
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.spool import Spool

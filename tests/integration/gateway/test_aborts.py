@@ -10,7 +10,8 @@ from tests.integration.gateway.test_several import both
 from tlt_common.client import Client, FinishReason, SamplingParams
 from tlt_common.domain.batch import Batch, SampleStart
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
 

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, gateway
 from tlt_common.client import Client, FinishReason, LogprobKind, SamplingParams
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import AbortedError, EngineError, RequestFailedError, TltError, UnavailableError
 from tlt_common.rpc.errors import is_transient
 from tlt_gateway.config import GatewayConfig

@@ -15,7 +15,7 @@ from tests.integration.gateway.conftest import Start, gateway, queued
 from tests.integration.gateway.test_several import both, free_addresses
 from tlt_common.client import SamplingParams
 from tlt_common.domain.pause import PauseMode
-from tlt_common.domain.rollout import FinishReason
+from tlt_common.domain.response import FinishReason
 from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.config import GatewayConfig

@@ -9,8 +9,8 @@ from tests.integration.gateway.conftest import Start, queued
 from tlt_common.aio import Signal
 from tlt_common.client import Client, FinishReason, Sample, SamplingParams, TokenChunk
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import request_of
-from tlt_common.domain.rollout import Prompt
 from tlt_common.errors import InvalidRequestError, OverloadedError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire

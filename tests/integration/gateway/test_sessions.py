@@ -10,7 +10,7 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_bench.turns.talk import Shape, Talk, together
 from tlt_common.client import Client, SamplingParams
-from tlt_common.domain.rollout import ResponseStats
+from tlt_common.domain.response import ResponseStats
 
 Pair = tuple[FakeWorker, FakeWorker]
 TURN = SamplingParams(max_new_tokens=4)

@@ -16,8 +16,8 @@ from tests.fakes.responses import responses
 from tests.fakes.worker import FakeWorker
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.requests import Start
-from tlt_common.domain.rollout import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError, UnavailableError
 from tlt_common.rpc.channel import connect, secure
 from tlt_common.rpc.errors import translated

@@ -9,10 +9,9 @@ import grpc
 
 from tlt_cache.config import CacheConfig
 from tlt_cache.main import cache_service
-from tlt_common.domain.fleet import DrafterWish
+from tlt_common.domain.fleet import DrafterWish, TrainingProgress
 from tlt_common.domain.hidden import EncodedFrame
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.domain.training import TrainingProgress
 from tlt_common.errors import StaleVersionError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated

@@ -19,7 +19,8 @@ from tlt_common.client import Client
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.fleet import Fleet, WorkerState
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated

@@ -12,7 +12,8 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.responses import responses
 from tests.fakes.trainer import FakeTrainer
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.drain import Drain

@@ -14,7 +14,8 @@ from tlt_common.codec import decode
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.fleet import Lease, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason
 from tlt_common.domain.tuner import Posterior
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import DrainingError, EngineError, InvalidRequestError, WeightsError

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from countdown.pairs import compare, shared_tokens
 from countdown.record import Difference
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 tokens = st.lists(st.integers(0, 3), max_size=6)
 

@@ -126,7 +126,7 @@ def test_errors_name_keys_that_exist(folder: str) -> None:
     ],
 )
 def test_a_wrong_key_is_found(code: str, wrong: set[str]) -> None:
-    path = ROOT / "services/tlt_worker/capacity/memory/room.py"
+    path = ROOT / "services/tlt_worker/capacity/memory/memory.py"
     assert {name for one in refusals(path, code) for name in unknown(one)} == wrong
 
 

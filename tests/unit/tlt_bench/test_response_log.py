@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from tlt_bench.commands import ArmSwitch, Timing
 from tlt_bench.response_log import ResponseLog, cpu_s
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import ResponseStats, TokenChunk
 
 
 async def chunks(counts: Sequence[int], ready: Sequence[asyncio.Event]) -> AsyncIterator[TokenChunk]:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from tlt_bench.gpu_loop.waits import Waits
 from tlt_worker.scheduler.drafts import backlog
-from tlt_worker.scheduler.sampling import acceptance, noise, threshold, walk
+from tlt_worker.scheduler.sampling import acceptance, threshold, walk
+from tlt_worker.scheduler.sampling import draw as noise
 from tlt_worker.scheduler.sampling.cuts import Cuts
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import FORMS, Form

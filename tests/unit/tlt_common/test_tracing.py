@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tlt_common.config.loader import load
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry import tracing

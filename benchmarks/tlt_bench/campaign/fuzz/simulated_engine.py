@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine.base import EngineInfo

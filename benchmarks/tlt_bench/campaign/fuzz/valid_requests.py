@@ -2,7 +2,7 @@
 
 from tlt_bench.campaign.fuzz.simulated_engine import SHAPE, TENSOR
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import LogprobKind, Prompt, SamplingParams
+from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams
 from tlt_common.domain.weights import TensorChunk, WeightsUpdate
 
 PROMPT = Prompt(

@@ -13,7 +13,7 @@ import aiohttp
 
 from tlt_bench.campaign.suite.load import Load
 from tlt_bench.campaign.suite.requests import Request
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 PATIENCE_S = 600.0
 """Seconds for which a call is repeated: an engine starts in minutes on a busy machine."""

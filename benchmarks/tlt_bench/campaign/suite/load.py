@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tlt_bench.campaign.suite.requests import GROUP, Request, difference
 from tlt_common.client import Client
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
 
 BATCH_EVERY = 4

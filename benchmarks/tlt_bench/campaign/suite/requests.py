@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from countdown.task import draw_problems
 from countdown.vocabulary import prompt_ids
-from tlt_common.domain.rollout import FinishReason, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import SamplingParams
+from tlt_common.domain.response import FinishReason, TokenChunk
 
 LOGPROB_TOLERANCE = 1e-3
 """Float32 logprobs differ by less between batch shapes and arms; tests/engine/test_exact.py holds this."""

@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
+from tlt_gateway.http.answers import spans
 from tlt_gateway.http.openai.requests import Completion, TokenGenerate
 from tlt_gateway.http.openai.usage import finish_of, usage
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.version_spans import spans
 
 
 class Choice:

@@ -7,7 +7,8 @@ from contextlib import aclosing
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_gateway.http.generation import Generation
 from tlt_gateway.http.openai.answers import request_of
 from tlt_gateway.http.openai.chat_requests import Chat

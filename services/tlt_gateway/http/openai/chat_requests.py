@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body
-from tlt_gateway.http.bodies.salt import salt_of
 from tlt_gateway.http.openai.conversation import Conversation
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.requests import Sampling, one_name
 from tlt_gateway.http.openai.unsupported import CHAT
+from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
 
 CHAT_NAMES = {

@@ -12,18 +12,17 @@ from tlt_common.domain.bounds import MAX_SESSION_ID, require_name
 from tlt_common.domain.request_ids import new_request_id
 from tlt_common.errors import TltError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.answers import answered
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
-from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
-from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai.chat import ChatCall
 from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
-from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.text.text_length import require_short
+from tlt_gateway.http.text.text import Text, require_short
 from tlt_gateway.http.text.tools import ToolParser
 
 

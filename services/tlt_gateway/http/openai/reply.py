@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.http.openai.chat_requests import Chat
 from tlt_gateway.http.openai.conversation import Call, Called, Message
 from tlt_gateway.http.openai.usage import finish_of

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body, strings_of
-from tlt_gateway.http.bodies.salt import salt_of
 from tlt_gateway.http.bodies.shown import shown
 from tlt_gateway.http.openai.unsupported import SAMPLED
+from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
 
 COMPLETION_NAMES = {

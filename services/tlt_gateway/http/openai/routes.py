@@ -8,20 +8,19 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.answers import answered
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
-from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
-from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai import answers
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
 from tlt_gateway.http.session import in_session
-from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.text.text_length import require_short
+from tlt_gateway.http.text.text import Text, require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:

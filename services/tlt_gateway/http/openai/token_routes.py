@@ -4,15 +4,14 @@ from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.answers import answered
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of
-from tlt_gateway.http.door import Door
-from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.openai.chat_requests import Detokenize, Tokenize
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
-from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.text.text_length import require_short
+from tlt_gateway.http.text.text import Text, require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text, prompting: Prompting) -> APIRouter:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import FinishReason, ResponseStats
+from tlt_common.domain.response import FinishReason, ResponseStats
 
 
 def usage(

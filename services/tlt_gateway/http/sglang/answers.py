@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, TokenChunk
+from tlt_gateway.http.answers import spans
 from tlt_gateway.http.sglang.requests import Generate
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.version_spans import spans
 
 
 class Answers:

@@ -8,7 +8,7 @@ from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import Body
-from tlt_gateway.http.bodies.weight_version import base_of, version_of
+from tlt_gateway.http.bodies.updates import base_of, version_of
 
 
 class Abort(Body):

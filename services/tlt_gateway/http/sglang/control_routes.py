@@ -5,10 +5,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of, no_body
-from tlt_gateway.http.bodies.no_tensors import no_tensors
-from tlt_gateway.http.bodies.weight_version import named_as_sent
-from tlt_gateway.http.door import Door
+from tlt_gateway.http.bodies.updates import named_as_sent, no_tensors
 from tlt_gateway.http.memory import RESIDENT, refuse_release
 from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
 

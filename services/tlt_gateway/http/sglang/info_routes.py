@@ -8,11 +8,11 @@ from pydantic import JsonValue
 
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.door import Door
-from tlt_gateway.http.vllm.weight_routes import WORLD_SIZE
+from tlt_gateway.http.bodies.updates import WORLD_SIZE
 
 
 class Register(Body):

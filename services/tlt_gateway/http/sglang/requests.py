@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body, strings_of
-from tlt_gateway.http.bodies.salt import salt_of
+from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
 
 NAMES = {

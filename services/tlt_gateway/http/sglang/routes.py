@@ -9,21 +9,20 @@ from fastapi.responses import Response
 
 from tlt_common.domain.bounds import MAX_INTERNAL_ID, require_name
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import TltError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.answers import answered
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of, renamed, strings_of
-from tlt_gateway.http.door import Door
 from tlt_gateway.http.events import Events
 from tlt_gateway.http.generation import Generation, unless_hung_up
-from tlt_gateway.http.large_answers import answered
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
 from tlt_gateway.http.sglang.requests import NAMES, TEXT_NAMES, Generate
-from tlt_gateway.http.text.text import Text
-from tlt_gateway.http.text.text_length import require_short
+from tlt_gateway.http.text.text import Text, require_short
 
 
 def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:

@@ -12,9 +12,9 @@ from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
 from tlt_common.rpc.http.failures import status_of
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of
-from tlt_gateway.http.bodies.weight_version import named_as_sent, version_of
-from tlt_gateway.http.door import Door
+from tlt_gateway.http.bodies.updates import named_as_sent, version_of
 from tlt_gateway.http.sglang.control import Nothing
 from tlt_gateway.http.sglang.tensors import DestroyGroup, EndUpdate, InitGroup, UpdateFromGroup, UpdateFromTensor
 

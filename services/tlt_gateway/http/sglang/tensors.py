@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from tlt_common.domain.bounds import require_range
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember, TensorForm
+from tlt_common.domain.transfer import Broadcast, ChangesPart, GroupMember
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.bodies.weight_version import base_of
+from tlt_gateway.http.bodies.updates import base_of, broadcast_of
 from tlt_gateway.http.sglang.control import Nothing
 
 GROUP = "weight_update_group"
@@ -180,33 +180,6 @@ class EndUpdate(Nothing):
             )
         require_range("parts", self.parts, low=1, high=MAX_PARTS)
         return ChangesPart(base=base, number=self.parts)
-
-
-def broadcast_of(
-    group: str,
-    names: list[str],
-    dtypes: list[str],
-    shapes: list[list[int]],
-    *,
-    flat: bool,
-    dtypes_field: str = "dtypes",
-) -> Broadcast:
-    """
-    Return a broadcast of tensors that are described by three lists.
-
-    Raises:
-        InvalidRequestError: The lists differ in length, or an entry is invalid.
-    """
-    for field, found in ((dtypes_field, dtypes), ("shapes", shapes)):
-        if len(found) != len(names):
-            raise InvalidRequestError(
-                f"{field} has {len(found)} entries; accepted: {len(names)}, as names has", field=field
-            )
-    forms = [
-        TensorForm(name=name, dtype=dtype, shape=tuple(shape))
-        for name, dtype, shape in zip(names, dtypes, shapes, strict=True)
-    ]
-    return Broadcast(group=group, tensors=tuple(forms), flat=flat).checked()
 
 
 def _is_flat(load_format: str | None) -> bool:

@@ -20,7 +20,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import pass_eval_context
 
 from tlt_gateway.http.resident.child import MAX_ANSWER_BYTES, RefusedError, serve
-from tlt_gateway.http.text.content_format import reads_parts
 
 MAX_REPEATED = 2**20
 """Longest string or list that `*` makes, and number of bits of the longest integer that `*` and `**` make."""
@@ -28,6 +27,10 @@ TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 """Marks the end of the message to be continued, as in transformers, whose templates may look at it."""
 
 CONTINUES = "continue_final_message"
+
+
+_MEDIA = ("image", "audio", "video", "vision")
+_MESSAGES = ("message", "msg", "m")
 
 
 class _Generation(Extension):
@@ -171,3 +174,23 @@ def _answer(request: bytes) -> bytes:
 
 if __name__ == "__main__":
     serve(lambda: (_answer, b""))
+
+
+def reads_parts(source: str, parsed: nodes.Template) -> bool:
+    """Whether a template loops over the parts of messages; `detect_jinja_template_content_format` in SGLang."""
+    return any(word in source for word in _MEDIA) or any(_is_content(loop.iter) for loop in parsed.find_all(nodes.For))
+
+
+def _is_content(node: nodes.Node | None) -> bool:
+    """Whether an expression is the content of a message, or a part of it, or made from it by filters."""
+    while isinstance(node, nodes.Filter | nodes.Test) or (
+        isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)
+    ):
+        node = node.node
+    if isinstance(node, nodes.Getitem):
+        name = node.arg.value if isinstance(node.arg, nodes.Const) else None
+    elif isinstance(node, nodes.Getattr):
+        name = node.attr
+    else:
+        return False
+    return name == "content" and isinstance(node.node, nodes.Name) and node.node.name in _MESSAGES

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.text.detokenizer import Detokenizer
-from tlt_gateway.http.text.beginnings import begun
 
 
 class ResponseText:
@@ -82,3 +81,14 @@ class ResponseText:
         if self._stop:
             self._before = (self._before + "".join(found))[-max(map(len, self._stop)) :]
         return found
+
+
+def begun(text: str, strings: Sequence[str]) -> int:
+    """Return how many of a text's last characters may be the beginning of one of the strings."""
+    longest = 0
+    for string in strings:
+        for length in range(min(len(string) - 1, len(text)), longest, -1):
+            if text.endswith(string[:length]):
+                longest = length
+                break
+    return longest

@@ -1,7 +1,7 @@
 """Text to tokens and back, with the model's tokenizer."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,13 @@ from tlt_gateway.http.text.tokenizer import load_tokenizer
 
 AT_ONCE = 2**20
 """Characters that are tokenised at a time."""
+
+
+CHARACTERS_PER_TOKEN = 32
+"""Characters of a text for each token of the context. A tokenizer needs 100 bytes and more for each: a text that cannot
+fit is refused before. Prose has 4 per token, code 3; only the longest runs of blanks have more than this."""
+LONGEST_CONTEXT = 2**20
+"""Assumed while no worker has said how long the context is."""
 
 
 class Text:
@@ -139,3 +146,20 @@ def load_text(directory: Path | None) -> Text:
 
 def _decoded(tokenizer: Tokenizer | None, token_ids: list[int], *, skip_special_tokens: bool) -> str:
     return "" if tokenizer is None else str(tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens))
+
+
+def require_short(texts: Iterable[str], *, field: str, context_length: int) -> None:
+    """
+    Check that texts can be prompts of a model.
+
+    Raises:
+        InvalidRequestError: One cannot.
+    """
+    most = CHARACTERS_PER_TOKEN * (context_length or LONGEST_CONTEXT)
+    for text in texts:
+        if len(text) > most:
+            raise InvalidRequestError(
+                f"{field} has {len(text)} characters; accepted: at most {most}, {CHARACTERS_PER_TOKEN} for each of the "
+                f"{context_length} tokens of the context",
+                field=field,
+            )

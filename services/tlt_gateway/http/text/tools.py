@@ -11,7 +11,7 @@ from tlt_common.errors import ConfigError, InvalidRequestError
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.http.resident.child import RefusedError
 from tlt_gateway.http.resident.process import OverrunError, Resident
-from tlt_gateway.http.text.beginnings import begun
+from tlt_gateway.http.text.response_text import begun
 
 Tools = Sequence[dict[str, Any]]
 

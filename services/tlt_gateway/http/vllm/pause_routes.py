@@ -6,9 +6,9 @@ from pydantic import JsonValue
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.door import Door
 from tlt_gateway.http.memory import RESIDENT, TAGS, refuse_release
 
 

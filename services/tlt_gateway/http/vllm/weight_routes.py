@@ -8,16 +8,13 @@ from pydantic import JsonValue
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http.auth import Door
 from tlt_gateway.http.bodies.body import body_of, no_body
-from tlt_gateway.http.bodies.no_tensors import no_tensors
-from tlt_gateway.http.bodies.weight_version import version_of
-from tlt_gateway.http.door import Door
+from tlt_gateway.http.bodies.updates import WORLD_SIZE, no_tensors, version_of
 from tlt_gateway.http.vllm.marker import until_stable
 from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, Start, Update
 
 OK: dict[str, JsonValue] = {"status": "ok"}
-WORLD_SIZE = 1
-"""One worker receives what a trainer broadcasts, for the whole fleet."""
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:

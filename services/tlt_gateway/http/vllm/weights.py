@@ -7,7 +7,7 @@ from tlt_common.domain.transfer import Broadcast, GroupMember
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import Body
-from tlt_gateway.http.sglang.tensors import broadcast_of
+from tlt_gateway.http.bodies.updates import broadcast_of
 
 GROUP = "weight_transfer_engine"
 """Name of the group: vLLM's calls give it none."""

@@ -13,11 +13,10 @@ from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.graphs.attention import attention_costs, built_bytes
 from tlt_worker.capacity.graphs.cost import Costs
 from tlt_worker.capacity.graphs.plan import Plan, Question, plan_graphs
-from tlt_worker.capacity.memory.memory import Memory, backlog_of
+from tlt_worker.capacity.memory.memory import Memory, Workspace, backlog_of
 from tlt_worker.capacity.memory.prefill import CONTEXT_BYTES, NCCL_BYTES, prefill_bytes
 from tlt_worker.capacity.memory.table import GIB, MemoryTable, Row
 from tlt_worker.capacity.memory.trainer import TrainerMemory, trainers
-from tlt_worker.capacity.memory.workspace import Workspace
 from tlt_worker.capacity.profile import DeviceProfile
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tlt_worker.scheduler.failures.recovery import recovery
-from tlt_worker.scheduler.failures.retraction import drain, names_of, nothing_to_run, run_again, suspects_of
-from tlt_worker.scheduler.failures.settling import settle
+from tlt_worker.scheduler.failures.retraction import drain, names_of, nothing_to_run, run_again, settle, suspects_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tlt_worker.scheduler.failures.recovery import recovery
 from tlt_worker.scheduler.sampling.hooks import seeds_of
 from tlt_worker.scheduler.sampling.logprobs import kinds_of
 from tlt_worker.scheduler.sampling.penalties import prefix_of, require_penalty
-from tlt_worker.scheduler.stop_strings import require_decodable
+from tlt_worker.scheduler.stopping import require_decodable
 
 _ERR_TYPES = {HTTPStatus.BAD_REQUEST: "BadRequestError", HTTPStatus.INTERNAL_SERVER_ERROR: "InternalServerError"}
 

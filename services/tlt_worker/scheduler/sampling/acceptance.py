@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, draw_seeded, reseed
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import Form, form_of
-from tlt_worker.scheduler.sampling.noise import UNSEEDED, draw_seeded, reseed
 from tlt_worker.scheduler.sampling.walk import Tree, Walked, parents_of, walk
 
 
@@ -37,16 +37,6 @@ class VerifyRound:
 
 verifying: ContextVar[VerifyRound | None] = ContextVar("tlt_verifying", default=None)
 """The round being verified; None outside verification."""
-
-
-def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
-    """Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalised."""
-    cumulative_RV = weights_RV.double().cumsum(-1)
-    total_R1 = cumulative_RV[:, -1:]
-    # Strictly below the total, so that rounding never selects a token without weight.
-    point_R1 = torch.minimum(coins_R.double().view(-1, 1) * total_R1, total_R1.nextafter(torch.zeros_like(total_R1)))
-    found_R = torch.searchsorted(cumulative_RV, point_R1, right=True).view(-1)
-    return found_R.clamp_(max=weights_RV.shape[-1] - 1)  # NaN weights match no token; its id would crash the engine
 
 
 def tree_speculative_sampling_target_only(

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from tlt_common.errors import EngineError
-from tlt_worker.scheduler.sampling.acceptance import VerifyRound, draw, verifying
+from tlt_worker.scheduler.sampling.acceptance import VerifyRound, verifying
 from tlt_worker.scheduler.sampling.cuts import cuts_of
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, reseed
 from tlt_worker.scheduler.sampling.filters import truncate
-from tlt_worker.scheduler.sampling.noise import UNSEEDED, reseed
 from tlt_worker.scheduler.sent import sent_once
 
 NO_DRAFT = -1

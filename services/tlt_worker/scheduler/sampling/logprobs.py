@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tlt_common.domain.rollout import LogprobKind
+from tlt_common.domain.prompt import LogprobKind
 from tlt_worker.scheduler.sampling.cuts import cuts_of
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sent import sent_once

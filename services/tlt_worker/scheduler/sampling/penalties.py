@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.bounds import INT32_MAX, require_count, require_range
-from tlt_common.domain.rollout import MIN_REPETITION_PENALTY
+from tlt_common.domain.prompt import MIN_REPETITION_PENALTY
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.scheduler.sent import sent, sent_once
 

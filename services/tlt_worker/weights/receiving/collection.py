@@ -6,9 +6,8 @@ from functools import cached_property
 from itertools import count
 from pathlib import Path
 
-from tlt_common.domain.tensor_names import plain_name
 from tlt_common.domain.transfer import ChangesPart, Collected
-from tlt_common.domain.weights import TensorChunk
+from tlt_common.domain.weights import TensorChunk, plain_name
 from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import entries_in, pieces_in
 from tlt_common.weights.lease import SpoolLease

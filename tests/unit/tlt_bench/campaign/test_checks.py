@@ -16,7 +16,7 @@ from tlt_bench.campaign.suite.left_behind import Traces
 from tlt_bench.campaign.suite.requests import GROUP, difference, draw
 from tlt_bench.campaign.suite.verdict import surplus
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 
 WHOLE = TokenChunk(
     request_id=RequestId("r"),

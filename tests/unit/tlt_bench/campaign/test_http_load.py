@@ -14,7 +14,7 @@ from tlt_bench.campaign.suite.http_load import HttpLoad
 from tlt_bench.campaign.suite.load import Load
 from tlt_bench.campaign.suite.requests import draw
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import TokenChunk
+from tlt_common.domain.response import TokenChunk
 
 REQUESTS = draw(1, seed=1, min_tokens=4, max_tokens=8)[:1]
 TOKENS = (1, 2, 3)

@@ -12,7 +12,8 @@ from tlt_bench.campaign.suite.requests import GROUP, draw
 from tlt_common.client import Client
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import SamplingParams
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import UnavailableError
 
 REQUESTS = draw(2, seed=1, min_tokens=4, max_tokens=8)

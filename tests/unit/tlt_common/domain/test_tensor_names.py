@@ -2,7 +2,7 @@
 
 import pytest
 
-from tlt_common.domain.tensor_names import plain_name
+from tlt_common.domain.weights import plain_name
 
 NAME = "model.layers.0.self_attn.q_proj.weight"
 

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
-from tlt_common.domain.rollout import FinishReason, Prompt, ResponseStats, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
 from tlt_common.domain.transcript import PROVEN_ROUNDS, Transcript
 
 PROMPT = Prompt(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_common.integrations.openrlhf import sampling_of as openrlhf_sampling_of
 from tlt_common.integrations.sampling import arguments_of, end_tokens_of, ending_at

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_gateway.queue.affinity import Affinity, keys_of
 from tlt_gateway.workers.routing import Candidate
 

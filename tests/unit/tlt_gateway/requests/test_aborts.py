@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import Prompt
+from tlt_common.domain.prompt import Prompt
 from tlt_gateway.requests import aborts
 from tlt_gateway.requests.aborts import REMEMBERED_S, Aborts
 

@@ -8,7 +8,8 @@ import pytest
 
 from tlt_common.domain.batch import Batch
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits, Reservation
 from tlt_gateway.queue.room import Room

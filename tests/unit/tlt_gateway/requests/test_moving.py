@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import DrainingError, UnavailableError
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits

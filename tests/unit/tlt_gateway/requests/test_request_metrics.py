@@ -4,7 +4,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, TokenChunk
+from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_gateway.requests.request_metrics import RequestMetrics
 
 pytestmark = pytest.mark.looptime

@@ -12,7 +12,7 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.room import SpoolRoom
-from tlt_gateway.http.bodies.no_tensors import no_tensors
+from tlt_gateway.http.bodies.updates import no_tensors
 from tlt_gateway.weights.deltas import Deltas, require_base
 from tlt_gateway.workers.worker_pool import WorkerPool
 

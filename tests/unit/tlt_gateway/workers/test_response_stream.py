@@ -7,7 +7,7 @@ from contextlib import aclosing, contextmanager
 import pytest
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import AbortedError, RequestFailedError, UnavailableError
 from tlt_gateway.workers.response_stream import ResponseStream
 

@@ -12,8 +12,7 @@ from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine
 from tlt_worker.capacity.graphs.plan import Question, plan_graphs
-from tlt_worker.capacity.memory.memory import GIB, Memory, backlog_of, cpu_memory_of, machine_memory
-from tlt_worker.capacity.memory.workspace import Workspace
+from tlt_worker.capacity.memory.memory import GIB, Memory, Workspace, backlog_of, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig

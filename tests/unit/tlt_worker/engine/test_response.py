@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import FinishReason
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.engine.response import Response, refusal, sglang_params
 from tlt_worker.link.stop_strings import StopStrings

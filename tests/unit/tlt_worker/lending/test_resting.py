@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.fakes.trainer import FakeTrainer
-from tests.unit.tlt_worker.lending.test_spot import lease, running
+from tests.unit.tlt_worker.lending.test_held_lease import lease, running
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.telemetry import metrics

@@ -6,7 +6,8 @@ import pytest
 from tests.fakes.engine import FakeEngine
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
-from tlt_common.domain.rollout import FinishReason, Prompt, SamplingParams, TokenChunk
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import EngineError, InvalidRequestError, StaleVersionError
 from tlt_worker.activity import Activity
 from tlt_worker.requests.generation import Generation

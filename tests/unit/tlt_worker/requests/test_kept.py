@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_worker.requests import kept as module
 from tlt_worker.requests.kept import KEPT_S, Kept, Underway
 

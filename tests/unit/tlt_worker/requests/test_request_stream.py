@@ -7,8 +7,9 @@ from contextlib import aclosing
 import pytest
 
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
-from tlt_common.domain.rollout import FinishReason, Prompt, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import DrainingError, InvalidRequestError, RequestFailedError, TltError
 from tlt_common.rpc.drain import Drain
 from tlt_worker.requests import outgoing

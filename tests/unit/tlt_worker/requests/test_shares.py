@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.requests.shares import max_min
+from tlt_worker.requests.watchers import max_min
 
 DEMANDS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40), min_size=1)
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from tests.fakes.authority import Authority
-from tlt_common.rpc.security.certificates import certificates
-from tlt_common.rpc.security.expiry import expires_at
+from tlt_common.rpc.security.certificates import certificates, expires_at
 
 CA = trustme.CA()
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from tests.fakes.chat_model import END, SPECIAL, write_chat_model
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import FinishReason, TokenChunk
+from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.errors import InvalidRequestError
-from tlt_gateway.http.text.beginnings import begun
 from tlt_gateway.http.text.parsing import markers_of
+from tlt_gateway.http.text.response_text import begun
 from tlt_gateway.http.text.tools import ToolCall, ToolParser, ToolText
 
 CALL = ToolCall(name="f", arguments="{}")

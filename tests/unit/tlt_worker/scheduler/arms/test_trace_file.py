@@ -9,7 +9,7 @@ from tests.unit.tlt_common.bandit.rounds import make_round
 from tlt_common.bandit.round_trace import parsed, parsed_header
 from tlt_common.domain.arm import chain
 from tlt_common.errors import ConfigError
-from tlt_worker.engine.trace_path import require_writable
+from tlt_worker.engine.launch import require_writable
 from tlt_worker.scheduler.arms.trace_file import TraceFile
 
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from tlt_worker.scheduler.sampling.acceptance import (
     VerifyRound,
     accept_chain,
-    draw,
     tree_speculative_sampling_target_only,
     verifying,
 )
 from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.draw import draw
 from tlt_worker.scheduler.sampling.filters import truncate
 
 VOCABULARY = 8

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tlt_common.domain.rollout import LogprobKind
+from tlt_common.domain.prompt import LogprobKind
 from tlt_worker.scheduler.sampling.logprobs import kinds_of, plain_logprobs, requested_kinds, verify_logprobs
 
 POLICY, RAW, TRUNCATED = LogprobKind

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tlt_common.domain.rollout import SamplingParams
+from tlt_common.domain.prompt import SamplingParams
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.scheduler.sampling.penalties import Penalties
 

@@ -7,12 +7,12 @@ import pytest
 
 from tlt_common.config.loader import resolve
 from tlt_common.domain.ids import RequestId
-from tlt_common.domain.rollout import FinishReason, LogprobKind, Prompt, SamplingParams, Speculation
+from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
+from tlt_common.domain.response import FinishReason
 from tlt_common.errors import ConfigError
 from tlt_worker.config import WorkerConfig
-from tlt_worker.engine.blocker import speculation_blocker
 from tlt_worker.engine.device import CPU, CUDA
-from tlt_worker.engine.response import Response, sglang_params
+from tlt_worker.engine.response import Response, sglang_params, speculation_blocker
 from tlt_worker.link.request_id import request_id, sglang_rid
 
 

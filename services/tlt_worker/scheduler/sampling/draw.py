@@ -1,5 +1,5 @@
 """
-The randomness of seeded requests: a function of seed, position and token only.
+Where a token is drawn: by a coin, or, in seeded requests, by noise that depends on seed, position and token only.
 
 SGLang's plain sampler adds Gumbel noise hashed from these three to the log-probabilities and takes the largest
 (`layers/sampler.multinomial_with_seed`). Sampling with the same noise gives the same token, however requests are
@@ -16,6 +16,16 @@ UNSEEDED = -1
 """Marks a request without a seed in a batch where others have one."""
 
 _MAX_HASH = 2**32 - 1
+
+
+def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
+    """Draw one token per row by inverting the cumulative weights at `coins_R`; weights need not be normalised."""
+    cumulative_RV = weights_RV.double().cumsum(-1)
+    total_R1 = cumulative_RV[:, -1:]
+    # Strictly below the total, so that rounding never selects a token without weight.
+    point_R1 = torch.minimum(coins_R.double().view(-1, 1) * total_R1, total_R1.nextafter(torch.zeros_like(total_R1)))
+    found_R = torch.searchsorted(cumulative_RV, point_R1, right=True).view(-1)
+    return found_R.clamp_(max=weights_RV.shape[-1] - 1)  # NaN weights match no token; its id would crash the engine
 
 
 def gumbel(seeds_R: Tensor, positions_R: Tensor, size: int) -> Tensor:

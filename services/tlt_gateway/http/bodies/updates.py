@@ -1,16 +1,20 @@
-"""The version that a call gives to new weights, and the one that they change."""
+"""What a call says of new weights: their version, the one that they change, and their tensors."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 from tlt_common.domain.bounds import COUNTED_MAX
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.domain.transfer import Broadcast, TensorForm
+from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import InvalidRequestError, StaleVersionError
 from tlt_gateway.http.bodies.body import renamed
 from tlt_gateway.http.bodies.shown import shown
 
 BASE = "base_version"
 MAX_DIGITS = 100
+WORLD_SIZE = 1
+"""Ranks of a trainer's process group: one worker receives what it broadcasts, for the whole fleet."""
 
 
 def version_of(value: str | int | None, *, served: PolicyVersion, field: str = "weight_version") -> PolicyVersion:
@@ -48,3 +52,36 @@ def _number(version: str | int, field: str, accepted: str) -> PolicyVersion:
     if not (digits.isascii() and digits.isdecimal() and len(digits) < MAX_DIGITS) or int(digits) > COUNTED_MAX:
         raise InvalidRequestError(f"{field} is {shown(version)}; accepted: {accepted}", field=field)
     return PolicyVersion(int(version))
+
+
+def broadcast_of(
+    group: str,
+    names: list[str],
+    dtypes: list[str],
+    shapes: list[list[int]],
+    *,
+    flat: bool,
+    dtypes_field: str = "dtypes",
+) -> Broadcast:
+    """
+    Return a broadcast of tensors that are described by three lists.
+
+    Raises:
+        InvalidRequestError: The lists differ in length, or an entry is invalid.
+    """
+    for field, found in ((dtypes_field, dtypes), ("shapes", shapes)):
+        if len(found) != len(names):
+            raise InvalidRequestError(
+                f"{field} has {len(found)} entries; accepted: {len(names)}, as names has", field=field
+            )
+    forms = [
+        TensorForm(name=name, dtype=dtype, shape=tuple(shape))
+        for name, dtype, shape in zip(names, dtypes, shapes, strict=True)
+    ]
+    return Broadcast(group=group, tensors=tuple(forms), flat=flat).checked()
+
+
+async def no_tensors() -> AsyncIterator[TensorChunk]:
+    """Yield nothing."""
+    return
+    yield

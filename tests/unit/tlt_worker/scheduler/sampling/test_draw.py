@@ -16,7 +16,7 @@ from tlt_worker.scheduler.sampling.acceptance import (
     tree_speculative_sampling_target_only,
     verifying,
 )
-from tlt_worker.scheduler.sampling.noise import UNSEEDED, draw_seeded, gumbel, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, gumbel, reseed
 
 VOCABULARY, BATCH = 12, 300
 

@@ -11,7 +11,7 @@ from tlt_common.domain.fleet import Lease, Revocation, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import WeightsError
 from tlt_worker.activity import Activity
-from tlt_worker.lending.spot import Spot
+from tlt_worker.lending.held_lease import HeldLease
 
 pytestmark = pytest.mark.looptime
 
@@ -29,10 +29,10 @@ class Device:
     kills: int = 0
     policy: PolicyVersion = PolicyVersion(7)
     drafter: DrafterVersion = DrafterVersion(0)
-    spot: Spot = field(init=False)
+    spot: HeldLease = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spot = Spot(
+        self.spot = HeldLease(
             self.trainer,
             self.activity,
             policy=lambda: (POLICY, self.policy),

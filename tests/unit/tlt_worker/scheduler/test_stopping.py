@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models
 
 from tests.fakes.chat_model import END, SPECIAL, write_chat_model
 from tlt_common.text.detokenizer import REPLACEMENT, Detokenizer, Vocabulary, lead_of
-from tlt_worker.scheduler.stop_search import StopSearch
+from tlt_worker.scheduler.stopping import StopSearch
 
 
 @pytest.fixture(scope="module")

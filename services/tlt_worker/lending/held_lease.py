@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
-from tlt_common.domain.fleet import Lease, Revocation
+from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
-from tlt_common.domain.training import TrainingProgress
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -26,7 +25,7 @@ PROGRESS_EVERY_S = 1.0
 _INSIDE = {Tenancy.TRAINING, Tenancy.WAITING}
 
 
-class Spot:
+class HeldLease:
     """
     The leases of one device.
 

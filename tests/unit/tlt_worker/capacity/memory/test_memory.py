@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.errors import ConfigError
-from tlt_worker.capacity.memory.room import GIB, require_room
+from tlt_worker.capacity.memory.memory import GIB, require_room
 
 H100 = 80 * GIB
 

@@ -1,10 +1,12 @@
-"""Calls whose requests are streams of messages that may fail while they are sent."""
+"""Calls that stream: messages that may fail while they are sent, and iterators that are closed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
 
 from tlt_common.errors import TltError
+from tlt_common.rpc.errors import translated
 
 Message = TypeVar("Message")
 Answer = TypeVar("Answer")
@@ -42,3 +44,23 @@ async def answered(
     if failures:
         raise failures[0]
     return answer
+
+
+@asynccontextmanager
+async def received(call: Any) -> AsyncIterator[AsyncIterator[Any]]:
+    """
+    Yield the iterator over a call's messages; cancel the call at the end of the block.
+
+    The iterator is closed there too: gRPC's refers to itself, so interceptors, which end their spans with it, would
+    otherwise wait for the garbage collector.
+
+    Raises:
+        TltError: The call failed.
+    """
+    messages = cast("AsyncGenerator[Any, None]", aiter(call))
+    try:
+        with translated():
+            yield messages
+    finally:
+        call.cancel()
+        await messages.aclose()

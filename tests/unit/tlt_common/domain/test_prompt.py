@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.domain.rollout import Prompt, ResponseStats, SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_common.domain.response import ResponseStats
 from tlt_common.errors import InvalidRequestError
 
 PROMPT = Prompt(request_id=RequestId("r"), token_ids=(1, 2, 3), prefix_token_ids=(4, 5))

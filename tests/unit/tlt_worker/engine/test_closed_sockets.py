@@ -3,7 +3,7 @@ import sys
 
 PROGRAM = """
 import gc, tempfile, zmq, zmq.asyncio
-from tlt_worker.engine.sockets import close_sockets
+from tlt_worker.engine.thread import close_sockets
 
 class Manager:
     def __init__(self):

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from tlt_worker.scheduler.failures.settling import settle
+from tlt_worker.scheduler.failures.retraction import settle
 
 
 def req(name: str, *, tokens: int, logprobs: int, ended: bool = False, holds_kv: bool = True, **other: Any) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tlt_worker.lending.trainer_watch import TrainerWatch
+from tlt_worker.lending.trainer_process import TrainerWatch
 
 pytestmark = pytest.mark.looptime
 

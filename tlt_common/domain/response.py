@@ -1,0 +1,96 @@
+"""Responses: their tokens, in chunks, and their statistics."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tlt_common.domain.ids import PolicyVersion, RequestId
+
+
+class FinishReason(StrEnum):
+    """Why a response ended."""
+
+    STOP = "stop"
+    """An end token, a stop token or a stop string."""
+    LENGTH = "length"
+    """max_new_tokens or the context length was reached."""
+    ABORT = "abort"
+    """The request was aborted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseStats:
+    """Statistics of one response."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    """Tokens generated for this request, without those of a prefix."""
+    rounds: int
+    """Verification rounds; equals completion_tokens without speculation."""
+    accepted_draft_tokens: int
+    proposed_draft_tokens: int = 0
+    """Draft tokens verified, accepted or not."""
+    speculation_blocker: str = ""
+    """Why no drafts were allowed; empty if they were."""
+    worker_id: str = ""
+    cached_tokens: int = 0
+    """Tokens of the prompt that were not prefilled, since the worker had them cached."""
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens per round, bonus token included."""
+        return self.completion_tokens / self.rounds if self.rounds else 0.0
+
+    def meta_info(self) -> dict[str, float]:
+        """
+        Return the speculation statistics of SGLang's `meta_info` under their new and old names, for trainers that read
+        them.
+
+        As in SGLang, the pass that computes the first token is not a verification. Without verifications, the
+        statistics are omitted.
+        """
+        info: dict[str, float] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+        verified = max(0, self.rounds - 1)
+        if not verified:
+            return info
+        accepted, proposed = self.accepted_draft_tokens, self.proposed_draft_tokens
+        return info | {
+            "spec_verify_ct": verified,
+            "spec_accept_length": self.completion_tokens / verified,
+            "spec_accept_rate": accepted / proposed if proposed else 0.0,
+            "spec_num_correct_drafts": accepted,
+            "spec_num_proposed_drafts": proposed,
+            "spec_accept_token_num": accepted,
+            "spec_draft_token_num": proposed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenChunk:
+    """The next tokens of a response. The three tuples have the same length."""
+
+    request_id: RequestId
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """One per token, of the requested kind."""
+    policy_versions: tuple[PolicyVersion, ...]
+    finish_reason: FinishReason | None = None
+    """Set on the last chunk, as is `stats`."""
+    stats: ResponseStats | None = None
+    matched_stop: str = ""
+    """The stop string that ended the response; empty if none did. Set on the last chunk."""
+    rounds: int = 0
+    """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
+
+    def followed_by(self, other: "TokenChunk") -> "TokenChunk":
+        """Return both chunks as one."""
+        return replace(
+            other,
+            token_ids=self.token_ids + other.token_ids,
+            logprobs=self.logprobs + other.logprobs,
+            policy_versions=self.policy_versions + other.policy_versions,
+            rounds=(self.rounds or bool(self.token_ids)) + (other.rounds or bool(other.token_ids)),
+        )
