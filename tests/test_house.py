@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ("tlt_common", "services", "examples", "benchmarks", "deploy", "docs", "proto", "tests")
-MAX_LINES = 300
+MAX_LINES = 400
 MAX_MEDIAN_LINES = 100
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "manager.py", "misc.py"}
 
@@ -97,9 +97,9 @@ def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None
         "local_ray.py",
     }
     allowed |= {"calls.py", "events.py"}  # the same over HTTP: while no status has been sent, and after it
-    allowed |= {"tokenizer.py", "detokenizer.py", "stop_strings.py"}  # tokenizers raises Exception itself
+    allowed |= {"tokenizer.py", "detokenizer.py", "stopping.py"}  # tokenizers raises Exception itself
     allowed |= {"rendering.py", "parsing.py", "child.py"}  # of processes that run what callers and models write
-    allowed |= {"tool_results.py"}  # a trainer's tools raise anything
+    allowed |= {"conversation.py"}  # a trainer's tools raise anything
     allowed |= {"containment.py", "intake.py", "plugin.py", "ranks.py"}  # of SGLang's scheduler
     allowed |= {"between_rounds.py", "control_requests.py", "recovery.py"}
     for path in files():

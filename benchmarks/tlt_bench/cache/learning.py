@@ -11,7 +11,7 @@ from tlt_bench.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_common.domain.hidden import SCALED
 from tlt_trainer.data.frame import TrainingFrame
-from tlt_worker.scheduler.scaled_states import scaled_rows
+from tlt_worker.scheduler.launched_round import scaled_rows
 
 TOKENS = 60_000
 """States that each learner is trained on."""

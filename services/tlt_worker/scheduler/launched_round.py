@@ -4,16 +4,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from tlt_common.domain.hidden import CapturePolicy
+from tlt_common.domain.hidden import SCALE_BYTES, CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
 from tlt_worker.scheduler.arms.choice import Choice
 from tlt_worker.scheduler.captured_rows import Chosen, decoded_rows, prompt_rows
 from tlt_worker.scheduler.outputs import Outputs
-from tlt_worker.scheduler.scaled_states import SCALED_BITS, scaled_rows
 
 _ATTRIBUTE = "tlt_round"
+
+
+SCALED_BITS = 8
+"""Value of `CapturePolicy.state_bits` that asks for these."""
+FLOAT8 = torch.float8_e4m3fn
+FLOAT8_MAX = torch.finfo(FLOAT8).max
+SMALLEST = 1e-30
+"""Smallest scale, so that it is a normal number; larger in float16, in which its reciprocal has to be finite."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,3 +73,23 @@ def copy_with_states(original: Callable[..., Any], self: Any, *args: Any, **kw: 
     if launched is not None and launched.states is not None:
         launched.states = async_d2h(launched.states)
     return original(self, *args, **kw)
+
+
+def scaled_rows(states_CH: Tensor) -> Tensor:
+    """
+    Return [C, H + SCALE_BYTES] bytes: of each state its elements, then its scale. `states_CH` is overwritten.
+
+    Does not wait for the device. A state with an element that is not finite gets such a scale, or elements; trainers
+    refuse its frame.
+    """
+    rows, size = states_CH.shape
+    # In place and without abs(): a copy of a long prompt's states would be hundreds of MiB.
+    largest_C = torch.maximum(states_CH.amax(-1), states_CH.amin(-1).neg())
+    smallest = max(SMALLEST, 2 / torch.finfo(states_CH.dtype).max)
+    scales_C1 = (largest_C.float() / FLOAT8_MAX).clamp_min(smallest).unsqueeze(1)
+    # The reciprocal may be rounded up in bfloat16; up to 464 becomes 448, the largest number.
+    states_CH.mul_((1.0 / scales_C1).to(states_CH.dtype))
+    rows_CB = torch.empty(rows, size + SCALE_BYTES, dtype=torch.uint8, device=states_CH.device)
+    rows_CB[:, :size].view(FLOAT8).copy_(states_CH)
+    rows_CB[:, size:].copy_(scales_C1.view(torch.uint8))
+    return rows_CB

@@ -17,9 +17,8 @@ from tlt_trainer.data.pack import collate
 from tlt_trainer.data.scaled_states import are_finite, unscaled
 from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import Rows
-from tlt_worker.scheduler.launched_round import LaunchedRound
+from tlt_worker.scheduler.launched_round import LaunchedRound, scaled_rows
 from tlt_worker.scheduler.outputs import Outputs
-from tlt_worker.scheduler.scaled_states import scaled_rows
 
 CPU = torch.device("cpu")
 PRECISION = 2**-4 + 2**-7

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from tlt_common.domain.arm.kind import KINDS
+from tlt_common.domain.arm.arm import KINDS, Arm
 from tlt_common.domain.arm.kinds.chain import chain
 from tlt_common.domain.arm.kinds.off import OFF
-from tlt_common.domain.arm.value import Arm
 
 DEFAULT_ARMS: tuple[Arm, ...] = (OFF, chain(3), chain(7))
 """Off, short and long: on the demo's CPU model, chains of 3 and 7 bracket the optimum at batch sizes 1 to 16."""

@@ -1,11 +1,14 @@
-"""A conversation of the policy with tools, token by token."""
+"""Conversations of the policy with tools, token by token, and which earlier ones a prompt continues."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tlt_common.client import TokenChunk
+from tlt_common.domain.request_ids import new_request_id
+from tlt_common.integrations.trl.calls import result_of
 from tlt_common.integrations.trl.chat import Chat, Message, Tool
 from tlt_common.integrations.trl.episode import Episode
-from tlt_common.integrations.trl.tool_results import called
 
 
 class Conversation:
@@ -86,3 +89,63 @@ class Conversation:
         self.token_ids.extend(token_ids)
         self._logprobs.extend(logprobs)
         self._sampled.extend([sampled] * len(token_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    session_id: str
+    token_ids: list[int]
+    """Prompt and response."""
+
+    def is_continued_by(self, prompt_ids: Sequence[int]) -> bool:
+        count = len(self.token_ids)
+        return len(prompt_ids) > count and list(prompt_ids[:count]) == self.token_ids
+
+
+class Conversations:
+    """
+    Sessions of the conversations in a trainer's latest rollout.
+
+    TRL's tool loop appends tokens to those of a prompt and its response, keeps the order of conversations, and drops
+    those that have ended. One that is not recognized begins a new session, which costs a prefill.
+    """
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+
+    def sessions(self, prompts: Sequence[Sequence[int]]) -> list[str]:
+        """Return a session for each prompt: that of the turn it continues, or a new one."""
+        earlier = iter(self._turns)
+        continued = (next((turn for turn in earlier if turn.is_continued_by(prompt)), None) for prompt in prompts)
+        return [turn.session_id if turn else new_request_id() for turn in continued]
+
+    def answered(
+        self, prompts: Sequence[Sequence[int]], sessions: Sequence[str], responses: Sequence[TokenChunk]
+    ) -> None:
+        """Remember the turns that have just ended, in place of all earlier ones."""
+        self._turns = [
+            _Turn(session, [*prompt, *response.token_ids])
+            for prompt, session, response in zip(prompts, sessions, responses, strict=True)
+        ]
+
+
+async def called(call: Message, tools: Mapping[str, Tool]) -> tuple[Message, bool]:
+    """
+    Call a tool as a response asks; return its result as a message, and whether it succeeded.
+
+    An error is a result, too: the policy may learn from it.
+    """
+    function = call.get("function", call)
+    name, arguments = function.get("name", ""), function.get("arguments") or {}
+    result: Any
+    try:
+        if (tool := tools.get(name)) is None:
+            raise LookupError(f"no tool {name!r}; there are: {', '.join(sorted(tools))}")  # noqa: TRY301 - a result
+        result = await result_of(tool, **arguments)
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything
+        return _message(name, {"error": str(error)}), False
+    return _message(name, result), True
+
+
+def _message(name: str, result: Any) -> Message:
+    return {"role": "tool", "name": name, "content": str(result)}

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from tlt_common.client import TokenChunk
 from tlt_common.errors import InvalidRequestError
-from tlt_common.integrations.trl.conversations import Conversations
+from tlt_common.integrations.trl.conversation import Conversations
 
 RollOut: TypeAlias = Callable[[Sequence[Sequence[int]], Any, int, Sequence[str]], list[TokenChunk]]
 

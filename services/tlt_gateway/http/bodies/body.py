@@ -9,12 +9,11 @@ from typing import Any, ClassVar, TypeVar, get_args
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.requests import ClientDisconnect
 
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError
 from tlt_gateway.http.bodies.json_body import LARGE_BYTES, parsed
-from tlt_gateway.http.bodies.quick_lists import quick_lists
 from tlt_gateway.http.bodies.shown import shown
 
 T = TypeVar("T", bound="Body")
@@ -27,6 +26,10 @@ _LARGE = ThreadPoolExecutor(1, thread_name_prefix="large-body")
 _UNKNOWN = "unknown_field"
 _PER_PROMPT = {"token_ids", "request_id"}
 """Fields of which protocols have a list for several prompts."""
+
+
+_AT_ONCE = 2**16
+"""Entries looked at before other threads may run."""
 
 
 class Body(BaseModel):
@@ -222,3 +225,32 @@ def renamed(error: TltError, names: Mapping[str, str], *, many: bool = False) ->
             error.field, error.args = field, (error.message,)
             break
     return error
+
+
+def quick_lists(schema: Any) -> None:
+    """
+    Change a schema of pydantic: the first invalid entry of a list is the last that is looked at, and lists of integers
+    are checked without copying them, in slices between which the event loop runs.
+    """
+    if isinstance(schema, list):
+        for part in schema:
+            quick_lists(part)
+        return
+    if not isinstance(schema, dict):
+        return
+    for part in schema.values():
+        quick_lists(part)
+    if schema.get("type") == "list":
+        schema["fail_fast"] = True
+        if schema.get("items_schema") == core_schema.int_schema():
+            slow = core_schema.list_schema(core_schema.int_schema(), strict=True, fail_fast=True)
+            schema.clear()
+            schema |= core_schema.no_info_wrap_validator_function(_integers, slow)
+
+
+def _integers(value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
+    if type(value) is list and all(
+        set(map(type, value[begin : begin + _AT_ONCE])) == {int} for begin in range(0, len(value), _AT_ONCE)
+    ):
+        return value
+    return handler(value)  # which names the entry

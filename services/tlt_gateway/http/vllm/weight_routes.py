@@ -1,6 +1,8 @@
 """vLLM's endpoints that update weights."""
 
 import asyncio
+from pathlib import Path
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
@@ -9,12 +11,17 @@ from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.auth import Door
+from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import body_of, no_body
 from tlt_gateway.http.bodies.updates import WORLD_SIZE, no_tensors, version_of
-from tlt_gateway.http.vllm.marker import until_stable
 from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, Start, Update
 
 OK: dict[str, JsonValue] = {"status": "ok"}
+
+
+MARKER = "STABLE"
+WAIT_S = 60.0
+POLL_S = 0.2
 
 
 def router(gateway: Gateway, door: Door) -> APIRouter:
@@ -89,3 +96,30 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
         )
 
     return api
+
+
+async def until_stable(directory: str) -> None:
+    """
+    Wait for the marker of a directory that this gateway can see. Where it cannot, as in an object store, workers judge.
+
+    Raises:
+        InvalidRequestError: The address is malformed, or there is no marker after `WAIT_S` seconds.
+    """
+    parts = address_in("weight_dir", directory)
+    if parts.scheme not in {"", "file"}:
+        return
+    path = Path(unquote(parts.path))
+    try:
+        async with asyncio.timeout(WAIT_S):
+            while await asyncio.to_thread(_is_unfinished, path):  # noqa: ASYNC110 - another machine writes it
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise InvalidRequestError(
+            f"weight_dir is {directory}, which has no file {MARKER} after {WAIT_S:g} s; accepted: a directory that is "
+            "complete",
+            field="weight_dir",
+        ) from None
+
+
+def _is_unfinished(directory: Path) -> bool:
+    return directory.is_dir() and not (directory / MARKER).exists()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.http.conftest import Serve
-from tlt_gateway.http.vllm import marker
+from tlt_gateway.http.vllm import weight_routes as marker
 
 SIX = {"input_ids": [4], "sampling_params": {"max_new_tokens": 6}}
 GROUP = {"master_address": "127.0.0.1", "master_port": 9, "rank_offset": 1, "world_size": 2, "backend": "gloo"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tlt_common.client import TokenChunk
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_common.integrations.trl.conversations import Conversations
+from tlt_common.integrations.trl.conversation import Conversations
 
 IDS = st.lists(st.integers(0, 2), min_size=1, max_size=4)  # few ids, so that some conversations begin alike
 TURNS = st.lists(st.tuples(IDS, IDS, st.booleans()), min_size=1, max_size=6)

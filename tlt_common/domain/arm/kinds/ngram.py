@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tlt_common.domain.arm.kind import register
-from tlt_common.domain.arm.limits import MAX_STEPS
-from tlt_common.domain.arm.value import Arm
+from tlt_common.domain.arm.arm import MAX_STEPS, Arm, register
 
 NGRAM_BYTES: Final = 256 * 2**20
 """Default memory of the n-gram index: 1 million tokens, or more if texts repeat."""

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from tlt_common.domain.arm.kind import register
-from tlt_common.domain.arm.value import Arm
+from tlt_common.domain.arm.arm import Arm, register
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from tlt_common.domain.arm.kind import register
-from tlt_common.domain.arm.limits import MAX_DRAFT_TOKENS, MAX_STEPS, MAX_TOPK
-from tlt_common.domain.arm.value import Arm
+from tlt_common.domain.arm.arm import MAX_DRAFT_TOKENS, MAX_STEPS, MAX_TOPK, Arm, register
 
 _NAME = re.compile(r"tree-(\d+)x(\d+)-(\d+)")
 

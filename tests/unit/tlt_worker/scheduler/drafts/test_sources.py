@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.arm import OFF, Arm, arm_named, chain, ngram
-from tlt_common.domain.arm.kind import KINDS, register
+from tlt_common.domain.arm.arm import KINDS, register
 from tlt_worker.capacity.engine_plan import plan_engine
 from tlt_worker.capacity.graphs.runner import Stage, runners_of
 from tlt_worker.capacity.memory.memory import Memory
