@@ -106,16 +106,13 @@ dashboards: install  ## generate the chart's Grafana dashboards from deploy/graf
 dashboards-check: install
 	PYTHONPATH=deploy $(BIN)/python -m grafana.write deploy/helm/tlt/dashboards --check
 
-.PHONY: alerts observability dashboard-pictures
+.PHONY: alerts observability
 alerts: install  ## write all alert rules to dist/alerts.yaml; check and test them with promtool
 	$(BIN)/pytest tests/chart/test_alerts.py
 	$(BIN)/python -m tests.chart.rules deploy/helm/tlt/alerts dist
 
 observability: install  ## run every dashboard query against a Prometheus that scrapes the running suite (4 minutes)
 	$(BIN)/pytest tests/integration/observability -m stack
-
-dashboard-pictures: install  ## the same, with screenshots of the dashboards in reports/dashboards (7 minutes)
-	TLT_PICTURES=reports/dashboards $(BIN)/pytest -p no:randomly tests/integration/observability -m stack
 
 .PHONY: docs docs-generate docs-check generate
 docs: install  ## build the documentation site in dist/site; it can be read offline
