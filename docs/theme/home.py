@@ -1,0 +1,40 @@
+"""An MkDocs hook: pages of the site whose source lies outside docs/. The home page is the first screen of README.md."""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "chart.md": "deploy/helm/tlt/README.md",
+}
+"""Source of each page, relative to the repository."""
+END = "<!-- End of the first screen"
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
+
+
+def on_files(files: Files, /, *, config: Any, **_: Any) -> Files:
+    """Add the pages."""
+    for page, source in PAGES.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text().partition(END)[0]))
+    return files
+
+
+def on_page_markdown(text: str, /, *, page: Any, **_: Any) -> str:
+    """Make links lead to the pages of the site, or out of docs/, from where the page is on the site."""
+    name = page.file.src_uri
+    source = PAGES.get(name, f"docs/{name}")
+    return LINK.sub(lambda link: f"]({_moved(link[1], source, name)})", text)
+
+
+def _moved(link: str, source: str, page: str) -> str:
+    path, mark, anchor = link.partition("#")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    of_page = {found: f"docs/{name}" for name, found in PAGES.items()}
+    return posixpath.relpath(of_page.get(target, target), posixpath.dirname(f"docs/{page}")) + mark + anchor
