@@ -48,7 +48,7 @@ def yaml_of(text: bytes) -> Any:
     import yaml  # late, since commands import this module for --help
 
     if len(text) > MAX_YAML_BYTES:
-        raise ValueError(f"{len(text)} bytes; accepted: at most {MAX_YAML_BYTES}")
+        raise ValueError(f"{len(text)} bytes; the maximum is {MAX_YAML_BYTES}")
     loader = None
     try:
         loader = yaml.SafeLoader(text)

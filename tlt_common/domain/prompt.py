@@ -168,7 +168,8 @@ class Prompt:
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop strings in vain.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop
+                strings, which this model's engines cannot find.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -181,21 +182,21 @@ class Prompt:
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
-                f"prompt.token_ids has {len(self.token_ids)} tokens; accepted: at most {context_length - 1}, "
+                f"prompt.token_ids has {len(self.token_ids)} tokens; the maximum is {context_length - 1}, "
                 f"since the context holds {context_length}",
                 field="prompt.token_ids",
             )
         requested = self.sampling.max_new_tokens
         if requested is not None and requested > room:
             raise InvalidRequestError(
-                f"sampling.max_new_tokens is {requested}; accepted: at most {room} after a prompt of "
+                f"sampling.max_new_tokens is {requested}; the maximum is {room} after a prompt of "
                 f"{len(self.token_ids)} tokens, since the context holds {context_length}",
                 field="sampling.max_new_tokens",
             )
         limit = requested or room
         if self.sampling.min_new_tokens > limit:
             raise InvalidRequestError(
-                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; accepted: at most {limit}, the limit "
+                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; the maximum is {limit}, the limit "
                 "of new tokens",
                 field="sampling.min_new_tokens",
             )

@@ -112,7 +112,7 @@ class TltEngine:
             AbortedError: The response was aborted.
         """
         if multi_modal_data:
-            raise InvalidRequestError("the prompt has images; accepted: text", field="multi_modal_data")
+            raise InvalidRequestError("the prompt has images; only text is supported", field="multi_modal_data")
         if self._client is None:
             self._client = Client(self._endpoint, **self._options)
         sampling = ending_at(sampling_of(sampling_params), end_tokens_of(self._tokenizer))

@@ -65,7 +65,7 @@ def _header_bytes(stream: BinaryIO, size: int, hole: int) -> int:
     if size < 8 or header_bytes > size - 8:
         raise ValueError(f"it is truncated: it has {size} bytes, its header alone {header_bytes}")
     if header_bytes > MAX_HEADER_BYTES:
-        raise ValueError(f"its header has {header_bytes} bytes; accepted: at most {MAX_HEADER_BYTES}")
+        raise ValueError(f"its header has {header_bytes} bytes; the maximum is {MAX_HEADER_BYTES}")
     # A hole takes no disk, but memory when it is read. File systems without holes report the end of the file.
     if hole < 8 + header_bytes:
         raise ValueError("its header has a hole")

@@ -101,5 +101,5 @@ def chosen(*, quick: bool = False, warm: bool = False, no_tail: bool = False) ->
     wanted = [name for name, (is_wanted, _) in kinds.items() if is_wanted]
     if len(wanted) > 1:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
-        raise ConfigError(f"{names} exclude each other; accepted: one of them", field=wanted[-1])
+        raise ConfigError(f"{names} are mutually exclusive; use one of them", field=wanted[-1])
     return kinds[wanted[0]][1] if wanted else DemoSettings()

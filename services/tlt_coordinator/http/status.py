@@ -59,7 +59,7 @@ def _max_changes(request: Request) -> int | None:
         return None
     (name, value) = given[0]
     if name != "max_changes" or len(given) > 1:
-        raise InvalidRequestError("the query; accepted: max_changes, once", field="query")
+        raise InvalidRequestError("the query has unknown or repeated parameters; accepted: max_changes", field="query")
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise InvalidRequestError(f"max_changes is {value!r:.40}; accepted: a number", field="max_changes")
     return int(value)

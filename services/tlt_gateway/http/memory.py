@@ -21,8 +21,8 @@ def refuse_release(path: str, tags: Iterable[str] | None, *, field: str) -> None
     """
     asked = ", ".join(tags or TAGS)
     raise InvalidRequestError(
-        f"{path} asks for the memory of {asked}, which workers keep; accepted: no release. Workers have devices of "
-        "their own, which drafters are trained on while no request runs; a trainer that needs these devices ends the "
-        "workers first",
+        f"{path} asks for the memory of {asked}, which workers keep: not supported. Workers have devices of their "
+        "own, on which drafters are trained while no request runs; stop the workers first if your trainer needs "
+        "these devices",
         field=field,
     )

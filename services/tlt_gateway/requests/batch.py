@@ -168,6 +168,6 @@ def _require_distinct(prompts: Sequence[Prompt]) -> None:
         if (first := seen.setdefault(prompt.request_id, index)) != index:
             raise InvalidRequestError(
                 f"prompts[{index}].request_id is {prompt.request_id!r}, the same as prompts[{first}]; "
-                "accepted: empty or unique",
+                "request ids must be unique; leave them empty to have them generated",
                 field=f"prompts[{index}].request_id",
             )

@@ -154,7 +154,7 @@ class Sources:
     def _require_room(self, uri: str, found: Mapping[str, Mapping[str, Any]], parent: Path) -> None:
         size = sum(int(info.get("size") or 0) for info in found.values())
         if size > self.max_bytes:
-            raise WeightsError(f"{uri} has {size} bytes; accepted: at most {self.max_bytes}", field="source.uri")
+            raise WeightsError(f"{uri} has {size} bytes; the maximum is {self.max_bytes}", field="source.uri")
         if size > (free := shutil.disk_usage(parent).free):
             raise WeightsUnreadableError(f"{uri} has {size} bytes, {parent} has {free} free", field="source.uri")
 

@@ -105,7 +105,7 @@ class TltAsyncRollouts:
         uses_tools = bool(tools or environments)
         self._rewarding = environments.rewarding if environments else []
         if num_generations < 2:
-            raise InvalidRequestError("num_generations: accepted: 2 or more, to compare", field="num_generations")
+            raise InvalidRequestError("num_generations must be at least 2", field="num_generations")
         if not (reward_funcs or self._rewarding):
             raise InvalidRequestError("reward_funcs is empty; accepted: at least one", field="reward_funcs")
         if uses_tools and sampling.max_new_tokens is None:

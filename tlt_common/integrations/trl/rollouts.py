@@ -225,7 +225,7 @@ class TltRollouts:
             answers = self._answer(self.client, unique, samples, sampling, policy_version=version, **turns)
         except NotFoundError as error:
             raise StaleVersionError(
-                f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
+                f"{version} was published, but is no longer served: {error.message}; use one trainer per fleet"
             ) from error
         responses = [response for of_prompt in answers for response in of_prompt]
         require_usable(responses, version)
@@ -275,5 +275,5 @@ def _from_main_process(value: int) -> int:
 
 def _of_policy(state_dict: StateDict, model: Any) -> StateDict:
     if hasattr(model, "peft_config"):  # its weights have names unknown to the engines
-        raise InvalidRequestError("the model has PEFT adapters; accepted: a model with merged weights", field="model")
+        raise InvalidRequestError("the model has PEFT adapters; merge them first", field="model")
     return state_dict

@@ -47,7 +47,7 @@ def parsed(content: bytes) -> Any:
 def _require_few(content: bytes) -> None:
     nested = content.count(b"[") + content.count(b"{")
     if nested > MAX_NESTED:
-        raise ValueError(f"{nested} lists and objects; accepted: at most {MAX_NESTED}")
+        raise ValueError(f"{nested} lists and objects; the maximum is {MAX_NESTED}")
     if content.count(b'"') - content.count(b'\\"') > 2 * MAX_STRINGS:
         raise ValueError(f"more than {MAX_STRINGS} strings")
 
@@ -73,7 +73,7 @@ class _Parser(json.JSONDecoder):
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits; accepted: at most {MAX_DIGITS}")
+        raise ValueError(f"a number of {len(digits)} digits; the maximum is {MAX_DIGITS}")
     return int(digits)
 
 

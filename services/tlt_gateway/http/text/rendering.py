@@ -154,7 +154,7 @@ def _marked(message: dict[str, Any]) -> str:
         return content
     last = next((part for part in reversed(content) if "text" in part), None)
     if last is None:
-        raise RefusedError("continue_final_message; accepted: with text in the last message", field=CONTINUES)
+        raise RefusedError("continue_final_message requires text in the last message", field=CONTINUES)
     text = str(last["text"])
     last["text"] = text + TAG
     return text
