@@ -166,7 +166,7 @@ trainers: install  ## run the client code of RL trainers against a suite on this
 	$(BIN)/python examples/run_trainers.py $(NAMES) --write reports/trainers.md $(addprefix --write ,$(WRITE))
 
 .PHONY: gpu
-gpu: install  ## run everything there is to run on a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)
+gpu: install  ## check everything that needs a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)
 	$(BIN)/tlt bench gpu --json - $(addprefix --part ,$(PARTS))
 
 clean:

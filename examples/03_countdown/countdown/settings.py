@@ -83,7 +83,7 @@ QUICK = DemoSettings(
 """A smoke run of the same job: starts with a trained drafter and publishes the next one unless it is worse."""
 
 WARM = DemoSettings(drafter=str(DRAFTER))
-"""The whole run, from its first step with the shipped drafter: as a run that continues an earlier one's."""
+"""The whole run, from its first step with the shipped drafter, like a run that continues an earlier one."""
 
 
 NO_TAIL = DemoSettings(minutes=8, cap_tokens=256, uniform_tokens=256, compare_cold=True)
