@@ -60,9 +60,9 @@ class SamplingParams:
     """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
     stop: tuple[str, ...] = ()
     """Strings that end the response with the token that completes one in its text: at most 32, of 1 to 128 characters.
-    Special tokens are text. One that is complete within `min_new_tokens` ends nothing."""
+    Special tokens are text. A string that is complete within `min_new_tokens` does not end the response."""
     ignore_eos: bool = False
-    """Continue past the model's end tokens; `stop_token_ids` end the response all the same."""
+    """Continue past the model's end tokens; `stop_token_ids` still end the response."""
     seed: int | None = None
     """Makes the response reproducible: its tokens depend on prompt, seed and weights; drafts affect only rounding."""
     frequency_penalty: float = 0.0

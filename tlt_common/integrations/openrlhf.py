@@ -53,7 +53,7 @@ class RequestOutput:
 
 
 class TltEngine:
-    """What executors call in place of a vLLM engine. Connects at the first request, in the event loop that makes it."""
+    """Takes the place of a vLLM engine in executors. Connects at the first request, in the event loop that makes it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TltEngine:
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a response that broke is tried again; see `Client`.
+            patience_s: Seconds for which a response that broke off is retried; see `Client`.
         """
         self._endpoint = endpoint
         self._options: dict[str, Any] = {

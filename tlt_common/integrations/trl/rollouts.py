@@ -110,7 +110,7 @@ class TltRollouts:
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a rollout that broke is tried again; see `Client`.
+            patience_s: Seconds for which a rollout that broke off is retried; see `Client`.
             log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
         """
         self._connect = partial(
@@ -209,7 +209,7 @@ class TltRollouts:
             prompt_ids: Token ids of the prompts, each as often as it has responses, next to each other.
             trainer: Trainer whose weights are published if its step has changed.
             generations: Responses per prompt.
-            session_ids: The conversation each response is a turn of; empty if it is the only turn.
+            session_ids: Conversation that each response is a turn of; empty if it is the only turn.
 
         Raises:
             AbortedError: A response was aborted.
