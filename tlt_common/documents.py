@@ -85,7 +85,7 @@ def _check_node(node: Any, counts: dict[Any, int | None]) -> int:
     pairs = [pair for pair in inner if isinstance(pair, tuple)]
     keys = [key.value for key, _ in pairs if isinstance(key.value, str)]
     if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
-        raise ValueError(f"key {twice[0]!r} is there twice")
+        raise ValueError(f"key {twice[0]!r} is repeated")
     children = [child for pair in pairs for child in pair] or [child for child in inner if not isinstance(child, str)]
     count = counts[node] = 1 + sum(_check_node(child, counts) for child in children)
     if count > MAX_YAML_NODES:

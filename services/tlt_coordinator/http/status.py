@@ -52,7 +52,7 @@ def app(fleet: Callable[[int | None], Awaitable[Fleet]], access: Access | None =
 def _max_changes(request: Request) -> int | None:
     """
     Raises:
-        InvalidRequestError: A parameter is unknown or there twice, or the number is none.
+        InvalidRequestError: A parameter is unknown or repeated, or is not a number.
     """
     given = request.query_params.multi_items()
     if not given:

@@ -25,7 +25,7 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 def require_single_headers(request: Request) -> None:
     """
     Raises:
-        InvalidRequestError: A header that is read is there twice, or Host is no host.
+        InvalidRequestError: A header that is read is repeated, or Host is not a host.
     """
     names = [name for name, _ in request.scope["headers"] if name in _ONCE]
     if len(set(names)) != len(names):

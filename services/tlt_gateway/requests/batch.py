@@ -86,7 +86,7 @@ class Batches:
             at = _place(place, start, batch)
             if at in samples:
                 raise InvalidRequestError(
-                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; accepted: each once",
+                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; each must be unique",
                     field=f"samples[{place}]",
                 )
             prompt = checked[at[0]]

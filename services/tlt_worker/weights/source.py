@@ -27,7 +27,7 @@ class Sources:
     """Where weights may come from. Methods block: call them in a thread."""
 
     prefixes: tuple[str, ...] = SOURCE_PREFIXES
-    """Accepted beginnings of URIs. Those that begin with `/` are directories, for paths and file:// URIs."""
+    """Accepted prefixes of URIs. Those that begin with `/` are directories, for paths and file:// URIs."""
     max_bytes: int = MAX_WEIGHTS_BYTES
     """Maximum size of a directory that is copied."""
 

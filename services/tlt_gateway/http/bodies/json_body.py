@@ -26,7 +26,7 @@ def parsed(content: bytes) -> Any:
     Parse a body.
 
     Raises:
-        ValueError: It is not JSON in UTF-8, a key is there twice, a number is not finite or far too large, or there are
+        ValueError: It is not JSON in UTF-8, a key is repeated, a number is not finite or far too large, or there are
             too many lists, objects or strings.
         InvalidRequestError: A text has half a surrogate pair.
     """
@@ -67,7 +67,7 @@ class _Parser(json.JSONDecoder):
         if len(found) != len(pairs):
             seen = set[str]()
             twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            raise ValueError(f"the key {twice[:80]!r} is there twice")
+            raise ValueError(f"the key {twice[:80]!r} is repeated")
         return found
 
 

@@ -75,7 +75,7 @@ async def test_one_owner_leaves_room_for_others() -> None:
             reserved(queue, owner="greedy").__enter__()
         with reserved(queue, 5, tokens=50, owner="other"):
             pass
-    with pytest.raises(InvalidRequestError, match="at most 5"):
+    with pytest.raises(InvalidRequestError, match="the maximum is 5"):
         reserved(queue, 6, owner="greedy").__enter__()
     with reserved(queue, 10, tokens=100):  # without tokens all callers are one
         pass
