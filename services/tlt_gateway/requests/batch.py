@@ -86,7 +86,7 @@ class Batches:
             at = _place(place, start, batch)
             if at in samples:
                 raise InvalidRequestError(
-                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; each must be unique",
+                    f"samples[{place}] repeats sample {at[1]} of prompt {at[0]}; list each sample once",
                     field=f"samples[{place}]",
                 )
             prompt = checked[at[0]]
