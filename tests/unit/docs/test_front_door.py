@@ -29,6 +29,13 @@ REWRITTEN = (
 TEXT = ("*.md", "*.py", "*.yaml", "*.yml", "*.json", "*.toml", "*.txt", "*.proto", "*.tpl", "Makefile", "Dockerfile")
 
 
+ROOTS = (
+    "", "tlt_common", "deploy/helm/tlt", "services", "services/tlt_gateway", "services/tlt_worker",
+    "services/tlt_worker/scheduler", "services/tlt_trainer",
+)  # fmt: skip
+"""Directories relative to which pages for contributors name modules."""
+
+
 def nav_pages(entries: list[Any]) -> list[str]:
     """Pages of the navigation, in order."""
     found: list[str] = []
@@ -86,8 +93,18 @@ def test_code_fits_the_column(page: Path) -> None:
     assert page.name in GENERATED or not [line for line in lines if len(line) > COLUMN]
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "docs/walkthrough-contributor.md"])
+def test_modules_that_a_page_names_exist(page: str) -> None:
+    named = re.findall(r"`((?:[a-z_0-9]+/)+[\w.]*)`", (ROOT / page).read_text())
+    known = [name for name in named if not re.search(r"NAME|_X", name)]
+    assert known
+    for name in known:
+        places = [ROOT / root / name for root in ROOTS]
+        assert any(place.exists() or place.with_suffix(".py").exists() for place in places), name
+
+
 def test_wordings_that_were_replaced_do_not_come_back() -> None:
-    listed = subprocess.run(["git", "ls-files", *TEXT], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
+    listed = subprocess.run(["git", "ls-files", *TEXT], cwd=ROOT, capture_output=True, text=True, check=True)
     found = [
         f"{name}: {words}"
         for name in listed.stdout.split()
