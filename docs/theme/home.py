@@ -1,4 +1,8 @@
-"""An MkDocs hook: pages of the site whose source lies outside docs/. The home page is the first screen of README.md."""
+"""
+An MkDocs hook: pages of the site whose source lies outside docs/, and what GitHub's Markdown writes differently.
+
+The home page is the first screen of README.md.
+"""
 
 import posixpath
 import re
@@ -15,7 +19,10 @@ PAGES = {
     "chart.md": "deploy/helm/tlt/README.md",
 }
 """Source of each page, relative to the repository."""
+WIDE = {"chart.md", "gpu-memory.md", "trainers.md"}
+"""Pages whose tables take the room of the table of contents."""
 END = "<!-- End of the first screen"
+CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
 
 
@@ -27,10 +34,17 @@ def on_files(files: Files, /, *, config: Any, **_: Any) -> Files:
 
 
 def on_page_markdown(text: str, /, *, page: Any, **_: Any) -> str:
-    """Make links lead to the pages of the site, or out of docs/, from where the page is on the site."""
+    """Make links lead to the pages of the site, or out of docs/, and pipes in the code of tables plain."""
     name = page.file.src_uri
+    if name in WIDE:
+        page.meta["hide"] = ["toc"]
     source = PAGES.get(name, f"docs/{name}")
-    return LINK.sub(lambda link: f"]({_moved(link[1], source, name)})", text)
+    text = LINK.sub(lambda link: f"]({_moved(link[1], source, name)})", text)
+    return "\n".join(_without_escapes(line) if line.startswith("|") else line for line in text.split("\n"))
+
+
+def _without_escapes(row: str) -> str:
+    return CODE.sub(lambda code: code[0].replace("\\|", "|"), row)
 
 
 def _moved(link: str, source: str, page: str) -> str:
