@@ -105,12 +105,12 @@ def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[Entry]
 
 def _entry(name: str, value: Any, begin: int, size: int) -> Entry:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"tensor {name!r} has not exactly dtype, shape and data_offsets")
+        raise ValueError(f"tensor {name!r} must have exactly dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise ValueError(f"tensor {name!r} has dtype {dtype!r}; accepted: {', '.join(DTYPE_BYTES)}")
     if not (_are_counts(shape) and _are_counts(offsets) and len(shape) <= MAX_DIMENSIONS and len(offsets) == 2):
-        raise ValueError(f"tensor {name!r} has a shape or offsets that are no lists of sizes")
+        raise ValueError(f"tensor {name!r} has a shape or offsets that are not lists of sizes")
     start, end = begin + offsets[0], begin + offsets[1]
     if not start <= end <= size:
         raise ValueError(f"tensor {name!r} is truncated: it is at {start} to {end} of {size} bytes")

@@ -21,8 +21,7 @@ def refuse_release(path: str, tags: Iterable[str] | None, *, field: str) -> None
     """
     asked = ", ".join(tags or TAGS)
     raise InvalidRequestError(
-        f"{path} asks for the memory of {asked}, which workers keep: not supported. Workers have devices of their "
-        "own, on which drafters are trained while no request runs; stop the workers first if your trainer needs "
-        "these devices",
+        f"{path} of {asked} is not supported: workers keep their memory, since drafters are trained on their devices "
+        "while no request runs. If your trainer needs these devices, stop the workers first",
         field=field,
     )

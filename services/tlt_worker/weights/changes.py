@@ -93,7 +93,7 @@ def _checked(served: Mapping[str, Place], changed: Mapping[str, Place]) -> dict[
     for name, place in changed.items():
         target = name.removesuffix(INDICES).removesuffix(VALUES)
         if target not in served:
-            raise WeightsError(f"tensor {target} is not in the served weights, so that it cannot be changed")
+            raise WeightsError(f"tensor {target} is not in the served weights and cannot be changed")
         if name == target:
             if place[1].shape != served[name][1].shape:
                 raise WeightsError(

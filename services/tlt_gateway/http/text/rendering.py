@@ -163,7 +163,7 @@ def _marked(message: dict[str, Any]) -> str:
 def _cut(text: str, final: str) -> str:
     """Return a prompt up to the mark."""
     if final.strip() not in text or TAG.strip() not in text:
-        raise RefusedError("continue_final_message: the chat template leaves out the last message", field=CONTINUES)
+        raise RefusedError("continue_final_message: the chat template omits the last message", field=CONTINUES)
     end = text.rindex(TAG.strip())
     return text[:end] if text[end : end + len(TAG)] == TAG else text[:end].rstrip()
 

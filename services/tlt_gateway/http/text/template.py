@@ -137,7 +137,7 @@ def _encoded(content: dict[str, Any]) -> bytes:
     try:
         return pydantic_core.to_json(content)
     except ValueError as error:
-        raise RefusedError(f"what it needs is nested too deeply, or not Unicode: {error}") from error
+        raise RefusedError(f"its input is nested too deeply, or is not Unicode: {error}") from error
 
 
 def load_template(directory: Path | None, *, accepts_others: bool = True) -> ChatTemplate:

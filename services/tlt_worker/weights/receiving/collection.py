@@ -167,7 +167,7 @@ class Collection:
         embedding = self._tensors.embedding
         if embedding is None or embedding not in served:
             raise WeightsError(
-                f"{HEAD} came without an embedding to compare it with; config.json ties it: do not send it"
+                f"{HEAD} was sent without an embedding to compare it with; config.json ties it: do not send it"
             )
         (head,) = entries_of(file)
         require_equal((file, head), served[embedding])
