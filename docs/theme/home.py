@@ -26,10 +26,15 @@ CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
 
 
+def content(page: str) -> str:
+    """Return the Markdown of one of these pages, as its source has it."""
+    return (ROOT / PAGES[page]).read_text().partition(END)[0]
+
+
 def on_files(files: Files, /, *, config: Any, **_: Any) -> Files:
     """Add the pages."""
-    for page, source in PAGES.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text().partition(END)[0]))
+    for page in PAGES:
+        files.append(File.generated(config, page, content=content(page)))
     return files
 
 

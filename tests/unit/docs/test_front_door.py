@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.unit.docs.test_pages import FENCE, LINK, ROOT
+from theme.home import content, on_page_markdown
 
 README = (ROOT / "README.md").read_text()
 DOCS = sorted(ROOT.glob("docs/**/*.md"))
@@ -114,3 +115,40 @@ def test_wordings_that_were_replaced_do_not_come_back() -> None:
         if words in re.sub(r"\s+", " ", text)
     ]
     assert not found
+
+
+class File:
+    """A page of the site, as MkDocs hands it to hooks."""
+
+    def __init__(self, name: str) -> None:
+        self.src_uri = name
+
+
+class Page:
+    """The same, with its file and metadata."""
+
+    def __init__(self, name: str) -> None:
+        self.file, self.meta = File(name), dict[str, Any]()
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "shown"),
+    [
+        (
+            "index.md",
+            "[a](docs/how-it-works.md) [b](examples/README.md)",
+            "[a](how-it-works.md) [b](../examples/README.md)",
+        ),
+        ("contributing.md", "[a](docs/http.md#endpoints)", "[a](http.md#endpoints)"),
+        ("results/cpu.md", "[a](../../CONTRIBUTING.md) [b](../tuner.md)", "[a](../contributing.md) [b](../tuner.md)"),
+        ("chart.md", "[a](../../../docs/kubernetes.md)", "[a](kubernetes.md)"),
+        ("http.md", "[a](https://example.org) [b](#stop-strings)", "[a](https://example.org) [b](#stop-strings)"),
+        ("configuration.md", "| `a` | `int \\| null` |", "| `a` | `int | null` |"),
+    ],
+)
+def test_links_and_tables_are_those_of_the_site(page: str, text: str, shown: str) -> None:
+    assert on_page_markdown(text, page=Page(page)) == shown
+
+
+def test_the_home_page_is_the_first_screen_of_the_readme() -> None:
+    assert content("index.md") == README.partition("<!-- End of the first screen")[0]
