@@ -172,10 +172,6 @@ def _answer(request: bytes) -> bytes:
     return render(**json.loads(request)).encode()
 
 
-if __name__ == "__main__":
-    serve(lambda: (_answer, b""))
-
-
 def reads_parts(source: str, parsed: nodes.Template) -> bool:
     """Whether a template loops over the parts of messages; `detect_jinja_template_content_format` in SGLang."""
     return any(word in source for word in _MEDIA) or any(_is_content(loop.iter) for loop in parsed.find_all(nodes.For))
@@ -194,3 +190,7 @@ def _is_content(node: nodes.Node | None) -> bool:
     else:
         return False
     return name == "content" and isinstance(node.node, nodes.Name) and node.node.name in _MESSAGES
+
+
+if __name__ == "__main__":
+    serve(lambda: (_answer, b""))
