@@ -106,16 +106,13 @@ dashboards: install  ## generate the chart's Grafana dashboards from deploy/graf
 dashboards-check: install
 	PYTHONPATH=deploy $(BIN)/python -m grafana.write deploy/helm/tlt/dashboards --check
 
-.PHONY: alerts observability dashboard-pictures
+.PHONY: alerts observability
 alerts: install  ## write all alert rules to dist/alerts.yaml; check and test them with promtool
 	$(BIN)/pytest tests/chart/test_alerts.py
 	$(BIN)/python -m tests.chart.rules deploy/helm/tlt/alerts dist
 
 observability: install  ## run every dashboard query against a Prometheus that scrapes the running suite (4 minutes)
 	$(BIN)/pytest tests/integration/observability -m stack
-
-dashboard-pictures: install  ## the same, with screenshots of the dashboards in reports/dashboards (7 minutes)
-	TLT_PICTURES=reports/dashboards $(BIN)/pytest -p no:randomly tests/integration/observability -m stack
 
 .PHONY: docs docs-generate docs-check generate
 docs: install  ## build the documentation site in dist/site; it can be read offline
@@ -169,7 +166,7 @@ trainers: install  ## run the client code of RL trainers against a suite on this
 	$(BIN)/python examples/run_trainers.py $(NAMES) --write reports/trainers.md $(addprefix --write ,$(WRITE))
 
 .PHONY: gpu
-gpu: install  ## run everything there is to run on a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)
+gpu: install  ## check everything that needs a GPU; outcomes in reports/gpu, continued if interrupted (an hour at most)
 	$(BIN)/tlt bench gpu --json - $(addprefix --part ,$(PARTS))
 
 clean:

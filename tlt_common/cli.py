@@ -42,7 +42,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """RL rollouts sped up by speculative decoding, whose drafter is trained on idle devices."""
+    """Speed up RL rollouts by speculative decoding, with a drafter that is trained on idle devices."""
 
 
 @app.command()

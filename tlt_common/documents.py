@@ -48,7 +48,7 @@ def yaml_of(text: bytes) -> Any:
     import yaml  # late, since commands import this module for --help
 
     if len(text) > MAX_YAML_BYTES:
-        raise ValueError(f"{len(text)} bytes; accepted: at most {MAX_YAML_BYTES}")
+        raise ValueError(f"{len(text)} bytes; the maximum is {MAX_YAML_BYTES}")
     loader = None
     try:
         loader = yaml.SafeLoader(text)
@@ -85,7 +85,7 @@ def _check_node(node: Any, counts: dict[Any, int | None]) -> int:
     pairs = [pair for pair in inner if isinstance(pair, tuple)]
     keys = [key.value for key, _ in pairs if isinstance(key.value, str)]
     if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
-        raise ValueError(f"key {twice[0]!r} is there twice")
+        raise ValueError(f"key {twice[0]!r} is repeated")
     children = [child for pair in pairs for child in pair] or [child for child in inner if not isinstance(child, str)]
     count = counts[node] = 1 + sum(_check_node(child, counts) for child in children)
     if count > MAX_YAML_NODES:

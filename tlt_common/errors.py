@@ -7,14 +7,14 @@ TltError
 ├── StaleEpochError          the lease was superseded: drop the work, request a new lease
 ├── StaleVersionError        a newer version was published: merge and try again
 ├── WeightsError             the weights do not fit the model; nothing was changed
-│   └── WeightsUnreadableError  a peer could not read or store them; they may be in order elsewhere
+│   └── WeightsUnreadableError  a peer could not read or store them; they may be valid
 ├── UnauthenticatedError     the caller is unknown: present a valid token
 ├── PermissionDeniedError    the caller may not do this: use another token or certificate
 ├── OverloadedError          the queue is full: retry after `retry_after_s`
 ├── AbortedError             the request was aborted
 ├── UnavailableError         a peer is unreachable: retrying is safe
 │   ├── CacheUnavailableError  Redis is unreachable; rollouts continue
-│   ├── HungUpError          the peer ended the call in good order, as it does when it shuts down
+│   ├── HungUpError          the peer ended the call cleanly, as when it shuts down
 │   └── DrainingError          the peer is shutting down and started nothing: use another one
 ├── RequestFailedError       the engine failed on this request alone; others continue
 └── EngineError              the engine failed or was not set up correctly

@@ -73,7 +73,7 @@ def load(
     streams: Annotated[int, typer.Option(min=1, max=16000, help="Responses open at a time.")] = 10_000,
 ) -> None:
     """
-    Crowd a gateway: open streams, a full queue and a slow reader, in about two minutes.
+    Load a gateway with open streams, a full queue and a slow reader, in about three minutes.
 
     Reports the gateway's memory, and the latency for a second caller in each situation.
     """
@@ -150,9 +150,9 @@ def gpu(
     part: Annotated[list[str] | None, typer.Option(help="Run only these parts; repeatable. Default: all.")] = None,
 ) -> None:
     """
-    Run everything there is to run on a GPU, in parts of at most 8 minutes each. Run it from a checkout.
+    Run all checks that need a GPU, in parts of at most 8 minutes each. Run it from a checkout.
 
-    Truth, failures, losslessness, speed, switches and the demo. Interrupt it at any time: the next call continues.
+    Covers correctness, failures, losslessness, speed, switches and the demo. If interrupted, the next call continues.
     Without a GPU, parts that need one are skipped by name, and the others run on the CPU. Exits with 1 if one failed.
     """
     from tlt_bench.gpu.command import measure
@@ -220,7 +220,7 @@ def trace(
     """
     Record rounds of randomly drawn arms, for `tlt tuner replay`: about 5 minutes.
 
-    A serving engine tries other arms only as far as its bandit explores, so a replay of its own trace has little data
+    A serving engine tries other arms only when its bandit explores, so a replay of its own trace has little data
     on them.
     """
     from tlt_bench.prepare import BenchTarget

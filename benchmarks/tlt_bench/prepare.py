@@ -40,9 +40,7 @@ class BenchTarget:
             ConfigError: Only one of model and drafter is given, a path is no checkpoint, or the device is unavailable.
         """
         if (self.model is None) != (self.drafter is None):
-            raise ConfigError(
-                "--model and --drafter must be given together; accepted: both or neither", field="drafter"
-            )
+            raise ConfigError("--model and --drafter must be given together", field="drafter")
         for name, path in (("model", self.model), ("drafter", self.drafter)):
             if path is not None and not (path / "config.json").is_file():
                 raise ConfigError(

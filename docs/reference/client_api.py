@@ -27,6 +27,8 @@ SECTIONS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
 WIDTH = 100
 INTRODUCTION = """# Client API
 
+For people who write a training loop or an integration.
+
 Install the client with `pip install 'tlt-suite[client]'`. It needs neither torch nor an engine. Import clients and
 request types from `tlt_common.client`, errors from `tlt_common.errors`, and the integrations for trainers from
 `tlt_common.integrations.trl` and `openrlhf`; [Trainers](trainers.md) says which trainer needs which.

@@ -11,6 +11,8 @@ from tlt_common.config.explain import Key, keys
 SERVICES = ("gateway", "worker", "cache", "trainer", "tuner", "coordinator")
 INTRODUCTION = """# Configuration
 
+For people who run the services: every key, its default and what it means.
+
 Each service has one configuration. Values come from these sources; a later one overrides an earlier one:
 
 1. the defaults below

@@ -10,6 +10,8 @@ from reference.markdown import cell, table
 KINDS = ("Counter", "Gauge", "Histogram")
 INTRODUCTION = """# Metrics
 
+For operators: every metric and what it counts.
+
 Each service exports Prometheus metrics at `/metrics` of its `metrics_port` ([configuration](configuration.md)).
 `tlt up` prints the addresses. A process exports only the metrics of its own part. A histogram has the series `_bucket`,
 `_sum` and `_count`. Dashboards and alerts of the chart use these names ([Kubernetes](kubernetes.md)).

@@ -37,8 +37,8 @@ class CacheConfig(ServiceConfig):
     redis_ca: Path | None = None
     """CA bundle (PEM) that verifies a rediss:// server; null uses the system's."""
     shards: int = Field(1, ge=1, le=1024)
-    """Parts into which frames are divided, each on one node of a Redis Cluster: one per primary or a multiple. Each has
-    an equal part of the budget. When this changes, stored frames are not found again."""
+    """Number of parts into which frames are divided, each on one node of a Redis Cluster: one per primary, or a
+    multiple. The budget is divided equally. After a change, frames that were stored before are not found."""
     fleet: str = Field("default", min_length=1)
     """Name of the fleet; fleets that share a Redis do not see each other's frames."""
     budget_bytes: int = Field(512 * MIB, gt=0)

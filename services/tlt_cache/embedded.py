@@ -168,9 +168,7 @@ async def embedded_redis(
         UnavailableError: Redis does not start.
     """
     if socket is not None and len(str(socket)) > SOCKET_LIMIT:
-        raise ConfigError(
-            f"redis_socket is {socket}; accepted: at most {SOCKET_LIMIT} characters", field="redis_socket"
-        )
+        raise ConfigError(f"redis_socket is {socket}; the maximum is {SOCKET_LIMIT} characters", field="redis_socket")
     directory = _new_directory(run_dir)
     redis = EmbeddedRedis(directory, max_bytes=max_bytes, socket=socket, liveness_s=liveness_s)
     try:
@@ -186,7 +184,7 @@ async def embedded_redis(
 def _new_directory(run_dir: Path | None) -> Path:
     if run_dir is not None and len(str(run_dir)) > RUN_DIR_LIMIT:
         raise ConfigError(
-            f"run_dir is {run_dir}; accepted: at most {RUN_DIR_LIMIT} characters, since it contains a Unix socket",
+            f"run_dir is {run_dir}; the maximum is {RUN_DIR_LIMIT} characters, since it contains a Unix socket",
             field="run_dir",
         )
     if run_dir is not None:

@@ -62,7 +62,7 @@ class CoordinatorConfig(ServiceConfig):
     authentication."""
     state_dir: Path | None = None
     """Directory for state that must survive a restart: the newest drafter and the last epoch. Null keeps it in memory;
-    after a restart, workers then get no drafter until the next one is published."""
+    after a restart, workers then have no drafter until the next one is published."""
     kubernetes: KubernetesSettings | None = None
     """Elect a leader among replicas, keep the state in the Lease, and label worker pods with their roles. Null runs a
     single coordinator outside Kubernetes. Cannot be combined with `state_dir`."""
@@ -71,8 +71,8 @@ class CoordinatorConfig(ServiceConfig):
     spot: SpotConfig = SpotConfig()
     """When idle workers train."""
     silence_s: float = Field(5.0, gt=0)
-    """Seconds without a message after which a worker counts as down. Workers report at least once per second; in fleets
-    of more than 1,024, once in as many seconds as there are 1,024 workers, and may be silent for as much longer."""
+    """Seconds without a message after which a worker counts as down. Workers report at least once per second. Every
+    1,024 workers beyond the first 1,024 add a second to the interval of reports and to this limit."""
     max_score_drop: float = Field(0.05, ge=0, le=1)
     """Refuse a drafter whose share of correctly predicted held-out tokens is lower than the newest drafter's by more
     than this. If the trainer could not score the newest on the same tokens, the allowed drop grows by this much with

@@ -19,14 +19,13 @@ class HttpSettings(Frozen):
     tokenizer: Path | None = None
     """Directory of the model's tokenizer and chat template. Null accepts token ids only, and answers have no text."""
     request_templates: bool | None = None
-    """Whether chat requests may bring their own template. Templates are programs: they run in a process of their own,
-    limited in CPU time and memory, but one caller's keep those of others waiting. Null accepts them unless `tokens` is
-    set."""
+    """Accept chat templates in requests. Templates are programs: they run in a separate process with limited CPU time
+    and memory, but one caller's template can delay those of others. Null: only if `tokens` is not set."""
     tool_parser: str | None = None
-    """Finds tool calls in chat responses: the name of one of SGLang's parsers, such as qwen25, hermes or llama3. Needs
-    SGLang (`tlt-suite[tools]`), which workers' images have. Null refuses tools, except with tool_choice none."""
+    """Name of the SGLang parser that finds tool calls in chat responses, such as qwen25, hermes or llama3. Requires
+    SGLang (`tlt-suite[tools]`), which the worker image contains. Null refuses tools, unless tool_choice is none."""
     receive_s: float = Field(60.0, gt=0)
-    """Seconds in which a request must arrive, with its body; slower clients are disconnected."""
+    """Timeout in seconds for receiving a request with its body; slower clients are disconnected."""
 
 
 class GatewayConfig(ServiceConfig):
@@ -41,67 +40,68 @@ class GatewayConfig(ServiceConfig):
     gateway_id: str = "gateway"
     """Name of this gateway in queue reports and in workers' logs; unique per gateway."""
     worker_service: str | None = None
-    """host:port of a DNS name with the addresses of all workers, such as a headless Service, to find them without a
+    """host:port of a DNS name that resolves to all workers, such as a headless Service, to find them without a
     coordinator; null uses none."""
     known_workers: Path | None = None
     """File in which the last known list of workers is kept, to find them after a restart without a coordinator; null
     keeps none."""
     peers: tuple[str, ...] = ()
-    """host:port of the other gateways of the fleet, or of a name with all their addresses, such as a headless Service.
-    Aborts and pauses are passed on to them."""
+    """host:port of the other gateways of the fleet, or of a name that resolves to all of them, such as a headless
+    Service. Aborts and pauses are passed on to them."""
     max_queued: int = Field(32768, ge=1)
     """Maximum number of queued requests; further ones are refused with RESOURCE_EXHAUSTED."""
     max_queued_tokens: int = Field(16 * 2**20, ge=1)
-    """Maximum number of tokens in the prompts of queued requests, further ones are refused with RESOURCE_EXHAUSTED. A
-    token takes about 50 bytes of memory; the samples of a prompt in a batch share it."""
+    """Maximum number of tokens in the prompts of queued requests; further requests are refused with RESOURCE_EXHAUSTED.
+    A token takes about 50 bytes of memory; the samples of a prompt in a batch share it."""
     queue_share_per_token: float = Field(0.5, gt=0, le=1)
-    """Share of `max_queued` and of `max_queued_tokens` that the holder of one of `tokens` may take, so that others find
-    room. Without `tokens`, everybody shares the whole queue."""
+    """Maximum share of `max_queued` and of `max_queued_tokens` for the requests of one of `tokens`. Without `tokens`,
+    all callers share the whole queue."""
     share_cache: bool = False
-    """Requests of different tokens may use one another's cached prefixes, and drafts of n-gram arms made of them, which
-    saves prefill where several tokens send the same prompts. It tells a caller, by the number of cached tokens and of
-    accepted drafts, whether others have sent a prompt, and parts of the responses."""
+    """Share cached prefixes, and the drafts that n-gram arms make from them, between requests of different tokens. This
+    saves prefill where several tokens send the same prompts, but the number of cached tokens and of accepted drafts
+    then tells a caller whether others have sent a prompt, and parts of the responses."""
     max_pause_s: float | None = Field(3600.0, gt=0)
-    """Seconds after which a pause that was neither ended nor renewed, by pausing again, ends by itself at all gateways,
-    for example because the trainer died. Null waits forever."""
+    """Maximum duration of a pause, in seconds. A pause that is neither ended nor renewed (by pausing again) within this
+    time, for example because the trainer died, ends at all gateways. Null: no maximum."""
     retry_after_s: float = Field(1.0, gt=0)
     """Retry delay, in seconds, sent to refused clients."""
     worker_wait_s: float = Field(60.0, gt=0)
-    """Seconds that requests wait while no worker is available before they fail with UNAVAILABLE."""
+    """Seconds that a request waits for an available worker before it fails with UNAVAILABLE."""
     max_moves: int = Field(3, ge=0)
     """Maximum number of times a request moves to another worker after its worker is lost."""
     spill_load: float = Field(0.25, ge=0, le=1)
-    """Share of a worker's slots to fill before requests are sent to workers that are training."""
+    """Fraction of a worker's slots to fill before requests are sent to workers that are training."""
     affinity_tokens: int | None = Field(256, ge=1)
-    """A turn of a session, or another sample of a prompt, runs on a worker that has its beginning cached, unless that
+    """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
     what workers have cached."""
     tail_running: int = Field(4, ge=0)
-    """In the tail, when nothing is queued and the coordinator lends idle workers, running requests move from workers
-    that can be lent to others, which then run at most this many each. What moves is prefilled again. 0 moves none."""
+    """In the tail, when nothing is queued and the coordinator lends idle workers, move running requests from workers
+    that can be lent to other workers, up to this many requests each. Moved requests are prefilled again. 0 disables
+    moving."""
     probe_s: float = Field(1.0, gt=0)
     """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
     silence_s: float | None = Field(10.0, gt=0)
-    """Seconds without any message after which a worker is lost and its requests move, although its connection is open:
-    its process hangs or is stopped. Only time in which this gateway ran on schedule counts, and only while another
-    worker is heard. Null loses workers by closed connections only."""
+    """Seconds without a message after which a worker is considered lost and its requests move, even if its connection
+    is open, as when its process hangs or is stopped. Only time in which this gateway ran on schedule counts, and only
+    while another worker is heard from. Null: only closed connections count."""
     report_s: float = Field(0.5, gt=0)
     """Maximum seconds between queue reports to the coordinator; changes are reported immediately."""
     stage_s: float = Field(600.0, gt=0)
     """Deadline per worker, in seconds, for fetching and checking new weights, and again for switching to them."""
     straggler_s: float = Field(30.0, gt=0)
-    """Seconds that an update waits for further workers after the first one has fetched and checked the weights, and
-    again after the first has switched; as long as that took, if that is more. Workers that exceed it are left behind
-    and updated later."""
+    """Seconds that an update waits for the remaining workers after the first one has fetched and checked the weights,
+    and again after the first one has switched; or as long as the first one took, if that is longer. Workers that exceed
+    it are left behind and updated later."""
     spool_dir: Path | None = None
-    """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that restarts
-    with the same directory serves the last update again; delete its content to start over at version 0. An update does
-    not wait for the disk: after a power failure within seconds it may be missing. Workers whose run directory is on
-    the same mount link the files instead of copying them. Null uses a temporary directory, deleted when the gateway
-    stops."""
+    """Directory for streamed weights, kept for workers that join later; must hold two copies. A gateway that
+    restarts with the same directory serves the last update again; delete its content to start over at version 0.
+    Updates do not wait for the disk: one that arrived seconds before a power failure may be lost. Workers whose run
+    directory is on the same mount link the files instead of copying them. Null: a temporary directory, deleted when
+    the gateway stops."""
     spool_bytes: int | None = Field(None, gt=0)
-    """Size in bytes of the volume with `spool_dir`, if it is smaller than its file system, as a Kubernetes volume with
-    a size limit is; half of it is the maximum size of streamed weights. Null: what the file system has free is."""
+    """Size in bytes of the volume with `spool_dir`, if smaller than its file system, as with a size limit on a
+    Kubernetes volume; half of it is the maximum size of streamed weights. Null: the free space of the file system."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of streamed weights in bytes, however large the volume is; larger ones are refused."""
     tokens: Path | None = None
@@ -113,21 +113,23 @@ class GatewayConfig(ServiceConfig):
     http: HttpSettings = HttpSettings()
     """The rollout endpoint over HTTP."""
     max_message_bytes: int = Field(16 * 2**20, ge=5 * 2**20, le=256 * 2**20)
-    """Maximum size of a request message in bytes; larger ones are refused. Pieces of streamed weights have 4 MiB."""
+    """Maximum size of a request message in bytes; larger ones are refused. Streamed weights arrive in pieces of 4
+    MiB."""
     max_calls_per_token: int = Field(16384, ge=1)
-    """Maximum number of running calls per token, and of streams per connection; further ones are refused with
+    """Maximum number of concurrent calls per token, and of streams per connection; further ones are refused with
     RESOURCE_EXHAUSTED. Without `tokens`, all clients share one limit."""
     max_spool_bytes_per_token: int = Field(512 * 2**30, ge=1)
-    """Maximum bytes of weights that the running updates of one token may stream; more are refused with
+    """Maximum size in bytes of the weights that the running updates of one token may stream; more are refused with
     RESOURCE_EXHAUSTED."""
     max_connections: int = Field(8192, ge=1)
     """Maximum number of client connections; further ones are closed. Connections without calls are closed after 15
     minutes."""
     drain_s: float = Field(0.0, ge=0)
-    """Seconds for running calls, over gRPC and HTTP, to finish after SIGTERM, while new ones are refused; the rest end
-    with an error that says so."""
+    """Grace period in seconds for running calls, over gRPC and HTTP, after SIGTERM. New calls are refused meanwhile;
+    calls that are still running afterwards end with an error that says so."""
     spool_shared: bool = False
-    """Workers mount spool_dir under the same path: send them the path instead of the tensors."""
+    """Send workers the path of streamed weights instead of the tensors; they must mount `spool_dir` under the same
+    path."""
 
 
 SERVICE = ServiceEntry(model=GatewayConfig, run="tlt_gateway.main:run", extra="gateway")

@@ -103,7 +103,8 @@ def up(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep logs, checkpoints and drafters here, as far as they have no URL. Default: they are deleted.",
+            help="Directory for logs, checkpoints and drafters, unless these have URLs. Default: a temporary one, "
+            "deleted at exit.",
         ),
     ] = None,
 ) -> None:

@@ -94,7 +94,7 @@ def _gpus_each(wanted: int | None, worker: Mapping[str, Any], available: Availab
     if each > available.count:
         few = f"is {each}, but this machine has {_counted(available.count, 'GPU')}"
         raise ConfigError(
-            f"{key} {few}; accepted: at most {available.count}, or {EACH} 0, which runs engines on the CPU",
+            f"{key} {few}; the maximum is {available.count}. Set {EACH} to 0 to run engines on the CPU",
             field="gpus_per_worker",
         )
     return each

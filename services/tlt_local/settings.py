@@ -101,7 +101,7 @@ def _refuse_decided(name: str, key: str) -> None:
     for prefix in _prefixes(key):
         if instead := DECIDED[name].get(prefix):
             raise ConfigError(
-                f"{name}.{key} cannot be set: {instead}; accepted: other keys of `tlt config explain {name}`",
+                f"{name}.{key} cannot be set: {instead}; `tlt config explain {name}` lists the keys",
                 field=f"{name}.{key}",
             )
 

@@ -36,7 +36,7 @@ def export(
         ),
     ],
     to: Annotated[Path, typer.Option(metavar="DIR", help="Directory to write; must be empty or absent.")],
-    engine: Annotated[str, typer.Option("--format", help="The engine that is to load it: sglang or vllm.")] = "sglang",
+    engine: Annotated[str, typer.Option("--format", help="Engine that will load it: sglang or vllm.")] = "sglang",
     model: Annotated[str, typer.Option(help="Name or path of the target, for the model card.")] = "",
 ) -> None:
     """Write a drafter in a public format, with a model card."""
@@ -84,12 +84,14 @@ def train(
     draft_vocabulary: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Tokens in an EAGLE-3 head, at most: the most frequent of the responses. Default: 32000."
+            min=1, help="Maximum number of tokens in an EAGLE-3 head: the responses' most frequent. Default: 32000."
         ),
     ] = None,
     passes: Annotated[
         int | None,
-        typer.Option(min=1, max=16, help="Drafts in a row to train for. Default: 3 for EAGLE, 7 for EAGLE-3."),
+        typer.Option(
+            min=1, max=16, help="Number of consecutive drafts to train for. Default: 3 for EAGLE, 7 for EAGLE-3."
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the data.")] = 0,
@@ -124,7 +126,7 @@ def evaluate(
     source: Annotated[str, typer.Argument(metavar="PATH|URL", help="A drafter, or a directory of published ones.")],
     model: Model,
     data: Data,
-    drafts: Annotated[int, typer.Option(min=1, max=16, help="Drafts of a chain.")] = 3,
+    drafts: Annotated[int, typer.Option(min=1, max=16, help="Number of drafts per round.")] = 3,
     device: Device = "auto",
 ) -> None:
     """

@@ -17,14 +17,15 @@ class PublishSettings(Frozen):
     first_gain: float = Field(0.8, ge=0)
     """Minimum speed of the first drafter, relative to how its engine decodes without it: expected tokens per round over
     the estimated duration of a round with a chain of three drafts, against the accept length of the engine's last
-    rounds. Below 1, since what n-grams cannot predict a drafter may, and the bandit chooses between them. 0 publishes
-    at once."""
+    rounds. The default is below 1 since a drafter may predict what n-grams cannot, and the bandit chooses between them.
+    0 publishes at once."""
     gain: float = Field(0.02, ge=0)
     """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts."""
     every_s: float = Field(8.0, gt=0)
-    """Minimum seconds of training between publications; at the end of a lease it does not apply."""
+    """Minimum seconds of training between publications; does not apply at the end of a lease."""
     kept: int = Field(4, ge=2)
-    """Number of own drafters to keep in drafter_dir; engines may still be loading one that was just superseded."""
+    """Number of this trainer's drafters to keep in drafter_dir; engines may still be loading one that was just
+    superseded."""
 
 
 class PaySettings(Frozen):
@@ -36,16 +37,18 @@ class PaySettings(Frozen):
     """
 
     evaluations: int | None = Field(8, ge=4)
-    """Stop after at least this many evaluations, and a whole pass over the data, without a gain. Null: never."""
+    """Stop training after at least this many evaluations, and a full pass over the data, without a gain. Null never
+    stops."""
     gain: float = Field(0.01, ge=0)
-    """Gain that keeps training going, in tokens per round with a chain of three drafts: from the first half of these
-    evaluations to the second."""
+    """Minimum gain for training to continue, in tokens per round with a chain of three drafts: from the first half of
+    these evaluations to the second."""
     fresh_tokens: int = Field(8192, gt=0)
-    """States of unseen frames that make training worthwhile again."""
+    """Number of unseen states after which training resumes."""
     drop: float = Field(0.1, gt=0)
-    """Drop of the deployed drafter's score that does so, in tokens per round with a chain of three drafts."""
+    """Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three
+    drafts."""
     look_every_s: float = Field(5.0, gt=0)
-    """Seconds between looks for unseen frames while training rests. The device is not used for it."""
+    """Seconds between checks for unseen frames while training is stopped. The checks do not use the device."""
 
 
 class DataSettings(Frozen):
@@ -60,7 +63,8 @@ class DataSettings(Frozen):
     held_out_tokens: int = Field(4096, ge=64)
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)
-    """Maximum states of a micro-step, packed without padding; fewer if it would take longer than `step_s`."""
+    """Maximum number of states per micro-step, packed without padding; fewer if the step would take longer than
+    `step_s`."""
 
 
 class TrainerConfig(ServiceConfig):
@@ -75,7 +79,7 @@ class TrainerConfig(ServiceConfig):
     drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
     """Architecture of the drafters to train, `eagle` or `eagle3`; a worker passes its engine's."""
     draft_vocabulary: int | None = Field(None, ge=1)
-    """Tokens of an EAGLE-3 drafter's head, at most; a worker passes its engine's. Null: 32,000."""
+    """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; a worker passes its engine's. Null: 32,000."""
     drafter_layers: tuple[int, ...] | None = None
     """Layers of the policy that an EAGLE-3 drafter reads; a worker passes its engine's. Null: a low, a middle and a
     high one."""
@@ -98,18 +102,18 @@ class TrainerConfig(ServiceConfig):
     precedence."""
     memory_share: float | None = Field(None, gt=0, le=1)
     """Maximum fraction of the GPU's memory that this process allocates; a worker passes what its plan leaves. At the
-    limit training ends for the rest of the lease, with half the `data.batch_tokens` from the next one on. Null: no
-    limit."""
+    limit, training stops for the rest of the lease and continues in the next one with half the `data.batch_tokens`.
+    Null: no limit."""
     step_s: float = Field(0.08, gt=0)
-    """Maximum duration of a micro-step, in seconds, to which its size is adjusted. A request that takes the device back
-    waits for one at most."""
+    """Maximum duration of a micro-step in seconds; its size is adjusted to it. A request that takes the device back
+    waits for at most one micro-step."""
     score_every_s: float = Field(4.0, gt=0)
     """Seconds of training between evaluations."""
     checkpoint_every_s: float = Field(30.0, gt=0)
     """Seconds of training between checkpoints; each lease also ends with one."""
     optimizer_every: int = Field(4, ge=1)
-    """Write the optimizer's state with every so many checkpoints. A restart then continues with a momentum that is
-    older than the weights by fewer checkpoints than this."""
+    """Save the optimizer's state with every Nth checkpoint. After a restart, momentum may be older than the weights by
+    up to N - 1 checkpoints."""
     publish: PublishSettings = PublishSettings()
     """When to publish a drafter."""
     pay: PaySettings = PaySettings()

@@ -25,7 +25,7 @@ class TunerConfig(ServiceConfig):
     fleet: str = Field("default", min_length=1)
     """Name of the fleet; tuners that share a Redis do not see each other's pools."""
     save_interval_s: float = Field(5.0, gt=0)
-    """Minimum seconds between saves; a killed process loses at most that much."""
+    """Minimum seconds between saves; a killed process loses at most the changes of that time."""
 
     @field_validator("redis")
     @classmethod

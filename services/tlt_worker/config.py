@@ -35,12 +35,12 @@ class ReceivingSettings(Frozen):
     """Weights that a trainer broadcasts to a process group, which one worker joins for the fleet."""
 
     join_s: float = Field(120.0, gt=0)
-    """Seconds for a process group to become complete."""
+    """Timeout in seconds for a process group to become complete."""
     max_groups: int = Field(8, ge=1)
-    """Number of process groups that a worker is in at a time. Each is a process with a copy of torch."""
+    """Maximum number of process groups that a worker joins at a time. Each is a process with its own copy of torch."""
     broadcast_s: float = Field(600.0, gt=0)
-    """Seconds for the tensors of one call to arrive. If they do not, the group is left, and the weights stay as they
-    are."""
+    """Timeout in seconds for the tensors of one call to arrive. On expiry the worker leaves the group, and the weights
+    stay as they are."""
 
 
 class WorkerConfig(ServiceConfig):
@@ -78,11 +78,11 @@ class WorkerConfig(ServiceConfig):
     """Grace period in seconds for running requests after SIGTERM. New requests are refused meanwhile; requests still
     running afterwards are aborted."""
     sources: tuple[str, ...] = SOURCE_PREFIXES
-    """Accepted beginnings of the URIs of weights and drafters. One that begins with `/` is a directory, for paths and
-    file:// URIs; http:// and https:// are not accepted unless listed."""
+    """Accepted prefixes of weight and drafter URIs. A prefix that begins with `/` is a directory, for paths and file://
+    URIs; http:// and https:// must be listed to be accepted."""
     spool_bytes: int | None = Field(None, gt=0)
-    """Size in bytes of the volume with `run_dir`, if it is smaller than its file system, as a Kubernetes volume with a
-    size limit is; half of it is the maximum size of weights that are received or copied. Null: no such limit."""
+    """Size in bytes of the volume with `run_dir`, if smaller than its file system, as with a size limit on a Kubernetes
+    volume; half of it is the maximum size of weights that are received or copied. Null: no such limit."""
     max_weights_bytes: int = Field(MAX_WEIGHTS_BYTES, gt=0)
     """Maximum size of weights in bytes that are received or copied, however large the volume is."""
     receiving: ReceivingSettings = ReceivingSettings()

@@ -41,10 +41,10 @@ class EngineConfig(Frozen):
     threads: int = Field(1, ge=1)
     """CPU threads for the engine's compute. On a CPU device, more than one pays off for large models only."""
     stall_s: float | None = Field(10.0, ge=0)
-    """Seconds after which an engine that hangs is killed; its requests continue on other workers. It hangs if requests
-    run and no round ends meanwhile, or if one of its processes is stopped. A round on a CPU may take any time that it
-    computes; the first rounds on a GPU may take six times as long, since they compile kernels. Time without a core does
-    not count. 0 or null never kills one, as for a debugger."""
+    """Seconds without progress after which an engine is killed; its requests continue on other workers. An engine makes
+    no progress if requests run and no round ends, or if one of its processes is stopped. A round on a CPU may take as
+    long as it computes; the first rounds on a GPU, which compile kernels, may take six times as long. Time without a
+    core does not count. 0 or null never kills an engine, for example while debugging."""
     tensor_parallel: int = Field(1, ge=1)
     """Tensor-parallel size: number of GPUs, all on one node, that the model is sharded over."""
     gpu_memory: float | None = Field(None, gt=0, lt=1)
@@ -62,7 +62,7 @@ class EngineConfig(Frozen):
     """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; its memory is reserved at start. Null: that of
     `drafter`, else 32,000."""
     drafter_layers: tuple[int, ...] | None = None
-    """Layers of the target that EAGLE-3 drafters read, by number from 0, without the last one: a list, or numbers
+    """Layers of the target that EAGLE-3 drafters read, numbered from 0 and excluding the last one: a list, or numbers
     separated by commas. Null: those of `drafter`, else a low, a middle and a high one, for targets of at least seven
     layers."""
     arms: tuple[str, ...] | None = None

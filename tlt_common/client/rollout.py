@@ -41,9 +41,9 @@ class Client:
     Client of a gateway: `async with Client("localhost:7700") as client`. Bound to the event loop it is used in.
 
     All methods raise TltErrors. Responses and batches that break, because the gateway or the connection is lost, are
-    continued at the next endpoint from the tokens received so far: as if nothing had happened, seeded ones token for
-    token. A gateway that refuses because its queue is full is asked again after the delay that it states. One that
-    vanishes without closing its connection, as a frozen machine does, is noticed after 40 s.
+    continued at the next endpoint from the tokens received so far; a seeded response has the same tokens as without the
+    interruption. If a gateway refuses because its queue is full, the call is retried after the delay that it states. A
+    gateway that disappears without closing its connection, such as a frozen machine, is detected after 40 s.
     """
 
     def __init__(
@@ -64,12 +64,13 @@ class Client:
             endpoint: host:port, or several of gateways that are replicas. A DNS name may have several addresses.
             token: Token sent with every call, or a `Path` to the file that contains it, reloaded when it changes.
             ca: CA bundle (PEM) to verify the server with, reloaded when it changes; None uses gRPC's default roots.
-            tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that something
-                else encrypts, such as a service mesh: otherwise a token is sent in plain text only to this machine.
+            tls: Whether to use TLS; None enables it if `ca` or `server_name` is given. False confirms that the
+                connection is encrypted by other means, such as a service mesh; otherwise a token is sent unencrypted to
+                this machine only.
             server_name: Name expected in the server certificate; empty means the host of `endpoint`. Use
                 "gateway.tlt.internal" behind a tunnel or port-forward.
-            patience_s: Seconds for which a response or batch that broke, or was refused because the queue is full, is
-                tried again without receiving anything; 0 fails at once, None means no limit.
+            patience_s: Seconds for which a response or batch that broke off, or was refused because the queue is full,
+                is retried without receiving anything; 0 fails at once, None: no limit.
             log: Collects figures of this client's responses, and logs them whenever it has published weights.
 
         Raises:
@@ -139,8 +140,8 @@ class Client:
                 returned.
             begun_version: Policy version of the first of `prefix_ids`, from which `max_staleness` counts; None counts
                 from the first new token.
-            session_id: The conversation this is a turn of. Turns run on the worker that has the earlier ones cached,
-                while loads allow; `TokenChunk.stats` says how many tokens were.
+            session_id: Conversation that this request is a turn of. Turns run on the worker that has the earlier ones
+                cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         prompt = replace(
@@ -238,7 +239,7 @@ class Client:
 
         Raises:
             InvalidRequestError: The version is not above the one served, which has other weights.
-            StaleVersionError: Another update of this version, or of a higher one, won, or `base` is not served.
+            StaleVersionError: Another update of this or a higher version came first, or `base` is not served.
             WeightsError: The weights do not fit the model. The previous weights stay in use.
         """
         result = await self._published(version, weights, base=base, timeout_s=timeout_s)
@@ -276,7 +277,7 @@ class Client:
                 them with FinishReason.ABORT, `wait` waits until they have finished.
 
         Raises:
-            InvalidRequestError: There is no such mode.
+            InvalidRequestError: The mode is unknown.
             UnavailableError: A gateway, named in the message, did not answer. Generation is not paused then.
         """
         await pause(self._gateways, mode)

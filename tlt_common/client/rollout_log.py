@@ -75,7 +75,7 @@ class RolloutLog:
         self._oldest: PolicyVersion | None = None
 
     def begin(self) -> None:
-        """Note that a response is asked for."""
+        """Record that a response was requested."""
         with self._lock:
             if self._began_s is None:
                 self._began_s = self._clock()
@@ -100,7 +100,7 @@ class RolloutLog:
         Log the figures since the last step.
 
         Args:
-            info: What is served now; None: it could not be asked for.
+            info: What is served now; None if that could not be determined.
             step: The step's number; the policy version that was published.
         """
         with self._lock:

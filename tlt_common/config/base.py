@@ -42,8 +42,8 @@ class ServiceConfig(Frozen):
     metrics_port: int | None = Field(None, ge=0, le=65535)
     """Port of /metrics, /livez and /readyz; 0 picks a free port, null disables them."""
     liveness_s: float | None = Field(30.0, gt=0)
-    """Seconds without a turn of the event loop after which /livez fails, so that Kubernetes or `tlt up` restarts the
-    process. Time in which the whole process got no CPU time does not count. Null never fails."""
+    """Seconds for which the event loop may be blocked before /livez fails, so that Kubernetes or `tlt up` restarts the
+    process. Time in which the whole process got no CPU time does not count. Null disables the check."""
     metrics_host: str | None = None
     """Host of the metrics port; null uses the host of `listen`."""
     tls: TlsSettings | None = None

@@ -60,7 +60,7 @@ def require_count(field: str, count: int, *, most: int) -> None:
         InvalidRequestError: It is longer than `most`.
     """
     if count > most:
-        raise InvalidRequestError(f"{field} has {count} entries; accepted: at most {most}", field=field)
+        raise InvalidRequestError(f"{field} has {count} entries; the maximum is {most}", field=field)
 
 
 def require_name(field: str, name: str, *, least: int = 0, most: int = MAX_NAME) -> None:

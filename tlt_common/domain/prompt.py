@@ -60,9 +60,9 @@ class SamplingParams:
     """Tokens that end the response, in addition to the model's: at most 256, within the vocabulary."""
     stop: tuple[str, ...] = ()
     """Strings that end the response with the token that completes one in its text: at most 32, of 1 to 128 characters.
-    Special tokens are text. One that is complete within `min_new_tokens` ends nothing."""
+    Special tokens are text. A string that is complete within `min_new_tokens` does not end the response."""
     ignore_eos: bool = False
-    """Continue past the model's end tokens; `stop_token_ids` end the response all the same."""
+    """Continue past the model's end tokens; `stop_token_ids` still end the response."""
     seed: int | None = None
     """Makes the response reproducible: its tokens depend on prompt, seed and weights; drafts affect only rounding."""
     frequency_penalty: float = 0.0
@@ -168,7 +168,8 @@ class Prompt:
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop strings in vain.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop
+                strings, which this model's engines cannot find.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -181,21 +182,21 @@ class Prompt:
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
-                f"prompt.token_ids has {len(self.token_ids)} tokens; accepted: at most {context_length - 1}, "
+                f"prompt.token_ids has {len(self.token_ids)} tokens; the maximum is {context_length - 1}, "
                 f"since the context holds {context_length}",
                 field="prompt.token_ids",
             )
         requested = self.sampling.max_new_tokens
         if requested is not None and requested > room:
             raise InvalidRequestError(
-                f"sampling.max_new_tokens is {requested}; accepted: at most {room} after a prompt of "
+                f"sampling.max_new_tokens is {requested}; the maximum is {room} after a prompt of "
                 f"{len(self.token_ids)} tokens, since the context holds {context_length}",
                 field="sampling.max_new_tokens",
             )
         limit = requested or room
         if self.sampling.min_new_tokens > limit:
             raise InvalidRequestError(
-                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; accepted: at most {limit}, the limit "
+                f"sampling.min_new_tokens is {self.sampling.min_new_tokens}; the maximum is {limit}, the limit "
                 "of new tokens",
                 field="sampling.min_new_tokens",
             )

@@ -8,7 +8,7 @@ from tlt_common.domain.pause import NO_PAUSE, Pause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubbles:
-    """Device-seconds of a fleet in which no rollout ran, since the coordinator started."""
+    """Device-seconds of a fleet without a rollout, since the coordinator started."""
 
     total_s: float = 0.0
     """Training, idle and switching."""
@@ -17,7 +17,7 @@ class Bubbles:
 
     @property
     def utilisation(self) -> float:
-        """The part that was used; 0 if there was no bubble."""
+        """Share that trained the drafter; 0 if there were no bubbles."""
         return self.training_s / self.total_s if self.total_s > 0.0 else 0.0
 
 

@@ -101,7 +101,7 @@ class Broadcast:
             raise InvalidRequestError("names is empty; accepted: the names of the tensors to receive", field="names")
         if len(set(names)) < len(names):
             ((twice, _),) = Counter(names).most_common(1)
-            raise InvalidRequestError(f"names has {twice!r} twice; accepted: each tensor once", field="names")
+            raise InvalidRequestError(f"names lists {twice!r} twice; list each tensor once", field="names")
         for tensor in self.tensors:
             tensor.checked()
         return self

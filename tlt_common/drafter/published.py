@@ -55,7 +55,7 @@ def _of_speculators(published: Json) -> dict[str, Any]:
     if not isinstance(layer, Mapping):
         raise WeightsError(f"the drafter's {_LAYER} is {layer!r}; accepted: the configuration of its layer")
     if published.get("layernorms"):
-        raise WeightsError(f"the drafter's layernorms is set; accepted: a drafter without it. {WAY_OUT}")
+        raise WeightsError(f"the drafter's layernorms is set, which is not supported. {WAY_OUT}")
     architecture = DrafterArchitecture(kind)
     found = {
         **layer,

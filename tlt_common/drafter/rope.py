@@ -73,7 +73,7 @@ def rope_refusal(parameters: Mapping[str, Any]) -> str:
         )
     for name in ("mrope_section", "use_fope", "alpha"):
         if parameters.get(name):
-            return f"its rope has {name}; accepted: a rope without it"
+            return f"its rope has {name}, which is not supported"
     if (share := parameters.get("partial_rotary_factor", 1.0)) != 1.0:
         return f"its rope's partial_rotary_factor is {share!r}; accepted: 1"
     numbers = {key: value for key, value in parameters.items() if key in _NUMBERS}

@@ -53,7 +53,7 @@ class RequestOutput:
 
 
 class TltEngine:
-    """What executors call in place of a vLLM engine. Connects at the first request, in the event loop that makes it."""
+    """Takes the place of a vLLM engine in executors. Connects at the first request, in the event loop that makes it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TltEngine:
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a response that broke is tried again; see `Client`.
+            patience_s: Seconds for which a response that broke off is retried; see `Client`.
         """
         self._endpoint = endpoint
         self._options: dict[str, Any] = {
@@ -112,7 +112,7 @@ class TltEngine:
             AbortedError: The response was aborted.
         """
         if multi_modal_data:
-            raise InvalidRequestError("the prompt has images; accepted: text", field="multi_modal_data")
+            raise InvalidRequestError("the prompt has images; only text is supported", field="multi_modal_data")
         if self._client is None:
             self._client = Client(self._endpoint, **self._options)
         sampling = ending_at(sampling_of(sampling_params), end_tokens_of(self._tokenizer))

@@ -49,7 +49,9 @@ class CheckpointWeights:
             InvalidRequestError: An adapter is named.
         """
         if model_id is not None:
-            raise InvalidRequestError(f"model_id is {model_id!r}; accepted: none, of no adapter", field="model_id")
+            raise InvalidRequestError(
+                f"model_id is {model_id!r}, but adapters are not supported; omit it", field="model_id"
+            )
         client = self.inference_engine_client
         # Not SkyRL's own count, which begins again with each run: the fleet may serve a later version.
         served = await client._call_all_servers("/get_weight_version", method="GET")  # noqa: SLF001

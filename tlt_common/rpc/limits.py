@@ -66,9 +66,7 @@ def require_few_fields(encoded: bytes) -> None:
                 break
         place, count = place + size, count + 1
         if count > MAX_FIELDS:
-            raise InvalidRequestError(
-                f"the message has more than {MAX_FIELDS} entries; accepted: at most as many", field="request"
-            )
+            raise InvalidRequestError(f"the message has more than {MAX_FIELDS} entries, the maximum", field="request")
 
 
 class Usage:
@@ -89,7 +87,7 @@ class Usage:
         """
         if self._limits.calls is not None and self._calls[caller] >= self._limits.calls:
             raise OverloadedError(
-                f"{self._calls[caller]} calls of this caller are running; accepted: at most {self._limits.calls}; "
+                f"{self._calls[caller]} calls of this caller are running; the maximum is {self._limits.calls}; "
                 f"retry after {self._limits.retry_after_s:g} s",
                 retry_after_s=self._limits.retry_after_s,
             )
@@ -117,11 +115,11 @@ class Usage:
                 self._bytes[caller] += size
                 if limit is not None and mine > limit:
                     raise InvalidRequestError(
-                        f"the call streamed {mine} bytes; accepted: at most {limit}", field="request"
+                        f"the call streamed {mine} bytes; the maximum is {limit}", field="request"
                     )
                 if limit is not None and self._bytes[caller] > limit:
                     raise OverloadedError(
-                        f"the calls of this caller streamed {self._bytes[caller]} bytes; accepted: at most "
+                        f"the calls of this caller streamed {self._bytes[caller]} bytes; the maximum is "
                         f"{limit} at a time; retry after {self._limits.retry_after_s:g} s",
                         retry_after_s=self._limits.retry_after_s,
                     )

@@ -16,25 +16,25 @@ CERTIFICATE_EXPIRY = Gauge(
 RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused by authentication or authorization.", ["service", "reason"])
 RPC_LOOP_STALL = Gauge(
     "tlt_rpc_loop_stall_seconds",
-    "Longest time for which one function held the event loop and computed, in the last 30 to 60 s.",
+    "Longest time for which one function blocked the event loop and computed, in the last 30 to 60 s.",
 )
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Queued requests.")
 GATEWAY_QUEUED_TOKENS = Gauge(
-    "tlt_gateway_queued_tokens", "Tokens of the prompts of queued requests; those of a batch's samples count once."
+    "tlt_gateway_queued_tokens", "Prompt tokens of queued requests; the samples of a prompt in a batch count once."
 )
 GATEWAY_PAUSED = Gauge("tlt_gateway_paused", "1 while generation is paused, else 0.")
 GATEWAY_PAUSES_EXPIRED = Counter(
-    "tlt_gateway_expired_pauses", "Pauses that nobody ended or renewed within max_pause_s."
+    "tlt_gateway_expired_pauses", "Pauses that were neither ended nor renewed within max_pause_s."
 )
 GATEWAY_REQUESTS = Counter("tlt_gateway_requests", "Completed requests.", ["outcome"])
 GATEWAY_MOVED_REQUESTS = Counter(
     "tlt_gateway_moved_requests", "Requests moved to another worker because theirs was lost."
 )
 GATEWAY_CONSOLIDATED_REQUESTS = Counter(
-    "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, so that theirs could be lent."
+    "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, to free a worker for training."
 )
 GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests refused because the queue was full.")
 GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests running on workers.")
@@ -46,7 +46,7 @@ GATEWAY_FIRST_TOKEN_SECONDS = Histogram(
     "tlt_gateway_first_token_seconds", "Time from arrival to first token, queueing included.", buckets=LONG_SECONDS
 )
 GATEWAY_QUEUE_SECONDS = Histogram(
-    "tlt_gateway_queue_seconds", "Time requests spent in the queue.", buckets=LONG_SECONDS
+    "tlt_gateway_queue_seconds", "Time that requests spent in the queue.", buckets=LONG_SECONDS
 )
 GATEWAY_PROMPT_TOKENS = Histogram("tlt_gateway_prompt_tokens", "Prompt lengths.", buckets=LENGTHS)
 GATEWAY_CHAT_PROMPTS = Counter(
@@ -54,7 +54,8 @@ GATEWAY_CHAT_PROMPTS = Counter(
 )
 GATEWAY_SESSION_TOKENS = Counter("tlt_gateway_session_prompt_tokens", "Prompt tokens of finished turns of sessions.")
 GATEWAY_SESSION_CACHED = Counter(
-    "tlt_gateway_session_cached_tokens", "Those of them that were not prefilled, since the worker had them cached."
+    "tlt_gateway_session_cached_tokens",
+    "Prompt tokens of finished turns of sessions that were read from the worker's cache.",
 )
 GATEWAY_RESPONSE_TOKENS = Histogram("tlt_gateway_response_tokens", "Lengths of finished responses.", buckets=LENGTHS)
 GATEWAY_RESPONSE_VERSIONS = Histogram(
@@ -100,17 +101,17 @@ FRAMES_SENT = Counter("tlt_worker_frames_sent", "Captured frames that the cache 
 FRAMES_DROPPED = Counter(
     "tlt_worker_frames_dropped", "Captured frames that did not reach the cache's store.", ["reason"]
 )
-CAPTURE_PAUSED = Gauge("tlt_worker_capture_paused", "1 while nothing is captured, since the queue of frames is full.")
+CAPTURE_PAUSED = Gauge("tlt_worker_capture_paused", "1 while capture is paused because the queue of frames is full.")
 WINDOWS_DROPPED = Counter("tlt_worker_windows_dropped", "Reward windows that did not reach the tuner.")
 LEASES_ENDED = Counter("tlt_worker_leases_ended", "Training leases ended.", ["reason"])
 TRAINER_RESTARTS = Counter("tlt_worker_trainer_restarts", "Restarts of the spot trainer process.")
 
 CACHE_FRAMES = Counter("tlt_cache_frames", "Frames received by the cache.")
 CACHE_DROPPED_FRAMES = Counter(
-    "tlt_cache_dropped_frames", "Frames not stored: without room in the budget, or of a shard that is lost."
+    "tlt_cache_dropped_frames", "Frames not stored because the budget was full or their shard was unreachable."
 )
-CACHE_REFUSED_FRAMES = Counter("tlt_cache_refused_frames", "Frames that cannot be read, such as damaged ones.")
-CACHE_LOST_SHARDS = Gauge("tlt_cache_lost_shards", "Shards of the store that cannot be reached, while others can.")
+CACHE_REFUSED_FRAMES = Counter("tlt_cache_refused_frames", "Frames refused because they could not be read.")
+CACHE_LOST_SHARDS = Gauge("tlt_cache_lost_shards", "Unreachable shards of the store, while others are reachable.")
 CACHE_TAKEN_TOKENS = Counter("tlt_cache_taken_tokens", "Tokens delivered to trainers.")
 CACHE_KEPT_FRAMES = Gauge("tlt_cache_kept_frames", "Stored frames, over all replicas.")
 CACHE_BUDGET_BYTES = Gauge("tlt_cache_budget_bytes", "Byte budget for frames.")
@@ -132,11 +133,15 @@ TRAINER_FREE_SECONDS = Histogram(
     buckets=SHORT_SECONDS,
 )
 TRAINER_OUT_OF_MEMORY = Counter(
-    "tlt_trainer_out_of_memory", "Leases whose training ended early because device memory was short."
+    "tlt_trainer_out_of_memory", "Leases in which training stopped early because the device ran out of memory."
 )
-TRAINER_RESTING = Gauge("tlt_trainer_resting", "1 while nothing is left to learn, and the device is left idle.")
+TRAINER_RESTING = Gauge("tlt_trainer_resting", "1 while training is stopped because nothing is left to learn.")
 TRAINER_RESTS = Counter("tlt_trainer_rests", "Times that training stopped because nothing was left to learn.")
-TRAINER_RESUMED = Counter("tlt_trainer_resumed", "Ends of such a rest.", ["reason"])
+TRAINER_RESUMED = Counter(
+    "tlt_trainer_resumed",
+    "Times that training resumed after it had stopped because nothing was left to learn.",
+    ["reason"],
+)
 TRAINER_BASE_VERSION = Gauge("tlt_trainer_base_version", "Drafter version that training continues from; 0 if none.")
 HELD_OUT_LENGTH = Gauge(
     "tlt_trainer_held_out_accept_length", "Expected tokens per round on held-out data.", ["drafter"]
@@ -145,7 +150,9 @@ HELD_OUT_TOP = Gauge("tlt_trainer_held_out_top1_ratio", "Share of held-out posit
 DRAFTERS_PUBLISHED = Counter("tlt_trainer_drafters_published", "Drafters offered to the coordinator.", ["outcome"])
 CHECKPOINT_SECONDS = Histogram("tlt_trainer_checkpoint_seconds", "Checkpoint duration.", buckets=SHORT_SECONDS)
 CHECKPOINTS_SKIPPED = Counter(
-    "tlt_trainer_checkpoints_skipped", "Checkpoints, or their optimizers, that could not be continued from.", ["reason"]
+    "tlt_trainer_checkpoints_skipped",
+    "Checkpoints, or optimizer states, from which training could not continue.",
+    ["reason"],
 )
 UNUSABLE_FRAMES = Counter("tlt_trainer_unusable_frames", "Frames that were not trained on.", ["reason"])
 DRAFT_COVERAGE = Gauge("tlt_trainer_draft_coverage_ratio", "Share of generated tokens an EAGLE-3 drafter can draft.")
@@ -162,7 +169,7 @@ REGRET_TOKENS = Counter(
 
 WORKER_STATE_SECONDS = Counter(
     "tlt_worker_state_seconds",
-    "The ledger: device-seconds by state. Lent time appears once the trainer has reported what it computed.",
+    "The ledger: device-seconds by state. Lent time is added once the trainer has reported what it computed.",
     ["worker", "state"],
 )
 WORKER_STATE = Gauge("tlt_worker_state", "1 for the current state of a worker.", ["worker", "state"])

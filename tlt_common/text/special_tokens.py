@@ -80,7 +80,7 @@ def object_of(path: Path) -> dict[str, Any]:
         return {}
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name} is no JSON object")  # noqa: TRY004 - of what is in a file
+        raise ValueError(f"{path.name} is not a JSON object")  # noqa: TRY004 - of what is in a file
     return content
 
 

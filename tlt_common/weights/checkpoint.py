@@ -67,7 +67,7 @@ def entries_in(directory: Path) -> tuple[tuple[Path, Entry], ...]:
         for entry in entries_of(file):
             if (other := found.get(entry.name)) is not None:
                 raise WeightsError(
-                    f"tensor {entry.name} is in {other[0].name} and in {file.name} of {directory}; accepted: once",
+                    f"tensor {entry.name} is in {other[0].name} and in {file.name} of {directory}; keep one",
                     field="source.uri",
                 )
             found[entry.name] = file, entry

@@ -63,7 +63,7 @@ def _indexed(found: list[str], index: bytes, where: str) -> list[str]:
     if missing := sorted(listed.difference(found)):
         raise WeightsUnreadableError(
             f"{where} lacks {missing[0]}, one of {len(missing)} missing of the {len(listed)} files in its "
-            f"{INDEX}; accepted: all of them, or no index beside a single {_SINGLE}",
+            f"{INDEX}; add the missing files, or remove the index if a single {_SINGLE} is the whole model",
             field="source.uri",
         )
     return sorted(listed)

@@ -50,7 +50,7 @@ class SpoolRoom:
         limit, why = self.limit()
         if size_bytes > limit:
             raise WeightsError(
-                f"the weights have {size_bytes} bytes; accepted: at most {limit}, {why}. Publish a directory "
+                f"the weights have {size_bytes} bytes; the maximum is {limit}, {why}. Publish a directory "
                 "instead, or enlarge the volume",
                 field="header.size_bytes",
             )

@@ -65,7 +65,7 @@ def _header_bytes(stream: BinaryIO, size: int, hole: int) -> int:
     if size < 8 or header_bytes > size - 8:
         raise ValueError(f"it is truncated: it has {size} bytes, its header alone {header_bytes}")
     if header_bytes > MAX_HEADER_BYTES:
-        raise ValueError(f"its header has {header_bytes} bytes; accepted: at most {MAX_HEADER_BYTES}")
+        raise ValueError(f"its header has {header_bytes} bytes; the maximum is {MAX_HEADER_BYTES}")
     # A hole takes no disk, but memory when it is read. File systems without holes report the end of the file.
     if hole < 8 + header_bytes:
         raise ValueError("its header has a hole")
@@ -84,7 +84,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is repeated")
     return found
 
 
@@ -105,12 +105,12 @@ def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[Entry]
 
 def _entry(name: str, value: Any, begin: int, size: int) -> Entry:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"tensor {name!r} has not exactly dtype, shape and data_offsets")
+        raise ValueError(f"tensor {name!r} must have exactly dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
         raise ValueError(f"tensor {name!r} has dtype {dtype!r}; accepted: {', '.join(DTYPE_BYTES)}")
     if not (_are_counts(shape) and _are_counts(offsets) and len(shape) <= MAX_DIMENSIONS and len(offsets) == 2):
-        raise ValueError(f"tensor {name!r} has a shape or offsets that are no lists of sizes")
+        raise ValueError(f"tensor {name!r} has a shape or offsets that are not lists of sizes")
     start, end = begin + offsets[0], begin + offsets[1]
     if not start <= end <= size:
         raise ValueError(f"tensor {name!r} is truncated: it is at {start} to {end} of {size} bytes")

@@ -116,7 +116,7 @@ def update_from_pb(header: UpdateWeightsHeader) -> WeightsUpdate:
     """
     if len(header.key) > KEY_CHARACTERS:
         raise InvalidRequestError(
-            f"header.key has {len(header.key)} characters; accepted: at most {KEY_CHARACTERS}", field="header.key"
+            f"header.key has {len(header.key)} characters; the maximum is {KEY_CHARACTERS}", field="header.key"
         )
     return WeightsUpdate(
         version=PolicyVersion(header.policy_version),
@@ -186,7 +186,7 @@ async def written_of(parts: AsyncIterator[StagePart]) -> AsyncIterator[WrittenPi
     """
     async for part in parts:
         if isinstance(part, TensorChunk):
-            raise InvalidRequestError("a tensor follows a header with a file; accepted: pieces, then end", field="part")
+            raise InvalidRequestError("a tensor follows a header with a file; send pieces, then end", field="part")
         yield part
 
 
@@ -197,7 +197,7 @@ def _checked(first: Message | None) -> Message:
     if first is not None and first.WhichOneof("part") is None:
         raise InvalidRequestError("part is not set; accepted: header or tensor", field="part")
     if first is None or first.WhichOneof("part") != "header":
-        raise InvalidRequestError("the first message is not a header; accepted: header, then tensors", field="header")
+        raise InvalidRequestError("the first message is not a header; send a header, then tensors", field="header")
     return first
 
 
@@ -209,7 +209,9 @@ async def _parts(
             case "tensor":
                 yield tensor_from_pb(message.tensor)
             case "header":
-                raise InvalidRequestError("the stream has a second header; accepted: one, first", field="header")
+                raise InvalidRequestError(
+                    "the stream has a second header; send one, as the first message", field="header"
+                )
             case "piece" if isinstance(message, StageWeightsRequest):
                 yield piece_from_pb(message.piece)
             case "end" if isinstance(message, StageWeightsRequest):

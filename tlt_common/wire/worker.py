@@ -174,7 +174,7 @@ def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure
         case "hang_up":
             return HangUp(request_id=RequestId(message.hang_up))
         case _:
-            raise InvalidRequestError("the message has no part; accepted: start or hang_up", field="part")
+            raise InvalidRequestError("part is not set; accepted: start or hang_up", field="part")
 
 
 async def requests_from_pb(

@@ -1,1 +1,1 @@
-"""`tlt bench gpu`: everything there is to run on a machine with a GPU, in parts that end within minutes."""
+"""`tlt bench gpu`: all checks that need a GPU, in parts that end within minutes."""

@@ -39,6 +39,6 @@ def read_trace(path: Path) -> Trace:
     for number, (before, after) in enumerate(pairwise(rounds), start=3):
         if after.at_s < before.at_s:
             raise ConfigError(
-                f"{path}:{number}: at_s {after.at_s} follows {before.at_s}; accepted: rounds in order", field="at_s"
+                f"{path}:{number}: at_s {after.at_s} follows {before.at_s}; rounds must be in order", field="at_s"
             )
     return Trace(about=about, rounds=rounds)

@@ -67,7 +67,7 @@ def hindsight(rounds: Sequence[TracedRound], *, repeats: int = REPEATS) -> Hinds
             if OFF not in world.allowed(moment):  # every policy may choose off at any time
                 raise ConfigError(
                     f"the trace has too few rounds without drafts at a batch of {played.batch} (drafter "
-                    f"{played.drafter}); accepted: several of every arm at every batch size, as recorded by "
+                    f"{played.drafter}); record several of every arm at every batch size with "
                     "`tlt bench trace`",
                     field="trace",
                 )

@@ -15,7 +15,7 @@ def train(
     """
     Measure packs of windows against padded batches, and a trainer's snapshots against blocking saves: 5 minutes.
 
-    Both sides of packing learn from the same windows; reports samples per second and what the drafters then predict.
+    Both sides of packing learn from the same windows; reports samples per second and the resulting accept lengths.
     """
     from tlt_bench.result import check_target
 

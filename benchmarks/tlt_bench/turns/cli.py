@@ -11,7 +11,7 @@ def turns(
     prompt: Annotated[int, typer.Option(min=16, max=3500, help="Tokens of the first turn.")] = 2500,
 ) -> None:
     """
-    Measure conversations of 6 turns with a tool, on 2 workers, with sessions against without: 5 minutes on 2 cores.
+    Measure conversations of 6 turns with a tool, on 2 workers, with and without sessions: 5 minutes on 2 cores.
 
     Reports the speedup, and the share of earlier tokens that were prefilled again. As in a trainer's tool loop, the
     next turns of all conversations are sent together, in the order in which the turns before ended.

@@ -10,7 +10,7 @@ def weights(
     megabytes: Annotated[int, typer.Option(min=32, help="Size of the weights; workers and gateway hold copies.")] = 512,
     repeats: Annotated[int, typer.Option(min=1, help="Updates per setup, after a first one.")] = 3,
     drafter: Annotated[
-        bool, typer.Option("--drafter", help="Measure instead what each way of updating leaves of the accept length.")
+        bool, typer.Option("--drafter", help="Measure the accept length after each kind of update, instead.")
     ] = False,
 ) -> None:
     """

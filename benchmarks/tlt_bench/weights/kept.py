@@ -1,4 +1,4 @@
-"""`tlt bench weights --drafter`: what an update of the policy leaves of the drafter's accept length."""
+"""`tlt bench weights --drafter`: the drafter's accept length after an update of the policy."""
 
 import asyncio
 import json

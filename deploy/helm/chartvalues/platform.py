@@ -43,7 +43,8 @@ class Images(Values):
     pull_secrets: list[PullSecret] = []
     """Credentials for a private registry."""
     require_digests: bool = False
-    """Refuse images by tag alone, that of Redis included: whoever can push could replace what a tag names."""
+    """Refuse images that are given by tag only, including that of Redis: whoever can push to the registry can replace
+    the image of a tag."""
     slim: Image = Image()
     """Image of gateway, coordinator, cache and tuner."""
     engine: EngineImage = EngineImage()
@@ -156,8 +157,8 @@ class NetworkPolicy(Values):
         )
     ]
     """The KubeRay operator, which deploys to the Ray head's dashboard. Whoever reaches that port may run code in the
-    cluster (`worker.rayAuth` demands a token besides), so name the operator's namespace; a label alone can be worn by
-    any pod."""
+    cluster (`worker.rayAuth` demands a token besides), so name the operator's namespace, since any pod can set a
+    label."""
     dns: list[Peer] = [Peer(namespace_selector=Selector(match_labels={"kubernetes.io/metadata.name": "kube-system"}))]
     """DNS servers."""
     dns_ports: list[int] = [53]
@@ -175,9 +176,9 @@ class NetworkPolicy(Values):
     storage_ports: list[int] = [443]
     """Storage ports."""
     process_groups: list[Peer] = []
-    """Trainers whose process groups workers join to receive weights (/init_weights_update_group): workers may call
-    every TCP port of theirs, and they the ports of `processGroupPorts` of the workers, since torch.distributed chooses
-    ports by itself. Ray's processes listen there too, without authentication: permit only pods that you trust like the
+    """Trainers whose process groups workers join to receive weights (/init_weights_update_group). Workers may connect
+    to all of their TCP ports, and they to the workers' `processGroupPorts`, since torch.distributed chooses ports
+    itself. Ray's processes listen on such ports without authentication: permit only pods that you trust like the
     workers. None by default."""
     process_group_ports: PortRange = PortRange()
     """Ports on which workers accept connections of a process group: those that the nodes' kernel chooses from

@@ -137,7 +137,7 @@ class Coordinator(Pods):
     admission_policy: Auto = "auto"
     """Create a ValidatingAdmissionPolicy, with which the coordinator can change only the labels and annotations of
     tlt.dev, and only of this release's pods; RBAC permits it to patch every pod of the namespace. auto creates it if
-    the cluster has the kind (Kubernetes 1.30). Whoever installs it needs rights for the whole cluster."""
+    the cluster has the kind (Kubernetes 1.30). Installing it requires cluster-wide permissions."""
     disruption_budget: Budget = Budget()
     """PodDisruptionBudget."""
     resources: Resources = small("250m", "512Mi")
@@ -192,8 +192,8 @@ class Redis(Pods):
     command: list[str] = ["redis-server"]
     """standalone: command, to which the path of the configuration is appended."""
     probe: list[str] = ["redis-cli"]
-    """standalone: redis-cli, 6.2 or later, with which probes check that Redis answers. Empty: they check only that its
-    port is open, for an image without redis-cli."""
+    """standalone: Command of redis-cli (6.2 or later) with which probes check that Redis answers. Empty: probes only
+    check that the port is open, for an image without redis-cli."""
     resources: Resources = small("500m", "2Gi")
     """Resource requests and limits. Memory: 1.5 to 2 times `cache.config.budget_bytes`, plus headroom."""
 

@@ -106,7 +106,7 @@ class Head(Pods):
     """Ray's head node: schedules workers and runs no computation."""
 
     dashboard_host: str = "0.0.0.0"
-    """Address on which Ray's dashboard listens, by which KubeRay deploys workers; `::` in a cluster with IPv6 only."""
+    """Listen address of Ray's dashboard, through which KubeRay deploys workers; `::` in an IPv6-only cluster."""
 
     resources: Resources = small("1", "4Gi")
     """Resource requests and limits."""

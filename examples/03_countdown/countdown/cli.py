@@ -16,7 +16,7 @@ def demo(
         typer.Option("--quick", help="Smoke test in under 4 minutes: start from the shipped drafter, run fewer steps."),
     ] = False,
     warm: Annotated[
-        bool, typer.Option("--warm", help="Start from the shipped drafter, as a run that continues an earlier one's.")
+        bool, typer.Option("--warm", help="Start from the shipped drafter, like a run that continues an earlier one.")
     ] = False,
     sampled: Annotated[
         bool,

@@ -83,7 +83,7 @@ QUICK = DemoSettings(
 """A smoke run of the same job: starts with a trained drafter and publishes the next one unless it is worse."""
 
 WARM = DemoSettings(drafter=str(DRAFTER))
-"""The whole run, from its first step with the shipped drafter: as a run that continues an earlier one's."""
+"""The whole run, from its first step with the shipped drafter, like a run that continues an earlier one."""
 
 
 NO_TAIL = DemoSettings(minutes=8, cap_tokens=256, uniform_tokens=256, compare_cold=True)
@@ -101,5 +101,5 @@ def chosen(*, quick: bool = False, warm: bool = False, no_tail: bool = False) ->
     wanted = [name for name, (is_wanted, _) in kinds.items() if is_wanted]
     if len(wanted) > 1:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
-        raise ConfigError(f"{names} exclude each other; accepted: one of them", field=wanted[-1])
+        raise ConfigError(f"{names} are mutually exclusive; use one of them", field=wanted[-1])
     return kinds[wanted[0]][1] if wanted else DemoSettings()

@@ -52,14 +52,14 @@ def app(fleet: Callable[[int | None], Awaitable[Fleet]], access: Access | None =
 def _max_changes(request: Request) -> int | None:
     """
     Raises:
-        InvalidRequestError: A parameter is unknown or there twice, or the number is none.
+        InvalidRequestError: A parameter is unknown or repeated, or is not a number.
     """
     given = request.query_params.multi_items()
     if not given:
         return None
     (name, value) = given[0]
     if name != "max_changes" or len(given) > 1:
-        raise InvalidRequestError("the query; accepted: max_changes, once", field="query")
+        raise InvalidRequestError("the query has unknown or repeated parameters; accepted: max_changes", field="query")
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise InvalidRequestError(f"max_changes is {value!r:.40}; accepted: a number", field="max_changes")
     return int(value)

@@ -234,7 +234,7 @@ def encoded(state: State) -> str:
     text = STATE_CODEC.dump_json(replace(state, drafters=state.drafters[-RECORDS_KEPT:])).decode()
     if len(text.encode()) > STATE_BYTES:
         raise InvalidRequestError(
-            f"the state has {len(text.encode())} bytes; accepted: at most {STATE_BYTES}. Use a shorter uri", field="uri"
+            f"the state has {len(text.encode())} bytes; the maximum is {STATE_BYTES}. Use a shorter uri", field="uri"
         )
     return text
 

@@ -52,7 +52,7 @@ class Door:
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
             PermissionDeniedError: The token lacks the method's scope, or a web page makes the call.
-            InvalidRequestError: A query parameter is unknown, or a header is there twice.
+            InvalidRequestError: A query parameter is unknown, or a header is repeated.
         """
         caller = _caller(request, method)
         name = self._identified(request, caller)

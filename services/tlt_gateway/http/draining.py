@@ -60,7 +60,7 @@ class Draining:
             if not self._is_over:
                 raise
             task.uncancel()
-            await answer.give_up("this gateway is shutting down, and waits no longer for the call")
+            await answer.give_up("this gateway is shutting down and no longer waits for the call")
         finally:
             del self._running[task]
 

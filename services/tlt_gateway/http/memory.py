@@ -21,8 +21,7 @@ def refuse_release(path: str, tags: Iterable[str] | None, *, field: str) -> None
     """
     asked = ", ".join(tags or TAGS)
     raise InvalidRequestError(
-        f"{path} asks for the memory of {asked}, which workers keep; accepted: no release. Workers have devices of "
-        "their own, which drafters are trained on while no request runs; a trainer that needs these devices ends the "
-        "workers first",
+        f"{path} of {asked} is not supported: workers keep their memory, since drafters are trained on their devices "
+        "while no request runs. If your trainer needs these devices, stop the workers first",
         field=field,
     )

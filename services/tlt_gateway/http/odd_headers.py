@@ -25,12 +25,12 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 def require_single_headers(request: Request) -> None:
     """
     Raises:
-        InvalidRequestError: A header that is read is there twice, or Host is no host.
+        InvalidRequestError: A header that is read is repeated, or Host is not a host.
     """
     names = [name for name, _ in request.scope["headers"] if name in _ONCE]
     if len(set(names)) != len(names):
         field = _ONCE[Counter(names).most_common(1)[0][0]]
-        raise InvalidRequestError(f"the header {field} is there twice; accepted: one", field=field)
+        raise InvalidRequestError(f"the header {field} is repeated; send it once", field=field)
     host = request.headers.get("host", "")
     if host and not _HOST.fullmatch(host):
         raise InvalidRequestError(f"Host is {shown(host)}; accepted: host or host:port", field="Host")
@@ -47,10 +47,10 @@ def require_known_query(request: Request, known: Collection[str], lists: Collect
     for name, _ in request.query_params.multi_items():
         field = f"{name:.80}"
         if name not in known and name not in lists:
-            accepted = ", ".join(sorted([*known, *lists])) or "none; fields of a call go into its body"
-            raise InvalidRequestError(f"{field} is no query parameter of this call; accepted: {accepted}", field=field)
+            accepted = ", ".join(sorted([*known, *lists])) or "no query parameters; send fields in the body"
+            raise InvalidRequestError(f"{field} is an unknown query parameter; accepted: {accepted}", field=field)
         if name in seen and name not in lists:
-            raise InvalidRequestError(f"the query parameter {field} is there twice; accepted: once", field=field)
+            raise InvalidRequestError(f"the query parameter {field} is repeated; send it once", field=field)
         seen.add(name)
 
 

@@ -22,7 +22,7 @@ def session_of(request: Request) -> str:
     """
     names = {name for header in HEADERS if (name := request.headers.get(header))}
     if len(names) > 1:
-        raise InvalidRequestError(f"{' and '.join(HEADERS)} differ; accepted: one of them", field=HEADERS[0])
+        raise InvalidRequestError(f"{' and '.join(HEADERS)} differ; send one of them", field=HEADERS[0])
     session = names.pop() if names else ""
     require_name(HEADERS[0], session, most=MAX_SESSION_ID)
     return session

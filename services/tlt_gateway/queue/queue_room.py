@@ -84,11 +84,11 @@ class QueueRoom:
         most = self._limits.of(owner)
         if requests > most.requests:
             raise InvalidRequestError(
-                f"{field} makes {requests} requests; accepted: at most {most.requests} per call", field=field
+                f"{field} makes {requests} requests; the maximum is {most.requests} per call", field=field
             )
         if tokens > most.tokens:
             raise InvalidRequestError(
-                f"the prompts of the call have {tokens} tokens; accepted: at most {most.tokens} per call", field=field
+                f"the prompts of the call have {tokens} tokens; the maximum is {most.tokens} per call", field=field
             )
 
     def _require_room(self, owner: str, requests: int, tokens: int) -> None:
@@ -112,7 +112,7 @@ class QueueRoom:
     def _refuse(self, requests: int, found: str, accepted: str) -> NoReturn:
         metrics.GATEWAY_REFUSED.inc(requests)
         raise OverloadedError(
-            f"{found}; accepted: at most {accepted}; retry after {self._retry_after_s:g} s",
+            f"{found}; the maximum is {accepted}; retry after {self._retry_after_s:g} s",
             retry_after_s=self._retry_after_s,
         )
 

@@ -49,7 +49,7 @@ class WorkerSlots:
         """
         if not serves(self._pool.version, prompt):
             raise NotFoundError(
-                f"prompt.policy_version is {prompt.policy_version}; accepted: {self._pool.version} (served) or none",
+                f"prompt.policy_version is {prompt.policy_version}; accepted: {self._pool.version} (served), or unset",
                 field="prompt.policy_version",
             )
         candidates = self.candidates()

@@ -86,7 +86,7 @@ class Batches:
             at = _place(place, start, batch)
             if at in samples:
                 raise InvalidRequestError(
-                    f"samples[{place}] is prompt {at[0]}, sample {at[1]}, which occurs before; accepted: each once",
+                    f"samples[{place}] repeats sample {at[1]} of prompt {at[0]}; list each sample once",
                     field=f"samples[{place}]",
                 )
             prompt = checked[at[0]]
@@ -168,6 +168,6 @@ def _require_distinct(prompts: Sequence[Prompt]) -> None:
         if (first := seen.setdefault(prompt.request_id, index)) != index:
             raise InvalidRequestError(
                 f"prompts[{index}].request_id is {prompt.request_id!r}, the same as prompts[{first}]; "
-                "accepted: empty or unique",
+                "request ids must be unique; leave them empty to have them generated",
                 field=f"prompts[{index}].request_id",
             )

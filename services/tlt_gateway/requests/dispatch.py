@@ -133,7 +133,7 @@ class Dispatch:
             except AbortedError:
                 outcome = (request.ending or Ending.ABORTED).value
                 if request.ending is Ending.DRAINED:
-                    raise DrainingError("this gateway shuts down, and waits no longer for the response") from None
+                    raise DrainingError("this gateway is shutting down and no longer waits for the response") from None
                 yield request.transcript.end(FinishReason.ABORT)
             except (GeneratorExit, asyncio.CancelledError):
                 outcome = "hung_up"
@@ -253,7 +253,7 @@ class Dispatch:
 
 def _stale(request: RunningRequest) -> AbortedError:
     request.ending = Ending.STALE
-    return AbortedError(f"request {request.transcript.prompt.request_id} may not continue with the weights served")
+    return AbortedError(f"request {request.transcript.prompt.request_id} cannot continue under the served weights")
 
 
 def cache_key(salt: str, *, owner: str) -> str:

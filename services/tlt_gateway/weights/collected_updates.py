@@ -107,12 +107,12 @@ class CollectedUpdates:
             if held.parts:
                 raise WeightsError(
                     f"{held.parts} parts of changes were deleted, as the update ended without base_version and parts; "
-                    f"version {self._pool.version} stays"
+                    f"version {self._pool.version} remains in use"
                 )
             if held.tensors:  # none if only a head that is tied to the embedding came after the others
                 raise WeightsError(
                     f"{held.missing} tensors of the model did not arrive, among them {held.first_missing}; version "
-                    f"{self._pool.version} stays"
+                    f"{self._pool.version} remains in use"
                 )
 
     async def _install(
@@ -167,9 +167,7 @@ class CollectedUpdates:
             for worker in receiving:
                 await _dropped(worker)
             names = ", ".join(sorted(worker.name for worker in receiving))
-            raise WeightsError(
-                f"workers {names} held tensors, which are deleted. Begin anew, with part 0", field="part"
-            )
+            raise WeightsError(f"workers {names} held tensors, which were deleted. Restart with part 0", field="part")
         return await self._receiver()
 
     async def _receiving(self) -> list[PooledWorker]:

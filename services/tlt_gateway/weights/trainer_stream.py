@@ -32,7 +32,7 @@ async def require_alone(uri: str, tensors: AsyncIterator[TensorChunk]) -> None:
     """
     async for _ in tensors:
         raise InvalidRequestError(
-            "tensors follow a header that names a source; accepted: either a source or tensors", field="header.source"
+            "tensors follow a header that names a source; send either a source or tensors", field="header.source"
         )
     if not uri:
         raise InvalidRequestError("header.source.uri is empty; accepted: a path or URI", field="header.source.uri")
@@ -50,7 +50,7 @@ async def plainly_named(tensors: AsyncIterator[TensorChunk]) -> AsyncIterator[Te
         plain = plain_name(chunk.name)
         if (other := given.setdefault(plain, chunk.name)) != chunk.name:
             raise WeightsError(
-                f"tensors {other!r} and {chunk.name!r} are one but for a wrapper's prefix; accepted: once",
+                f"tensors {other!r} and {chunk.name!r} differ only by a wrapper's prefix; send the tensor once",
                 field="tensor",
             )
         yield chunk if plain == chunk.name else replace(chunk, name=plain)

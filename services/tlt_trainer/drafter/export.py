@@ -76,7 +76,7 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
 
     Args:
         files: Files of a published drafter. Without meta.json the card says nothing of its training.
-        to: The engine that is to load it.
+        to: Engine that will load it.
         model: Name or path of the target, for the card.
 
     Raises:

@@ -68,7 +68,7 @@ def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Ten
         raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
     for name in form.bias_shapes().keys() & tensors.keys():
         if bool(tensors[name].any()):
-            raise WeightsError(f"drafter tensor {name} is not zero; accepted: zeros, or none", field=name)
+            raise WeightsError(f"drafter tensor {name} is not zero; it must be zero or absent", field=name)
     require_tensors(tensors, form)
     return {name: tensors[name].long() if name == MAP else tensors[name].float() for name in shapes(form)}
 

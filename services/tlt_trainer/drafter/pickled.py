@@ -41,5 +41,5 @@ def unpickled(name: str, content: bytes) -> dict[str, Tensor]:
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         raise WeightsError(f"{name} cannot be read: {error}", field=name) from error
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise WeightsError(f"{name} is no dictionary of tensors", field=name)
+        raise WeightsError(f"{name} is not a dictionary of tensors", field=name)
     return {str(key): tensor.contiguous().clone() for key, tensor in tensors.items()}

@@ -88,7 +88,7 @@ def require_tokens(map_D: Tensor, vocab_size: int) -> None:
     if bool(((tokens_D < 0) | (tokens_D >= vocab_size)).any()):
         raise WeightsError(f"drafter tensor d2t leaves the vocabulary; accepted: tokens 0 to {vocab_size - 1}")
     if len(torch.unique(tokens_D)) != len(tokens_D):
-        raise WeightsError("drafter tensor d2t maps two draft tokens to one token; accepted: each token once")
+        raise WeightsError("drafter tensor d2t maps two draft tokens to one token; tokens must be unique")
 
 
 def rows_for(wanted_E: Tensor, rows_DH: Tensor, tokens_D: Tensor, otherwise_EH: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def _rollout(line: bytes, place: str, vocab_size: int) -> Rollout:
     except ValueError as error:
         raise ConfigError(f"--data: {place} is not JSON: {error}", field="data") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"--data: {place} is not a JSON object; accepted: one per line", field="data")
+        raise ConfigError(f"--data: {place} is not a JSON object; the file must have one per line", field="data")
     return Rollout(prompt=_ids(values, PROMPT, place, vocab_size), response=_ids(values, RESPONSE, place, vocab_size))
 
 

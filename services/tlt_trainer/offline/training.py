@@ -139,7 +139,7 @@ class OfflineTraining:
         """
         score = score_of(self._learner.tally(pack) for pack in self._packs(rollouts, random.Random(0)))
         if score is None:
-            raise ConfigError("--data has no token to score on; accepted: responses of several tokens", field="data")
+            raise ConfigError("--data has no token to score on; its responses must have several tokens", field="data")
         return score
 
     def coverage(self, rollouts: Sequence[Rollout]) -> float:
@@ -174,5 +174,8 @@ def _split(rollouts: Sequence[Rollout]) -> tuple[list[Rollout], list[Rollout]]:
     training = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if not prompts.holds_out(one)]
     held_out = [rollout for rollout, one in zip(rollouts, hashes, strict=True) if prompts.holds_out(one)]
     if not training:
-        raise ConfigError("--data has only prompts to score on; accepted: several different prompts", field="data")
+        raise ConfigError(
+            "--data has no prompts besides those held out for scoring; add more different prompts",
+            field="data",
+        )
     return training, held_out

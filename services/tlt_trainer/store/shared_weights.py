@@ -67,7 +67,7 @@ def read_config(directory: Path) -> Json:
     Read the config.json of a policy.
 
     Raises:
-        ConfigError: The directory has none, or it is no JSON object.
+        ConfigError: The directory has none, or it is not a JSON object.
     """
     path = directory / "config.json"
     try:

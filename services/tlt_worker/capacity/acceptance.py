@@ -61,8 +61,8 @@ def require_fit(arms: Sequence[Arm], max_batch: Callable[[Arm], int], needs: Cal
 def _require_model(arm: Arm, *, vocab: int, context_length: int, kv_tokens: int) -> None:
     if arm.topk > vocab:
         raise _refused(
-            f"engine.arms: {arm.name!r} has {arm.topk} branches, but the vocabulary has {vocab} tokens; accepted: at "
-            f"most {vocab} branches"
+            f"engine.arms: {arm.name!r} has {arm.topk} branches, but the vocabulary has {vocab} tokens; the "
+            f"maximum is {vocab} branches"
         )
     if arm.draft_tokens >= context_length:
         raise _refused(

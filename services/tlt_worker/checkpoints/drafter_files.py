@@ -70,7 +70,7 @@ def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> N
     expected |= {name: header for name, header in biases.items() if name in headers}
     offered = {name: header for name, header in headers.items() if not is_derived(name)}
     if more := next((name for name in offered if name.startswith("layers.") and not name.startswith(LAYER)), None):
-        raise WeightsError(f"the drafter has tensor {more}; accepted: one layer. {WAY_OUT}")
+        raise WeightsError(f"the drafter has tensor {more}; only drafters of one layer are supported. {WAY_OUT}")
     for name, shape in _shared(form):
         found = offered.pop(name, None)
         if found is not None and found.shape != shape:
@@ -78,7 +78,7 @@ def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> N
     if form.is_eagle3:
         _check_map_header(offered.pop(MAP, None), form)
         if HEAD not in offered:
-            raise WeightsError(f"tensor {HEAD} is missing; accepted: an EAGLE-3 drafter with its own head")
+            raise WeightsError(f"tensor {HEAD} is missing; an EAGLE-3 drafter must have its own head")
     ModelTensors(headers=expected).require_complete(offered)
 
 

@@ -178,7 +178,7 @@ class ModelTensors:
             return
         if self.embedding is None or self.embedding not in offered:
             raise WeightsError(
-                f"{HEAD} came without an embedding to compare it with; accepted: no {HEAD}, which config.json ties"
+                f"{HEAD} was sent without an embedding to compare it with; omit {HEAD}, which config.json ties"
             )
         entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
         require_equal(entries[HEAD], entries[self.embedding])

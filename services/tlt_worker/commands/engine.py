@@ -31,7 +31,10 @@ def plan(
         float | None, typer.Option(help="Memory per GPU, or of the machine, in GiB. Default: this machine's.")
     ] = None,
     card: Annotated[
-        str, typer.Option(help="Plan for a GPU that is not here: l4, 4090, a100-40, a100-80, h100, h200 or b200.")
+        str,
+        typer.Option(
+            help="Plan for this GPU instead of the machine's: l4, 4090, a100-40, a100-80, h100, h200 or b200."
+        ),
     ] = "",
     model_shape: Annotated[
         str, typer.Option(help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b or llama3-70b.")
@@ -66,7 +69,7 @@ def check(
     config: Config = None,
     settings: Settings = None,
 ) -> None:
-    """Check by their files that an engine runs its model and drafter; reads no weights."""
+    """Check from its files whether an engine can run its model and drafter; reads no weights."""
     import os
 
     from tlt_common.config.loader import load

@@ -147,13 +147,13 @@ def _options(config: Json, family: Family) -> Iterator[str]:
         yield f"its hidden_act is {activation!r}; accepted: 'silu'"
     for name in family.drops:
         if config.get(name):
-            yield f"its {name} is set, which SGLang ignores; accepted: a model without it"
+            yield f"its {name} is set, which SGLang ignores; such models are not supported"
     if config.get("bias"):
-        yield "its bias is set, which transformers ignores; accepted: a model without it"
+        yield "its bias is set, which transformers ignores; such models are not supported"
     if not config.get("rope_is_neox_style", True):
         yield "its rope_is_neox_style is false, which transformers ignores; accepted: true"
     if config.get("dual_chunk_attention_config"):
-        yield "its dual_chunk_attention_config is set, which transformers ignores; accepted: a model without it"
+        yield "its dual_chunk_attention_config is set, which transformers ignores; such models are not supported"
 
 
 def _positions(config: Json, context: int | None) -> Iterator[str]:

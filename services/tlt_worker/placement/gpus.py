@@ -25,5 +25,5 @@ def claim(assigned: int) -> None:
         named = os.environ.get(VISIBLE, "unset")
         raise ConfigError(
             f"Ray assigned {assigned} GPUs to this worker, but the CUDA driver finds {found} with {VISIBLE} "
-            f"{named}; accepted: a driver that finds all (`nvidia-smi -L`)",
+            f"{named}; check the driver with `nvidia-smi -L`",
         )

@@ -48,7 +48,7 @@ class Elements:
         if places.size and (places[0] < 0 or places[-1] >= count):
             raise WeightsError(f"{indices[1].name} has {places[0]} to {places[-1]}; accepted: 0 to {count - 1}")
         if places.size and bool(np.any(places[1:] == places[:-1])):
-            raise WeightsError(f"{indices[1].name} has an index twice; accepted: each once")
+            raise WeightsError(f"{indices[1].name} has duplicate indices; they must be unique")
         return cls(indices=places, values=_read(values, f"<u{DTYPE_BYTES[target.dtype]}")[order])
 
     def folded(self, piece: Piece) -> TensorChunk:
@@ -93,7 +93,7 @@ def _checked(served: Mapping[str, Place], changed: Mapping[str, Place]) -> dict[
     for name, place in changed.items():
         target = name.removesuffix(INDICES).removesuffix(VALUES)
         if target not in served:
-            raise WeightsError(f"tensor {target} is not in the served weights, so that it cannot be changed")
+            raise WeightsError(f"tensor {target} is not in the served weights and cannot be changed")
         if name == target:
             if place[1].shape != served[name][1].shape:
                 raise WeightsError(
@@ -101,9 +101,9 @@ def _checked(served: Mapping[str, Place], changed: Mapping[str, Place]) -> dict[
                 )
             continue
         if target in changed:
-            raise WeightsError(f"tensor {target} comes whole and as {name}; accepted: one of them")
+            raise WeightsError(f"tensor {target} was sent both whole and as {name}; send one of them")
         if (target + INDICES) not in changed or (target + VALUES) not in changed:
-            raise WeightsError(f"{name} came alone; accepted: both {target}{INDICES} and {target}{VALUES}")
+            raise WeightsError(f"{name} was sent alone; send both {target}{INDICES} and {target}{VALUES}")
         elements[target] = changed[target + INDICES], changed[target + VALUES]
     for target, pair in elements.items():
         Elements.of(served[target][1], *pair)

@@ -198,7 +198,7 @@ class ServedWeights:
         served = max(held.id for held in (self._served, self._switching) if held is not None)
         if release > served and release.version == served.version and not order.joining:
             raise StaleVersionError(
-                f"release {release} comes too late: {served}, of the same version, is served", field="release"
+                f"release {release} is stale: {served}, of the same version, is already served", field="release"
             )
         if release <= served:
             raise StaleVersionError(

@@ -27,7 +27,7 @@ class Sources:
     """Where weights may come from. Methods block: call them in a thread."""
 
     prefixes: tuple[str, ...] = SOURCE_PREFIXES
-    """Accepted beginnings of URIs. Those that begin with `/` are directories, for paths and file:// URIs."""
+    """Accepted prefixes of URIs. Those that begin with `/` are directories, for paths and file:// URIs."""
     max_bytes: int = MAX_WEIGHTS_BYTES
     """Maximum size of a directory that is copied."""
 
@@ -154,7 +154,7 @@ class Sources:
     def _require_room(self, uri: str, found: Mapping[str, Mapping[str, Any]], parent: Path) -> None:
         size = sum(int(info.get("size") or 0) for info in found.values())
         if size > self.max_bytes:
-            raise WeightsError(f"{uri} has {size} bytes; accepted: at most {self.max_bytes}", field="source.uri")
+            raise WeightsError(f"{uri} has {size} bytes; the maximum is {self.max_bytes}", field="source.uri")
         if size > (free := shutil.disk_usage(parent).free):
             raise WeightsUnreadableError(f"{uri} has {size} bytes, {parent} has {free} free", field="source.uri")
 

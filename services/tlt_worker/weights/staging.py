@@ -48,7 +48,7 @@ class Staging:
         if order.uri is not None or order.peers:
             async for _ in parts:
                 raise InvalidRequestError(
-                    "tensors follow a header that names a source; accepted: either a source or tensors", field="source"
+                    "tensors follow a header that names a source; send either a source or tensors", field="source"
                 )
         try:
             if order.uri is None:

@@ -90,7 +90,7 @@ async def test_a_full_queue_refuses_with_a_delay(start: Start, worker: FakeWorke
         assert refused.value.retry_after_s == 0.25
         with pytest.raises(OverloadedError):
             await client.batch([[1]])
-        with pytest.raises(InvalidRequestError, match="accepted: at most 1 per call"):
+        with pytest.raises(InvalidRequestError, match="the maximum is 1 per call"):
             await client.batch([[1], [2]])
         worker.gate.set()
 
@@ -123,18 +123,18 @@ async def test_requests_are_aborted_by_id_running_or_waiting(start: Start, worke
         ({"prompt_ids": []}, InvalidRequestError, "prompt.token_ids", "is empty; accepted: at least one"),
         ({"prompt_ids": [1, 100]}, InvalidRequestError, "prompt.token_ids", r"\[1\] is 100; accepted: 0 to 99"),
         ({"prompt_ids": [-1]}, InvalidRequestError, "prompt.token_ids", r"\[0\] is -1; accepted: 0 to 99"),
-        ({"prompt_ids": [1] * 128}, InvalidRequestError, "prompt.token_ids", "128 tokens; accepted: at most 127"),
+        ({"prompt_ids": [1] * 128}, InvalidRequestError, "prompt.token_ids", "128 tokens; the maximum is 127"),
         (
             {"prompt_ids": [1], "sampling": SamplingParams(max_new_tokens=128)},
             InvalidRequestError,
             "sampling.max_new_tokens",
-            "is 128; accepted: at most 127",
+            "is 128; the maximum is 127",
         ),
         (
             {"prompt_ids": [1], "sampling": SamplingParams(max_new_tokens=3, min_new_tokens=4)},
             InvalidRequestError,
             "sampling.min_new_tokens",
-            "is 4; accepted: at most 3",
+            "is 4; the maximum is 3",
         ),
         (
             {"prompt_ids": [1], "sampling": SamplingParams(min_new_tokens=1, stop_token_ids=(10**9,))},

@@ -163,7 +163,7 @@ def test_images_and_another_engine_are_refused(served: Endpoint, chat_tokenizer:
         processing_class=chat_tokenizer, train_dataset=conversations(),
     )  # fmt: skip
     rollouts.attach(trainer)
-    with pytest.raises(InvalidRequestError, match="prompts have images; accepted: text"):
+    with pytest.raises(InvalidRequestError, match="prompts have images; only text is supported"):
         trainer.vllm_generation.generate([[3]], [["image"]], 1)
     trainer.vllm_generation = object()
     with pytest.raises(InvalidRequestError, match="use_vllm=False"):

@@ -270,7 +270,7 @@ async def test_weights_that_the_volume_has_no_room_for_are_refused_unsent(
 ) -> None:
     async with start(worker, spool_dir=tmp_path, spool_bytes=2 * 2**20) as client:
         for announced in (True, False):
-            with pytest.raises(WeightsError, match=r"2000000 bytes; accepted:.* 1048576"):
+            with pytest.raises(WeightsError, match=r"2000000 bytes; the maximum is .*1048576"):
                 await _sent(client, torch.zeros(500_000), announced=announced)
             async with asyncio.timeout(10):
                 while count(tmp_path):  # noqa: ASYNC110 - it is deleted after the answer

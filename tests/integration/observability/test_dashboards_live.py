@@ -1,7 +1,6 @@
 """Every query of every dashboard, evaluated by a Prometheus that scrapes the running suite."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from grafana.draw import draw
 from grafana.walk import PanelQuery, queries_of, substitute
 from grafana.write import BOARDS
 from tests.cluster.kube.binaries import missing
@@ -35,11 +33,6 @@ SETTINGS = {
 WINDOW_S, STEP_S = 15, 2
 LONGEST_S = 420.0
 LOOK_S = 10.0
-PICTURES = os.environ.get("TLT_PICTURES")
-"""Directory for images of the dashboards, of a run long enough to be worth viewing; unset uses a temporary directory
-and a short run."""
-LEAST_SHOWN_S = 30.0
-PICTURED_S = 300.0
 SILENT = {("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS"}
 
 
@@ -91,16 +84,3 @@ async def test_every_query_of_every_panel_brings_data(observed: Observed) -> Non
     while (empty := await asyncio.to_thread(observed.empty)) - SILENT.keys() and time.monotonic() < deadline_s:  # noqa: ASYNC110
         await asyncio.sleep(LOOK_S)
     assert empty <= SILENT.keys(), f"after {LONGEST_S:g} s"
-
-
-async def test_dashboards_can_be_drawn(observed: Observed, tmp_path: Path) -> None:
-    # A heat map needs at least two samples; this test may be the first to run.
-    shown_s = PICTURED_S if PICTURES else LEAST_SHOWN_S
-    await asyncio.sleep(max(0.0, observed.began_s + shown_s - time.time()))
-    directory = Path(PICTURES or tmp_path)
-    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs in the meantime
-    for name, make in BOARDS.items():
-        picture = directory / f"{name}.png"
-        prometheus = observed.scraper.prometheus
-        await asyncio.to_thread(draw, make(), prometheus, picture, begin_s=observed.began_s, end_s=time.time())
-        assert picture.stat().st_size > 20_000

@@ -97,7 +97,7 @@ async def test_a_token_has_so_many_calls_and_others_have_theirs(tmp_path: Path) 
 async def test_streamed_weights_of_a_token_are_bounded(tmp_path: Path) -> None:
     async with FakeWorker() as worker, gateway(tmp_path, worker, max_spool_bytes_per_token=MIB) as endpoint:
         async with Client(endpoint, token=SECRETS["trainer"]) as client:
-            with pytest.raises(InvalidRequestError, match="accepted: at most 1048576"):  # no retry makes it fit
+            with pytest.raises(InvalidRequestError, match="the maximum is 1048576"):  # no retry makes it fit
                 await client.publish_weights(1, {"w": np.zeros(MIB, dtype="float32")})
             await client.publish_weights(1, {"w": np.zeros(MIB // 8, dtype="float32")})
         assert worker.policy_version == 1

@@ -23,5 +23,5 @@ def test_without_a_tail_all_responses_are_as_long_as_the_cap() -> None:
 
 @pytest.mark.parametrize("wanted", [("quick", "warm"), ("warm", "no_tail"), ("quick", "warm", "no_tail")])
 def test_kinds_of_runs_are_not_combined(wanted: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="accepted: one of them"):
+    with pytest.raises(ConfigError, match="use one of them"):
         chosen(**dict.fromkeys(wanted, True))

@@ -228,7 +228,8 @@ def test_rows_follow_their_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "message"), [([0, 1, 8], "tokens 0 to 7"), ([-1, 1, 2], "tokens 0 to 7"), ([3, 1, 3], "each token once")]
+    ("tokens", "message"),
+    [([0, 1, 8], "tokens 0 to 7"), ([-1, 1, 2], "tokens 0 to 7"), ([3, 1, 3], "tokens must be unique")],
 )
 def test_maps_that_are_none_are_refused(tokens: list[int], message: str) -> None:
     with pytest.raises(WeightsError, match=message):

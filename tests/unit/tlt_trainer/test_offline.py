@@ -200,7 +200,7 @@ def test_data_that_leaves_nothing_to_train_or_score_on_is_refused(policy: TinyPo
     path = tmp_path / "data.jsonl"
     common = ("--model", str(policy.directory), "--data", str(path), "--to", str(tmp_path / "to"), "--device", "cpu")
     for lines, message in (
-        ([line([1, 2, 3, 4, 5, 6])], "only prompts to score on"),
+        ([line([1, 2, 3, 4, 5, 6])], "no prompts besides those held out"),
         ([line([n, 2, 3, 4, 5]) for n in range(12)], "no token to score on"),
     ):
         path.write_text("\n".join(map(json.dumps, lines)))

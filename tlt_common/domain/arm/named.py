@@ -35,7 +35,7 @@ def arms_named(names: Sequence[str]) -> tuple[Arm, ...]:
     arms = tuple(map(arm_named, names))
     twice = [arm.name for place, arm in enumerate(arms) if arm in arms[:place]]
     if twice:
-        raise ValueError(f"{twice[0]!r} is listed twice; accepted: each arm once")
+        raise ValueError(f"{twice[0]!r} is listed twice; list each arm once")
     return arms
 
 

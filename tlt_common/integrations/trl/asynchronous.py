@@ -86,16 +86,16 @@ class TltAsyncRollouts:
                 ended, and its group dropped; both count as `sample/dropped_stale_total`. None ends none.
             tools: Functions that responses may call, as for TRL's trainers; called in threads.
             environment_factory: As for TRL's trainers: creates objects whose methods responses may call.
-            max_tool_calling_iterations: Times that one conversation may call tools; None: no limit.
+            max_tool_calling_iterations: Maximum number of tool calls per conversation; None: no limit.
             chat_template_kwargs: Further arguments of the chat template.
-            groups_in_flight: Prompts that are generated at a time.
-            max_buffered: Samples that wait for the trainer at most; generation waits beyond.
+            groups_in_flight: Number of prompts generated concurrently.
+            max_buffered: Maximum number of samples that wait for the trainer; at the maximum, generation pauses.
             wait_s: Seconds to wait for the gateway and the first worker.
             token: Token with the scopes generate and update_weights; see `Client`.
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a response that broke is tried again; see `Client`.
+            patience_s: Seconds for which a response that broke off is retried; see `Client`.
             log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
 
         Raises:
@@ -105,7 +105,7 @@ class TltAsyncRollouts:
         uses_tools = bool(tools or environments)
         self._rewarding = environments.rewarding if environments else []
         if num_generations < 2:
-            raise InvalidRequestError("num_generations: accepted: 2 or more, to compare", field="num_generations")
+            raise InvalidRequestError("num_generations must be at least 2", field="num_generations")
         if not (reward_funcs or self._rewarding):
             raise InvalidRequestError("reward_funcs is empty; accepted: at least one", field="reward_funcs")
         if uses_tools and sampling.max_new_tokens is None:
@@ -175,15 +175,16 @@ class TltAsyncRollouts:
             self._client = None
 
     def update_model_version(self, model_version: int) -> None:
-        """Learn by which number the trainer knows the weights published last."""
+        """Record the trainer's version number of the weights published last."""
         self._offset = self._published - model_version
 
     def start(self) -> None:
         """
-        Begin to generate. Starting twice does nothing.
+        Start generating. Starting twice does nothing.
 
         Raises:
-            InvalidRequestError: The installed TRL has not what this class satisfies; the message says which has.
+            InvalidRequestError: The installed TRL lacks the protocols of this class; the message names a version that
+            has them.
         """
         if self._thread is None:
             sample_class()  # here, where the trainer's user sees why
@@ -192,7 +193,7 @@ class TltAsyncRollouts:
             self._thread.start()
 
     def stop(self) -> None:
-        """Abort what is generated, and end. Stopping twice does nothing."""
+        """Abort running generations and stop. Stopping twice does nothing."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_S)
@@ -201,7 +202,7 @@ class TltAsyncRollouts:
     def check_health(self, stale_after_s: float) -> None:
         """
         Raises:
-            UnavailableError: Generation failed, or nothing was finished for so long although there is room.
+            UnavailableError: Generation failed, or no sample finished in this time although the buffer has room.
         """
         if self._failure is not None:
             raise UnavailableError(f"rollouts ended: {self._failure}") from self._failure

@@ -38,7 +38,7 @@ class Environments:
         for kind in kinds:
             if not callable(getattr(kind, "reset", None)):
                 raise InvalidRequestError(
-                    f"{kind.__name__} has no method reset; accepted: environments that have one",
+                    f"{kind.__name__} has no method reset; environments must have one",
                     field="environment_factory",
                 )
         self.rewarding = [kind for kind in dict.fromkeys(kinds) if hasattr(kind, "get_reward")]

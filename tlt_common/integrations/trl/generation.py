@@ -45,7 +45,7 @@ class Generation:
         """
         del profiler  # measures TRL's own calls of vLLM
         if any(images or ()):
-            raise InvalidRequestError("prompts have images; accepted: text", field="images")
+            raise InvalidRequestError("prompts have images; only text is supported", field="images")
         sessions = self._conversations.sessions(prompts) if getattr(self._trainer, "tools", None) else []
         responses = self._roll_out(prompts, self._trainer, num_generations, sessions)
         if sessions:

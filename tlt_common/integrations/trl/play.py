@@ -30,7 +30,7 @@ class Play:
     tools: Sequence[Tool] = ()
     environments: Environments | None = None
     max_calls: int | None = None
-    """Times that one conversation may call tools; None: no limit."""
+    """Maximum number of tool calls per conversation; None: no limit."""
     max_staleness: int | None = None
 
     async def group(self, client: Client, index: int, row: Mapping[str, Any]) -> list[Episode]:

@@ -85,5 +85,5 @@ def require_usable(responses: Sequence[TokenChunk], version: int) -> None:
         if others := set(response.policy_versions) - {version}:
             raise StaleVersionError(
                 f"request {response.request_id} has tokens of versions {sorted(others)}, but {version} was published; "
-                "accepted: one trainer per fleet"
+                "use one trainer per fleet"
             )

@@ -110,7 +110,7 @@ class TltRollouts:
             ca: CA bundle (PEM) to verify the gateway with; see `Client`.
             tls: Whether to use TLS; see `Client`.
             server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a rollout that broke is tried again; see `Client`.
+            patience_s: Seconds for which a rollout that broke off is retried; see `Client`.
             log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
         """
         self._connect = partial(
@@ -209,7 +209,7 @@ class TltRollouts:
             prompt_ids: Token ids of the prompts, each as often as it has responses, next to each other.
             trainer: Trainer whose weights are published if its step has changed.
             generations: Responses per prompt.
-            session_ids: The conversation each response is a turn of; empty if it is the only turn.
+            session_ids: Conversation that each response is a turn of; empty if it is the only turn.
 
         Raises:
             AbortedError: A response was aborted.
@@ -225,7 +225,7 @@ class TltRollouts:
             answers = self._answer(self.client, unique, samples, sampling, policy_version=version, **turns)
         except NotFoundError as error:
             raise StaleVersionError(
-                f"{version} was published, but is not served any more: {error.message}; accepted: one trainer per fleet"
+                f"{version} was published, but is no longer served: {error.message}; use one trainer per fleet"
             ) from error
         responses = [response for of_prompt in answers for response in of_prompt]
         require_usable(responses, version)
@@ -275,5 +275,5 @@ def _from_main_process(value: int) -> int:
 
 def _of_policy(state_dict: StateDict, model: Any) -> StateDict:
     if hasattr(model, "peft_config"):  # its weights have names unknown to the engines
-        raise InvalidRequestError("the model has PEFT adapters; accepted: a model with merged weights", field="model")
+        raise InvalidRequestError("the model has PEFT adapters; merge them first", field="model")
     return state_dict

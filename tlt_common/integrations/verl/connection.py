@@ -27,7 +27,7 @@ class Connection:
     server_name: str = ""
     """Name expected in the gateway's certificate."""
     patience_s: float | None = PATIENCE_S
-    """Seconds for which a response that broke is tried again; null sets no limit."""
+    """Seconds for which a response that broke off is retried; null sets no limit."""
     wait_s: float = 300.0
     """Seconds to wait for the gateway and the first worker."""
 

@@ -54,7 +54,7 @@ class TltReplica(RolloutReplica):  # type: ignore[misc]
             ConfigError: The configuration asks for something that the suite does not do; the message names it.
         """
         if self.is_reward_model or self.is_teacher_model:
-            raise ConfigError(f"rollout.name={NAME} serves the policy; accepted: another for reward and teacher models")
+            raise ConfigError(f"rollout.name={NAME} serves the policy only; use another for reward and teacher models")
         require_supported(self.config, self.model_config)
         connection = Connection.of(self.config.checkpoint_engine.engine_kwargs.get(NAME, {}))
         actor: Any = ray.remote(TltServer)

@@ -104,7 +104,7 @@ class TltServer:
         others = {"image_data": image_data, "video_data": video_data, "audio_data": audio_data}
         for name, value in (others | {"mm_processor_kwargs": mm_processor_kwargs}).items():
             if value:
-                raise InvalidRequestError(f"{name} is given; accepted: text", field=name)
+                raise InvalidRequestError(f"{name} is not supported; only text is", field=name)
         if self._lengths is None:
             await self.launch()
         assert self._lengths is not None  # noqa: S101 - launch has set it

@@ -74,7 +74,10 @@ class TimedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
         if len(self.pipeline) >= MAX_PIPELINED:
-            self._refuse(400, InvalidRequestError(f"more than {MAX_PIPELINED} requests at a time; accepted: fewer"))
+            self._refuse(
+                400,
+                InvalidRequestError(f"the connection has more than {MAX_PIPELINED} pipelined requests, the maximum"),
+            )
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -131,7 +134,7 @@ class TimedProtocol(HttpToolsProtocol):
 
 def _too_large() -> InvalidRequestError:
     return InvalidRequestError(
-        f"request line and headers are too large; accepted: at most {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
+        f"request line and headers are too large; the maximum is {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
         field="headers",
     )
 

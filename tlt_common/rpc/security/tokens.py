@@ -159,6 +159,6 @@ def _require_distinct(file: Path, tokens: tuple[Token, ...]) -> None:
         for what, value in (("name", token.name), ("secret", token.digest)):
             if (first := seen.setdefault(value, index)) != index:
                 raise ConfigError(
-                    f"tokens: {file}: tokens.{index} has the same {what} as tokens.{first}; accepted: unique ones",
+                    f"tokens: {file}: tokens.{index} has the same {what} as tokens.{first}; both must be unique",
                     field=f"tokens.{index}",
                 )

@@ -22,5 +22,5 @@ def address_in(field: str, address: str) -> SplitResult:
             f"{field} is {shown(address)}: {error}; accepted: a path or URI", field=field
         ) from None
     if "\0" in unquote(address):
-        raise InvalidRequestError(f"{field} is {shown(address)}; accepted: no NUL", field=field)
+        raise InvalidRequestError(f"{field} is {shown(address)}; it must not contain NUL", field=field)
     return parts

@@ -86,7 +86,7 @@ class Body(BaseModel):
                 if not any(value == one and type(value) is type(one) for one in accepted):
                     values = ", ".join(map(repr, accepted))
                     raise InvalidRequestError(
-                        f"{cls.path}{name} is {shown(value)}; accepted: {values}, or leave it out",
+                        f"{cls.path}{name} is {shown(value)}; accepted: {values}, or omit it",
                         field=f"{cls.path}{name}",
                     )
             elif name not in cls.model_fields:
@@ -170,7 +170,7 @@ async def _content(request: Request, max_bytes: int) -> bytes:
         except ClientDisconnect:
             raise AbortedError("the client hung up before it had sent the body") from None
     if length > max_bytes:
-        raise BodyTooLargeError(f"the body has more than {max_bytes} bytes; accepted: at most as many")
+        raise BodyTooLargeError(f"the body exceeds the maximum of {max_bytes} bytes")
     return bytes(content)
 
 
@@ -182,7 +182,7 @@ def _require_plain(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() not in {"", "identity"}:
         raise InvalidRequestError(
-            f"Content-Encoding is {shown(encoding)}; accepted: none, since bodies are not compressed",
+            f"Content-Encoding is {shown(encoding)}; compressed bodies are not supported",
             field="Content-Encoding",
         )
     kind, _, options = request.headers.get("content-type", "").lower().partition(";")
@@ -201,9 +201,7 @@ def _named(error: ValidationError) -> InvalidRequestError:
     place = [str(part) for part in first["loc"] if not _is_variant(part)]
     if first["type"] == _UNKNOWN:
         field = ".".join([*place, first["ctx"]["name"]])
-        return InvalidRequestError(
-            f"{field} is no field of this call; accepted: {', '.join(first['ctx']['accepted'])}", field=field
-        )
+        return InvalidRequestError(f"{field} is unknown; accepted: {', '.join(first['ctx']['accepted'])}", field=field)
     field = ".".join(place) or "body"
     return InvalidRequestError(f"{field}: {first['msg']}; got {shown(first['input'])}", field=field)
 

@@ -26,7 +26,7 @@ def parsed(content: bytes) -> Any:
     Parse a body.
 
     Raises:
-        ValueError: It is not JSON in UTF-8, a key is there twice, a number is not finite or far too large, or there are
+        ValueError: It is not JSON in UTF-8, a key is repeated, a number is not finite or far too large, or there are
             too many lists, objects or strings.
         InvalidRequestError: A text has half a surrogate pair.
     """
@@ -47,7 +47,7 @@ def parsed(content: bytes) -> Any:
 def _require_few(content: bytes) -> None:
     nested = content.count(b"[") + content.count(b"{")
     if nested > MAX_NESTED:
-        raise ValueError(f"{nested} lists and objects; accepted: at most {MAX_NESTED}")
+        raise ValueError(f"{nested} lists and objects; the maximum is {MAX_NESTED}")
     if content.count(b'"') - content.count(b'\\"') > 2 * MAX_STRINGS:
         raise ValueError(f"more than {MAX_STRINGS} strings")
 
@@ -67,13 +67,13 @@ class _Parser(json.JSONDecoder):
         if len(found) != len(pairs):
             seen = set[str]()
             twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            raise ValueError(f"the key {twice[:80]!r} is there twice")
+            raise ValueError(f"the key {twice[:80]!r} is repeated")
         return found
 
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits; accepted: at most {MAX_DIGITS}")
+        raise ValueError(f"a number of {len(digits)} digits; the maximum is {MAX_DIGITS}")
     return int(digits)
 
 

@@ -80,7 +80,7 @@ class Chat(Conversation, Sampling):
         """
         if self.top_logprobs:
             raise InvalidRequestError(
-                f"top_logprobs is {self.top_logprobs}; accepted: 0 or none, since only sampled tokens have "
+                f"top_logprobs is {self.top_logprobs}; accepted: 0 or null, since only sampled tokens have "
                 "log-probabilities",
                 field="top_logprobs",
             )

@@ -77,7 +77,7 @@ class Message(Body):
             return None
         if self.prompt_token_ids is None or self.generation_token_ids is None or self.role != "assistant":
             raise InvalidRequestError(
-                f"messages[{place}].generation_token_ids; accepted: with prompt_token_ids, on assistants' messages",
+                f"messages[{place}].generation_token_ids requires prompt_token_ids and the role assistant",
                 field=f"messages[{place}].generation_token_ids",
             )
         if self.generation_log_probs is not None and len(self.generation_log_probs) != len(self.generation_token_ids):
@@ -160,7 +160,7 @@ class Conversation(Body):
             self._require_continuable()
         if isinstance(self.tool_choice, dict) or self.tool_choice not in {None, "none", "auto"}:
             raise InvalidRequestError(
-                f"tool_choice is {self.tool_choice!r:.80}; accepted: none, auto, since calls cannot be forced",
+                f"tool_choice is {self.tool_choice!r:.80}; accepted: 'none', 'auto'; tool calls cannot be forced",
                 field="tool_choice",
             )
         for place, tool in enumerate(self.tools or ()):
@@ -172,7 +172,7 @@ class Conversation(Body):
                 )
             if function.get("strict"):
                 raise InvalidRequestError(
-                    f"tools[{place}].function.strict; accepted: false, since calls cannot be forced into a schema",
+                    f"tools[{place}].function.strict; accepted: false; tool calls cannot be forced into a schema",
                     field=f"tools[{place}].function.strict",
                 )
 

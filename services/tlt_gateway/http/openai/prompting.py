@@ -152,9 +152,7 @@ def _given(body: Conversation) -> _Known | None:
     if body.required_prefix_token_ids is not None:
         field = "required_prefix_token_ids"
         if not places:
-            raise InvalidRequestError(
-                f"{field}; accepted: with a message of the assistant, whose end it is", field=field
-            )
+            raise InvalidRequestError(f"{field} requires an assistant message that ends with these tokens", field=field)
         return _checked(places[-1], body.required_prefix_token_ids, field)
     found = None
     for place, message in enumerate(body.messages):

@@ -86,7 +86,7 @@ class Resident:
         try:
             return self._exchanged(b"", START_S, begins=True)
         except OverrunError as error:
-            raise RefusedError("the process that does this does not start; see the gateway's log") from error
+            raise RefusedError("the process for this did not start; see the gateway's log") from error
 
     def _exchanged(self, content: bytes, within_s: float, *, begins: bool = False) -> bytes:
         assert self._process is not None  # noqa: S101

@@ -154,7 +154,7 @@ def _marked(message: dict[str, Any]) -> str:
         return content
     last = next((part for part in reversed(content) if "text" in part), None)
     if last is None:
-        raise RefusedError("continue_final_message; accepted: with text in the last message", field=CONTINUES)
+        raise RefusedError("continue_final_message requires text in the last message", field=CONTINUES)
     text = str(last["text"])
     last["text"] = text + TAG
     return text
@@ -163,17 +163,13 @@ def _marked(message: dict[str, Any]) -> str:
 def _cut(text: str, final: str) -> str:
     """Return a prompt up to the mark."""
     if final.strip() not in text or TAG.strip() not in text:
-        raise RefusedError("continue_final_message: the chat template leaves out the last message", field=CONTINUES)
+        raise RefusedError("continue_final_message: the chat template omits the last message", field=CONTINUES)
     end = text.rindex(TAG.strip())
     return text[:end] if text[end : end + len(TAG)] == TAG else text[:end].rstrip()
 
 
 def _answer(request: bytes) -> bytes:
     return render(**json.loads(request)).encode()
-
-
-if __name__ == "__main__":
-    serve(lambda: (_answer, b""))
 
 
 def reads_parts(source: str, parsed: nodes.Template) -> bool:
@@ -194,3 +190,7 @@ def _is_content(node: nodes.Node | None) -> bool:
     else:
         return False
     return name == "content" and isinstance(node.node, nodes.Name) and node.node.name in _MESSAGES
+
+
+if __name__ == "__main__":
+    serve(lambda: (_answer, b""))

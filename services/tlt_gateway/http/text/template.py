@@ -75,7 +75,9 @@ class ChatTemplate:
         """
         if taken := [name for name in OWN if name in (variables or {})]:
             field = f"chat_template_kwargs.{taken[0]}"
-            raise InvalidRequestError(f"{field} is a field of the request; accepted: other names", field=field)
+            raise InvalidRequestError(
+                f"{field} is reserved, since it is a field of the request; use another name", field=field
+            )
         chosen = self._chosen(source, has_tools=bool(tools))
         resident = self._own if chosen in self._sources.values() else self._others
         content = {
@@ -120,13 +122,13 @@ class ChatTemplate:
             return self._sources[source]
         if not self._accepts_others:
             raise InvalidRequestError(
-                "chat_template is not accepted here (http.request_templates); accepted: none, for the model's own"
-                + (f", or one of its names: {sorted(self._sources)}" if self._sources else ""),
+                "chat_template is disabled here (http.request_templates); omit it to use the model's own"
+                + (f", or name one of the model's: {sorted(self._sources)}" if self._sources else ""),
                 field="chat_template",
             )
         if len(source) > MAX_CHARACTERS:
             raise InvalidRequestError(
-                f"chat_template has {len(source)} characters; accepted: at most {MAX_CHARACTERS}", field="chat_template"
+                f"chat_template has {len(source)} characters; the maximum is {MAX_CHARACTERS}", field="chat_template"
             )
         return source
 
@@ -135,7 +137,7 @@ def _encoded(content: dict[str, Any]) -> bytes:
     try:
         return pydantic_core.to_json(content)
     except ValueError as error:
-        raise RefusedError(f"what it needs is nested too deeply, or not Unicode: {error}") from error
+        raise RefusedError(f"its input is nested too deeply, or is not Unicode: {error}") from error
 
 
 def load_template(directory: Path | None, *, accepts_others: bool = True) -> ChatTemplate:

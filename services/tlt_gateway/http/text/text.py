@@ -159,7 +159,7 @@ def require_short(texts: Iterable[str], *, field: str, context_length: int) -> N
     for text in texts:
         if len(text) > most:
             raise InvalidRequestError(
-                f"{field} has {len(text)} characters; accepted: at most {most}, {CHARACTERS_PER_TOKEN} for each of the "
+                f"{field} has {len(text)} characters; the maximum is {most}, {CHARACTERS_PER_TOKEN} for each of the "
                 f"{context_length} tokens of the context",
                 field=field,
             )

@@ -76,8 +76,8 @@ def require_room(model_bytes: int, *, gpu_bytes: Sequence[int], tensor_parallel:
     """
     if len(gpu_bytes) < tensor_parallel:
         raise ConfigError(
-            f"engine.tensor_parallel is {tensor_parallel}, but this worker has {len(gpu_bytes)} GPUs; accepted: at "
-            "most that many (in the chart, worker.gpus sets both)",
+            f"engine.tensor_parallel is {tensor_parallel}, but this worker has {len(gpu_bytes)} GPUs; the "
+            "maximum is that number (in the chart, worker.gpus sets both)",
             field="engine.tensor_parallel",
         )
     usable = min(gpu_bytes) * gpu_memory * (1 - MIN_CACHE)

@@ -55,7 +55,7 @@ def sample_with_plain_filters(
     if info is None or batch.forward_mode.is_idle():
         return original(verify_input, batch, *args, **kw)
     if info.has_custom_logit_processor:
-        raise EngineError("custom logit processors are not applied to drafts; accepted: none")
+        raise EngineError("custom logit processors are not supported, since they are not applied to drafts")
     nodes = verify_input.draft_token_num
     verify_input.draft_token = _without_blocked(verify_input.draft_token, batch.reqs, nodes)
     seeds_B, info.sampling_seed = info.sampling_seed, None  # SGLang would derive its coins from it, for all requests

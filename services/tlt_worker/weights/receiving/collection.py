@@ -115,7 +115,7 @@ class Collection:
 
     def _add_changes(self, names: AbstractSet[str], part: ChangesPart) -> Collected:
         if twice := sorted(self._names & names):
-            raise WeightsError(f"tensor {twice[0]} came in an earlier part; accepted: each once")
+            raise WeightsError(f"tensor {twice[0]} was sent in an earlier part; send each tensor once")
         self._names |= names
         self._following = part.next
         return self.progress
@@ -126,7 +126,7 @@ class Collection:
         held = "none" if self._following is None else f"{self._following.number}, upon {self._following.base}"
         wanted = "none" if following is None else f"{following.number}, upon {following.base}"
         self.drop()
-        raise WeightsError(f"parts of changes held: {held}; accepted: {wanted}. Begin anew, with part 0", field="part")
+        raise WeightsError(f"parts of changes held: {held}; required: {wanted}. Restart with part 0", field="part")
 
     def chunks(self, following: ChangesPart | None = None) -> Iterator[TensorChunk]:
         """
@@ -167,7 +167,7 @@ class Collection:
         embedding = self._tensors.embedding
         if embedding is None or embedding not in served:
             raise WeightsError(
-                f"{HEAD} came without an embedding to compare it with; config.json ties it: do not send it"
+                f"{HEAD} was sent without an embedding to compare it with; config.json ties it: do not send it"
             )
         (head,) = entries_of(file)
         require_equal((file, head), served[embedding])
@@ -189,6 +189,6 @@ def _plainly_named(file: Path) -> dict[str, TensorHeader]:
     found: dict[str, TensorHeader] = {}
     for name, header in read_headers_of(file).items():
         if (plain := plain_name(name)) in found:
-            raise WeightsError(f"tensor {plain} comes twice, once as {name}; accepted: once")
+            raise WeightsError(f"tensor {plain} was sent twice, once as {name}; send it once")
         found[plain] = header
     return found

@@ -72,7 +72,7 @@ def read_tensors(content: bytes) -> dict[str, Tensor]:
     except _MALFORMED as error:
         raise _refused(f"it cannot be read: {type(error).__name__}: {error}") from None
     if not tensors or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-        raise _refused("it has something else than tensors")
+        raise _refused("it contains objects other than tensors")
     return tensors
 
 
@@ -87,7 +87,7 @@ def _unpacked(bucket: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == _REDUCTIONS or name == "LocalSerializedTensor":
-            raise _refused(f"it has a handle to memory of the trainer ({name}) and not the content")
+            raise _refused(f"it contains a handle to the trainer's memory ({name}) instead of the content")
         try:
             return _NAMES[module, name]
         except KeyError:
@@ -108,7 +108,7 @@ def _tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> 
     if min((offset, *size, *stride)) < 0 or (
         0 not in size and (last + 1) * storage.dtype.itemsize > len(storage.content)
     ):
-        raise _refused(f"a tensor of shape {list(size)} is not within its content")
+        raise _refused(f"a tensor of shape {list(size)} exceeds its content")
     tensor = torch.empty(0, dtype=storage.dtype)
     return tensor.set_(storage.content, offset, tuple(size), tuple(stride))
 

@@ -61,8 +61,8 @@ class Receiver:
         most = self._settings.max_groups
         if len(others := (self._groups.keys() | self._joining.keys()) - {member.name}) >= most:
             raise OverloadedError(
-                f"group_name {member.name!r} would be one group too many beside {', '.join(sorted(others))}; accepted: "
-                f"at most {most} (receiving.max_groups); leave one by /destroy_weights_update_group",
+                f"group_name {member.name!r} exceeds the maximum of {most} groups (receiving.max_groups): "
+                f"{', '.join(sorted(others))}; leave one with /destroy_weights_update_group",
                 field="group_name",
             )
         async with self._one_of_a_name(member) as group:
@@ -116,7 +116,7 @@ class Receiver:
             group = self._group(broadcast.group)
             if broadcast.size_bytes > self._max_bytes:
                 raise InvalidRequestError(
-                    f"shapes make {broadcast.size_bytes} bytes; accepted: at most {self._max_bytes}", field="shapes"
+                    f"shapes make {broadcast.size_bytes} bytes; the maximum is {self._max_bytes}", field="shapes"
                 )
             file = await asyncio.to_thread(self._collection.next_file, None)
             try:
@@ -181,9 +181,7 @@ class Receiver:
             with content.open("xb") as stream:
                 async for piece in pieces:
                     if (size := size + len(piece)) > self._max_bytes:
-                        raise WeightsError(
-                            f"the tensors have more than {self._max_bytes} bytes; accepted: at most those"
-                        )
+                        raise WeightsError(f"the tensors exceed the maximum of {self._max_bytes} bytes")
                     await asyncio.to_thread(stream.write, piece)
         except OSError as error:
             raise WeightsUnreadableError(f"cannot store weights in {content.parent}: {error.strerror}") from error

@@ -107,7 +107,7 @@ async def test_token_ids_end_with_it(search: Searching) -> None:
     [
         ([""], "has 0 characters; accepted: 1 to 128"),
         (["x" * 129], "has 129 characters"),
-        (["x"] * 33, "has 33 entries; accepted: at most 32"),
+        (["x"] * 33, "has 33 entries; the maximum is 32"),
         ([5], "valid string"),
     ],
 )

@@ -19,7 +19,7 @@ async def test_calls_of_one_caller_share_the_limit_and_free_it() -> None:
     first = usage.metered("a", stream(2))
     await anext(first)
     await anext(first)
-    with pytest.raises(OverloadedError, match="accepted: at most 250 at a time"):
+    with pytest.raises(OverloadedError, match="the maximum is 250 at a time"):
         await anext(usage.metered("a", stream(1)))
     assert await anext(usage.metered("b", stream(1)))
     assert [message async for message in first] == []
@@ -27,5 +27,5 @@ async def test_calls_of_one_caller_share_the_limit_and_free_it() -> None:
 
 
 async def test_a_call_that_can_never_fit_is_not_told_to_retry() -> None:
-    with pytest.raises(InvalidRequestError, match="accepted: at most 250"):
+    with pytest.raises(InvalidRequestError, match="the maximum is 250"):
         assert [message async for message in Usage(Limits(stream_bytes=250)).metered("a", stream(3))] == []

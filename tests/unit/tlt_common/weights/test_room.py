@@ -23,7 +23,7 @@ def test_the_smallest_bound_counts(tmp_path: Path) -> None:
 def test_what_has_no_room_is_refused_with_both_figures(tmp_path: Path) -> None:
     room = SpoolRoom(directory=tmp_path, max_bytes=1000, volume_bytes=900)
     room.require(450)
-    with pytest.raises(WeightsError, match=r"451 bytes; accepted: at most 450, half of the volume .*spool_bytes"):
+    with pytest.raises(WeightsError, match=r"451 bytes; the maximum is 450, half of the volume .*spool_bytes"):
         room.require(451)
 
 

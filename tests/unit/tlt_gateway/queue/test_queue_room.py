@@ -23,9 +23,7 @@ def reserved(queue: QueueRoom, count: int = 1, *, tokens: int = 1, owner: str = 
 async def test_a_long_queue_refuses_and_says_when_to_come_back() -> None:
     queue = room(1, max_queued=2)
     with reserved(queue), reserved(queue, 2) as batch:  # two in the queue and the free slot
-        with pytest.raises(
-            OverloadedError, match="3 requests are queued and 1 arrived; accepted: at most 2"
-        ) as refused:
+        with pytest.raises(OverloadedError, match="3 requests are queued and 1 arrived; the maximum is 2") as refused:
             reserved(queue).__enter__()
         assert refused.value.retry_after_s == 2.0
         batch.use()
@@ -55,7 +53,7 @@ async def test_a_burst_is_bounded_whatever_its_calls_wait_for_before_they_queue(
 async def test_prompts_are_bounded_by_their_tokens() -> None:
     queue = room(1, max_tokens=100)
     with reserved(queue, tokens=60):
-        with pytest.raises(OverloadedError, match="60 tokens are queued and 41 arrived; accepted: at most 100 tokens"):
+        with pytest.raises(OverloadedError, match="60 tokens are queued and 41 arrived; the maximum is 100 tokens"):
             reserved(queue, tokens=41).__enter__()
         with reserved(queue, 8, tokens=40) as batch:
             for _ in range(7):
@@ -65,7 +63,7 @@ async def test_prompts_are_bounded_by_their_tokens() -> None:
             batch.use()
             with reserved(queue, tokens=40):
                 pass
-    with pytest.raises(InvalidRequestError, match="have 101 tokens; accepted: at most 100 per call"):
+    with pytest.raises(InvalidRequestError, match="have 101 tokens; the maximum is 100 per call"):
         reserved(queue, tokens=101).__enter__()
     assert queue.tokens == 0
 
@@ -77,7 +75,7 @@ async def test_one_owner_leaves_room_for_others() -> None:
             reserved(queue, owner="greedy").__enter__()
         with reserved(queue, 5, tokens=50, owner="other"):
             pass
-    with pytest.raises(InvalidRequestError, match="at most 5"):
+    with pytest.raises(InvalidRequestError, match="the maximum is 5"):
         reserved(queue, 6, owner="greedy").__enter__()
     with reserved(queue, 10, tokens=100):  # without tokens all callers are one
         pass
@@ -85,6 +83,6 @@ async def test_one_owner_leaves_room_for_others() -> None:
 
 async def test_what_can_never_fit_is_refused_as_too_large_and_not_for_later() -> None:
     queue = room(1, max_queued=2)
-    with pytest.raises(InvalidRequestError, match="makes 3 requests; accepted: at most 2") as refused:
+    with pytest.raises(InvalidRequestError, match="makes 3 requests; the maximum is 2") as refused:
         reserved(queue, 3).__enter__()
     assert refused.value.field == "prompts"

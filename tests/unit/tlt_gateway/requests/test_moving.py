@@ -214,5 +214,5 @@ async def test_a_gateway_that_waits_no_longer_says_so_to_running_and_queued_requ
     await asyncio.sleep(0.5)
     fleet.requests.end_all()
     for answer in (running, queued):
-        with pytest.raises(DrainingError, match="shuts down"):
+        with pytest.raises(DrainingError, match="shutting down"):
             await answer

@@ -57,7 +57,7 @@ def test_an_arm_that_contradicts_the_thresholds_is_refused() -> None:
 
 def test_a_tree_wider_than_the_vocabulary_is_refused() -> None:
     letters = ModelShape(layers=1, hidden=8, heads=1, kv_heads=1, head_dim=8, intermediate=8, vocab=4)
-    with pytest.raises(ConfigError, match=r"'tree-2x8-8' has 8 branches, .* 4 tokens; accepted: at most 4"):
+    with pytest.raises(ConfigError, match=r"'tree-2x8-8' has 8 branches, .* 4 tokens; the maximum is 4"):
         plan(engine(tree(2, 8, 8)), shape=letters)
 
 

@@ -154,7 +154,7 @@ def test_a_configuration_that_does_not_fit_is_refused(
         (lambda it: it.update({"fc.weight": torch.zeros(8, 8)}), r"fc.weight has shape \[8, 8\]"),
         (lambda it: it["fc.weight"].fill_(float("nan")), "fc.weight.*not finite"),
         (lambda it: it["fc.bias"].fill_(float("inf")), "fc.bias.*not finite"),
-        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.*accepted: one layer"),
+        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.*only drafters of one layer"),
         (lambda it: it.pop("layers.0.mlp.up_proj.weight"), "up_proj.weight is missing"),
         (lambda it: it.update({"fc.weight": it["fc.weight"].to(torch.int8)}), "fc.weight has type I8"),
         (lambda it: it.update({"embed_tokens.weight": torch.zeros(32, 8)}), r"embed_tokens.weight has shape \[32, 8\]"),

@@ -117,12 +117,12 @@ def elements(*indices: int, values: Any = None, dtype: torch.dtype = torch.int64
         ({"a": torch.zeros(3, 2)}, r"tensor a has shape \[3, 2\]; the served one has \[2, 3\]"),
         (elements(6), "has 6 to 6; accepted: 0 to 5"),
         (elements(0, -1), "has -1 to 0; accepted: 0 to 5"),
-        (elements(1, 2, 1), "a:indices has an index twice"),
+        (elements(1, 2, 1), "a:indices has duplicate indices"),
         (elements(1, values=torch.zeros(1, dtype=torch.bfloat16)), "has type BF16; the served tensor has F32"),
         (elements(1, 2, values=torch.zeros(3)), "as many as values"),
         ({"a:indices": torch.zeros(1, dtype=torch.float32), "a:values": torch.zeros(1)}, "is F32"),
-        ({"a:values": torch.zeros(1)}, "a:values came alone"),
-        ({**elements(1), "a": BASE["a"]}, "comes whole and as a:"),
+        ({"a:values": torch.zeros(1)}, "a:values was sent alone"),
+        ({**elements(1), "a": BASE["a"]}, "was sent both whole and as a:"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused_by_name(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -120,7 +120,7 @@ async def test_an_update_does_not_replace_another_of_the_same_version_that_is_se
 ) -> None:
     await bench.stage(1, key="a")
     await bench.commit(1, "a")
-    with pytest.raises(StaleVersionError, match=r"1 \(b\) comes too late: 1 \(a\)"):
+    with pytest.raises(StaleVersionError, match=r"1 \(b\) is stale: 1 \(a\)"):
         await bench.stage(1, key="b")
     await bench.weights.stage(StageOrder(release=release(1, "b"), joining=True), stream(CHUNK))
     await bench.commit(1, "b")
@@ -132,7 +132,7 @@ async def test_an_update_that_is_being_switched_to_counts_as_served(bench: Bench
     bench.engine.gate.clear()
     switch = asyncio.ensure_future(bench.commit(1, "a"))
     await bench.engine.loading.wait()
-    with pytest.raises(StaleVersionError, match="comes too late"):
+    with pytest.raises(StaleVersionError, match="is stale"):
         await bench.stage(1, key="b")
     bench.engine.gate.set()
     await switch

@@ -108,7 +108,7 @@ def test_files_stay_inside_the_target_whatever_a_store_lists(hostile: str, tmp_p
 
 
 def test_more_bytes_than_accepted_are_refused_before_any_is_copied(hostile: str, tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="has 8 bytes; accepted: at most 7"):
+    with pytest.raises(WeightsError, match="has 8 bytes; the maximum is 7"):
         Sources(prefixes=("hostile://",), max_bytes=7).fetch(hostile, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 

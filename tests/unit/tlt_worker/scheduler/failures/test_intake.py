@@ -43,7 +43,7 @@ def test_what_would_end_the_process_on_a_gpu_is_refused(request_: Any, field: st
 
 def test_a_minimum_length_leaves_a_token_to_draw() -> None:
     suppressing = arrived([1], stops=list(range(VOCABULARY - 1)), tlt_penalty=[0.0, 0.0, 1.0, 1])
-    with pytest.raises(InvalidRequestError, match="has 8 entries; accepted: at most 7"):
+    with pytest.raises(InvalidRequestError, match="has 8 entries; the maximum is 7"):
         check(suppressing, VOCABULARY, ENDS)
     check(arrived([1], stops=list(range(VOCABULARY - 1))), VOCABULARY, ENDS)
 

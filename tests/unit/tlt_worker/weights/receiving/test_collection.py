@@ -98,7 +98,7 @@ def test_wrapped_names_count_as_plain_ones(collection: Collection, prefix: str) 
 
 
 def test_one_tensor_under_two_names_is_refused(collection: Collection) -> None:
-    with pytest.raises(WeightsError, match="norm comes twice"):
+    with pytest.raises(WeightsError, match="norm was sent twice"):
         add(collection, "", **{"norm": torch.ones(3), "module.norm": torch.ones(3)})
 
 
