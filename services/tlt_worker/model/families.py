@@ -39,7 +39,6 @@ FAMILIES: Mapping[str, Family] = {
 ACCEPTED = f"a dense {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
-
 class _Stated(BaseModel):
     """Types of the other keys that transformers reads; it refuses a config.json with others, at the engine's start."""
 
