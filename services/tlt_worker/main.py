@@ -57,7 +57,7 @@ def engine_of(config: WorkerConfig) -> Engine:
     Raises:
         ConfigError: An engine cannot run the model or the drafter.
     """
-    from tlt_worker.capacity.drafter import require_drafter
+    from tlt_worker.checkpoints.drafter_format import require_drafter
     from tlt_worker.model.files import require_model
 
     require_model(config.model, config.engine)

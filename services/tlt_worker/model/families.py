@@ -158,7 +158,8 @@ def _types(config: Json) -> Iterator[str]:
     except ValidationError as error:
         first = error.errors()[0]
         name = first["loc"][0]
-        yield f"{name} in its config.json is {config[str(name)]!r}; accepted: {first['msg'].removeprefix('Input should be ')}"
+        accepted = first["msg"].removeprefix("Input should be ")
+        yield f"{name} in its config.json is {config[str(name)]!r}; accepted: {accepted}"
 
 
 def _sizes(config: Json, family: Family) -> Iterator[str]:
