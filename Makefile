@@ -58,6 +58,11 @@ loops: install  ## run both in the other scheduler loop than these do, the lossl
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
 	$(BIN)/pytest tests/packaging
 
+.PHONY: release
+IMAGES ?= slim engine
+release: install  ## build wheel, sdist, chart, images, SBOM and checksums into dist/release, and check them; IMAGES=: no images
+	PYTHONPATH=deploy $(BIN)/python -m release dist/release $(IMAGES)
+
 .PHONY: lossless test-lossless
 lossless: install  ## test that speculation is lossless, short version
 	$(BIN)/pytest tests/lossless --loop overlapped

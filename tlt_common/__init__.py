@@ -1,3 +1,6 @@
 """Shared by services and their clients: domain types, wire formats, RPC, configuration, the client."""
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("tlt-suite")
+"""Stated in pyproject.toml only."""

@@ -11,6 +11,7 @@ from tlt_bench.capture.cli import capture
 from tlt_bench.curves.cli import curves
 from tlt_bench.lease.cli import lease
 from tlt_bench.options import Device, DrafterOf, Model
+from tlt_bench.starts.cli import starts
 from tlt_bench.train.cli import train
 from tlt_bench.turns.cli import turns
 from tlt_bench.weights.cli import weights
@@ -266,6 +267,7 @@ def campaign(
 
 app.command()(lease)
 app.command()(cache)
+app.command()(starts)
 
 
 if __name__ == "__main__":

@@ -12,28 +12,38 @@ from tlt_common.errors import ConfigError, WeightsError
 from tlt_worker.checkpoints.drafter_files import checked_format
 from tlt_worker.checkpoints.drafter_format import eagle3_format
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.engine.device import CPU, detect, gpu_memory
+from tlt_worker.engine.planning import plan_of
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.files import require_model
 
 
-def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any]) -> None:
+def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any], gpus_each: int) -> None:
     """
-    Check that engines with these settings of their workers run the model, and then the drafter.
+    Check that engines with these settings of their workers run the model, then the drafter, and then that they fit.
 
     Args:
         model: Directory of the model.
         drafter: Path or URL of the drafter; empty: none. URLs are read by the workers, which have the clients for them.
         worker: Keys of `WorkerConfig`, nested or dotted.
+        gpus_each: GPUs of each worker; 0: engines run on the CPU.
 
     Raises:
-        ConfigError: The files are incomplete, or not supported; the message says why and what is accepted.
+        ConfigError: The files are incomplete or not supported, or memory is too small; the message says why and what is
+            accepted.
     """
     if not model.is_dir():
         raise ConfigError(f"--model: {model} is not a directory; accepted: a Hugging Face checkpoint", field="model")
-    engine = EngineConfig.model_validate(nested(worker).get("engine", {}))
+    settings = nested(worker)
+    engine = EngineConfig.model_validate(settings.get("engine", {}))
     require_model(model, engine)
+    target = read_config(model)
     if drafter and "://" not in drafter:
-        _check_drafter(Path(drafter), engine, read_config(model))
+        _check_drafter(Path(drafter), engine, target)
+    device = detect() if gpus_each else CPU
+    if device.kind == "cpu" or len(set(gpu_memory())) == 1:  # of different ones, each worker knows its own
+        trains = settings.get("trainer", {}).get("enabled", True)
+        plan_of(engine, device, target, drafter=eagle3_format(engine, target), trains=trains)
 
 
 def _check_drafter(drafter: Path, engine: EngineConfig, target: Mapping[str, Any]) -> None:

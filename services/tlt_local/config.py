@@ -93,7 +93,7 @@ def check(config: StackConfig) -> None:
             f"--cores-per-worker is {config.cores_per_worker}; accepted: 1 to {cores}", field="cores_per_worker"
         )
     worker = with_ranks(config.settings.get("worker", {}), config.placement.gpus_each)
-    check_checkpoints(config.model, config.drafter_uri, worker)
+    check_checkpoints(config.model, config.drafter_uri, worker, config.placement.gpus_each)
     check_certificates(config.tls)
     _check_redis(config.redis.get_secret_value())
     if not 0 <= config.port <= MAX_PORT:

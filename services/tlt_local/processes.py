@@ -23,6 +23,9 @@ START_S = 120.0
 STOP_S = 15.0
 """Time limit of an orderly stop; then the process is killed. Ray takes about 5 s."""
 POLL_S = 0.05
+ERROR = "tlt: "
+"""Beginning of the line with which a command of the suite says why it fails."""
+REASON_LINES = 5
 STARTS = 3
 """Attempts at a first start. Only a process that exits with os.EX_TEMPFAIL is started again."""
 
@@ -47,16 +50,27 @@ def repeated(addresses: Mapping[str, str]) -> Mapping[str, str]:
     return dict(spelled[kind](address) for kind, address in addresses.items() if kind in spelled)
 
 
-def last_line(log_file: Path) -> str:
-    """Return the last line a process wrote; a service of the suite writes why it exits."""
-    lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "its log is empty"
+def reason_in(log: str) -> str:
+    """Return why a process exited, by its log: what it said after the mark of `tlt`'s errors, or else the last line."""
+    _, marked, said = f"\n{log}".rpartition(f"\n{ERROR}")
+    lines = [line.strip() for line in (said if marked else log).splitlines() if line.strip()]
+    if not lines:
+        return "its log is empty"
+    return " ".join(lines[:REASON_LINES]) if marked else lines[-1]
+
+
+def how_it_ended(code: int) -> str:
+    """Return the signal that ended a process, as a beginning of a sentence; empty: it exited by itself."""
+    if code >= 0:
+        return ""
+    hint = ", as the kernel does when memory is exhausted" if code == -signal.SIGKILL else ""
+    return f"ended by {signal.Signals(-code).name}{hint}; last log line: "
 
 
 class Supervised:
     """
-    One process, restarted at the same addresses when it exits. Exiting before it has served is an error, unless it says
-    that it may start the next time.
+    One process, restarted at the same addresses when it exits. Exiting before the suite has started is an error, unless
+    it has not served yet and says that it may start the next time.
 
     Args:
         command: Returns program and arguments, given the settings that repeat the addresses of the first start.
@@ -76,7 +90,10 @@ class Supervised:
         self._start_s = start_s
         self._command = command
         self._secrets = secrets
+        self.suite_started = False
+        """Whether to start it again when it exits."""
         self._starts = 0
+        self._log_begins = 0
         self._fixed: Mapping[str, str] = {}
         self._home = home
         self._served: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
@@ -88,7 +105,7 @@ class Supervised:
         Wait until it serves; return its addresses by kind, such as grpc and metrics.
 
         Raises:
-            ConfigError: It exited before it served; the message contains the last line it wrote.
+            ConfigError: It exited before it served; the message contains what it said last.
             UnavailableError: It did not serve in time.
         """
         return await asyncio.shield(self._served)
@@ -100,6 +117,8 @@ class Supervised:
             code = await self._live()
             if self._stopping:
                 return
+            if self._served.done() and not self.suite_started:
+                raise ConfigError(f"{self.name} ended while the suite started: {self._reason(code)}")
             log.warning("service_died", service=self.name, code=code, log=str(self._log))
             await asyncio.sleep(next(delays))
 
@@ -116,9 +135,15 @@ class Supervised:
     def _log(self) -> Path:
         return self._home.logs / f"{self.name}.log"
 
+    def _reason(self, code: int) -> str:
+        with self._log.open("rb") as log_file:
+            log_file.seek(self._log_begins)
+            return how_it_ended(code) + reason_in(log_file.read().decode(errors="replace"))
+
     async def _live(self) -> int:
         self._home.addresses(self.name).unlink(missing_ok=True)
         with self._log.open("ab") as output:
+            self._log_begins = output.tell()  # a kept directory has the logs of earlier runs
             self._process = process = await asyncio.create_subprocess_exec(
                 *self._command(self._fixed),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -147,9 +172,8 @@ class Supervised:
                         return
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            last = last_line(self._log)
             raise UnavailableError(
-                f"{self.name} did not serve within {self._start_s:g} s; last log line: {last}"
+                f"{self.name} did not serve within {self._start_s:g} s; last log line: {self._reason(0)}"
             ) from None
         addresses = json.loads(path.read_text())
         # Other processes use these addresses: a restart must reuse them.
@@ -164,7 +188,7 @@ class Supervised:
             ConfigError: It would exit again, or has been started STARTS times.
         """
         self._starts += 1
-        reason = last_line(self._log)
+        reason = self._reason(code)
         if code != os.EX_TEMPFAIL or self._starts == STARTS:
             raise ConfigError(f"{self.name} did not start: {reason}")
         log.warning("service_start_failed", service=self.name, reason=reason, start=self._starts, starts=STARTS)

@@ -95,6 +95,8 @@ class Stack:
                 try:
                     with logs.unless_started(home):
                         await self._start(home, owners, running)
+                    for process in running:
+                        process.suite_started = True
                     yield
                 finally:
                     home.leave()

@@ -52,11 +52,17 @@ def draining() -> Drain:
 
 def engine_of(config: WorkerConfig) -> Engine:
     """
-    Create the engine without starting it. Imports SGLang and torch, which takes seconds.
+    Create the engine without starting it. Imports SGLang and torch, which takes seconds, once the files are checked.
 
     Raises:
-        ConfigError: The model directory is missing or not a supported checkpoint.
+        ConfigError: An engine cannot run the model or the drafter.
     """
+    from tlt_worker.checkpoints.drafter_format import require_drafter
+    from tlt_worker.model.files import require_model
+
+    require_model(config.model, config.engine)
+    require_drafter(config.engine, config.model)
+
     from tlt_worker.engine.sglang import SglangEngine
 
     return SglangEngine(

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tlt_common.drafter.rope import rope_parameters, rope_refusal
 from tlt_common.errors import ConfigError
@@ -35,6 +37,30 @@ FAMILIES: Mapping[str, Family] = {
 }
 """By the name of the model's class, `architectures` in config.json."""
 ACCEPTED = f"a dense {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
+
+
+class _Stated(BaseModel):
+    """Types of the other keys that transformers reads; it refuses a config.json with others, at the engine's start."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    rms_norm_eps: float = Field(1e-6, gt=0)
+    initializer_range: float = 0.02
+    attention_dropout: float | None = 0.0
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = False
+    use_cache: bool = True
+    use_sliding_window: bool = False
+    sliding_window: int | None = None
+    max_window_layers: int = 0
+    layer_types: list[str] | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    torch_dtype: Literal["bfloat16", "float16", "float32"] | None = None
+
 
 _ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 _VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
@@ -83,10 +109,11 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family:
         ConfigError: It cannot, or would not compute what transformers does; the message says why and what is accepted.
     """
     family = family_of(config)
-    for reason in chain(_sizes(config, family), _options(config, family), _positions(config, engine.context_length)):
+    context = engine.context_length
+    for reason in chain(_types(config), _sizes(config, family), _options(config, family), _positions(config, context)):
         raise _refused(reason)
     _require_ranks(config, engine.tensor_parallel)
-    _require_context(config, engine.context_length)
+    _require_context(config, context)
     return family
 
 
@@ -123,6 +150,16 @@ def _description(config: Json) -> str:
         if is_one:
             return f"{shown}, {what}"
     return shown
+
+
+def _types(config: Json) -> Iterator[str]:
+    try:
+        _Stated.model_validate(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = first["loc"][0]
+        accepted = first["msg"].removeprefix("Input should be ")
+        yield f"{name} in its config.json is {config[str(name)]!r}; accepted: {accepted}"
 
 
 def _sizes(config: Json, family: Family) -> Iterator[str]:

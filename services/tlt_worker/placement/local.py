@@ -85,6 +85,14 @@ class FleetSpec(Frozen):
             reasons.setdefault(" ".join(path.read_text().split()), []).append(f"worker-{path.name}")
         return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
+    def last_lines(self) -> str:
+        """Return the last line of each replica's log, to append to a reason; empty: there is none."""
+        texts = {rank: self.log_file(rank) for rank in range(self.replicas)}
+        lines = {rank: path.read_text(errors="replace").split("\n") for rank, path in texts.items() if path.is_file()}
+        last = {rank: [line.strip() for line in found if line.strip()][-1:] for rank, found in lines.items()}
+        told = "; ".join(f"worker-{rank}: {found[0]}" for rank, found in last.items() if found)
+        return f"; last log lines: {told}" if told else ""
+
     def log_file(self, rank: int) -> Path:
         """Return the log file of the replica with this rank."""
         return self.logs / f"worker-{rank}.log"

@@ -7,14 +7,19 @@ Workers as Ray Serve replicas. Ray places, monitors and restarts them; requests 
 
 import asyncio
 import os
+import re
+import shutil
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Never
 
 import ray
 from ray import serve
+from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
@@ -30,6 +35,9 @@ from tlt_worker.placement.pods import SLOT, PodsSpec
 log = get_logger(__name__)
 
 NAME = "workers"
+FAILED = "failed to start"
+"""In Serve's message about a deployment whose replica did not start."""
+POLL_S = 0.2
 HEALTH_EVERY_S = 1.0
 LEAVE_S = 10.0
 """Shutdown timeout of a replica in seconds, after draining: its trainer writes a checkpoint."""
@@ -47,11 +55,15 @@ class WorkerReplica:
         if log_file := spec.log_file(rank):
             write_to(log_file)
         try:
-            claim(spec.gpus)
-            config = spec.here(rank)
-        except TltError as error:
-            spec.note_failure(rank, error.message)
+            await self._begin(spec, rank)
+        except Exception as error:  # whatever it is, the start has failed: Serve would only try again
+            spec.note_failure(rank, reason_of(error))
             raise
+
+    async def _begin(self, spec: FleetSpec | PodsSpec, rank: int) -> None:
+        """Start the worker and wait until it serves."""
+        claim(spec.gpus)
+        config = spec.here(rank)
         if config.cores:
             pin(config.cores)
         self._drain, self._drain_s = draining(), config.drain_s
@@ -60,8 +72,6 @@ class WorkerReplica:
         self._life.add_done_callback(_report)
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
-            if not self._life.cancelled() and (ended := self._life.exception()) is not None:
-                spec.note_failure(rank, str(ended))
             await self._life
 
     async def check_health(self) -> None:
@@ -85,6 +95,13 @@ class WorkerReplica:
     async def _live(self, config: WorkerConfig, serving: asyncio.Future[None]) -> None:
         with exposed(config):
             await live(config, engine_of(config), drain=self._drain, on_serving=lambda _: serving.set_result(None))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a worker did not start: the first error of a group, with its type unless it is one of the suite's."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error.message if isinstance(error, TltError) else f"{type(error).__name__}: {error}"
 
 
 def _report(life: asyncio.Task[None]) -> None:
@@ -150,29 +167,55 @@ def write_to(path: Path) -> None:
 
 
 def run(spec: FleetSpec) -> Never:
-    """Serve the workers on our own Ray instance until SIGTERM. Exit with 1 if they do not start."""
+    """Serve the workers on our own Ray instance until SIGTERM. Exit with 1 as soon as one of them does not start."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
-    reason = ""
+    shutil.rmtree(spec.failures, ignore_errors=True)  # of an earlier start
+    is_running, reason = False, ""
     try:
         start_ray(spec)
         serve.start(proxy_location="Disabled")
-        serve.run(application(spec), name=NAME, route_prefix=None)
-        if spec.port_file:
-            spec.port_file.write_text("{}")
-        while True:
-            signal.pause()
-    except RuntimeError as error:  # of Serve: it names the deployment, and no reason
-        reason = spec.failure() or str(error)
+        # Not waited for by Serve: it starts a replica that failed again, without end if another one runs.
+        target = serve.RunTarget(application(spec), name=NAME, route_prefix=None)
+        serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
+        reason = failure_before_serving(spec, lambda: serve.status().applications[NAME])
+        if is_running := not reason:
+            if spec.port_file:
+                spec.port_file.write_text("{}")
+            while True:
+                signal.pause()
     finally:
         # A second signal must not interrupt the shutdown; SIGKILL still can.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if ray.is_initialized():
+        if is_running:
             serve.shutdown()  # type: ignore[no-untyped-call] # an omission of Ray
         ray.shutdown()
-    print(reason, file=sys.stderr, flush=True)  # noqa: T201 - the reason that `tlt up` shows
+    print(f"tlt: {reason}", file=sys.stderr, flush=True)  # noqa: T201 - the reason that `tlt up` shows
     sys.exit(1)
+
+
+def failure_before_serving(spec: FleetSpec, status: Callable[[], ApplicationStatusOverview]) -> str:
+    """Wait until all workers serve, or one of them did not start; return why it did not, or an empty string."""
+    while True:
+        now = status()
+        if now.status is ApplicationStatus.RUNNING:
+            return ""
+        if noted := spec.failure():
+            return noted
+        # A replica that did not note why its start failed: its process was killed, or Serve could not make it.
+        if failed := next((each.message for each in now.deployments.values() if FAILED in each.message), ""):
+            return spec.failure() or f"a worker's process ended while it started: {brief(failed)}{spec.last_lines()}"
+        if now.status is ApplicationStatus.DEPLOY_FAILED:
+            return now.message
+        time.sleep(POLL_S)
+
+
+def brief(message: str) -> str:
+    """Return what Ray says of a process that ended, without its advice and its addresses."""
+    if found := re.search(r"Worker exit detail: ([^.]*)", message):
+        return found[1]
+    return message.rpartition("Error:")[2].strip().split("\n")[-1]
 
 
 def _leave(_number: int, _frame: FrameType | None) -> Never:

@@ -73,6 +73,7 @@ async def test_a_service_that_dies_comes_back_at_its_address() -> None:
         owners.create_task(service.run())
         first = await service.addresses()
         assert first["grpc"] == "host:1"
+        service.suite_started = True
         former = pid_of(home)
         os.kill(former, signal.SIGKILL)
         await eventually(lambda: pid_of(home) not in {0, former})
@@ -88,6 +89,36 @@ async def test_a_service_that_never_served_is_an_error_with_its_last_log_line() 
         with pytest.raises(ConfigError, match="thing did not start: cache: redis://nowhere does not answer"):
             await service.run()
     assert not home.directory.exists()
+
+
+async def test_a_service_that_says_why_in_several_lines_is_quoted_and_its_earlier_runs_are_not(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "thing.log").write_text("tlt: of an earlier run\n")
+    saying = "import sys; sys.exit('tlt: SGLang did not start: one\\n  two')"
+    async with guarded(tmp_path) as home:
+        service = Supervised("thing", command(saying, home), home)
+        with pytest.raises(ConfigError, match=r"^thing did not start: SGLang did not start: one two$"):
+            await service.run()
+        silent = Supervised("thing", command("import os; os._exit(3)", home), home)
+        with pytest.raises(ConfigError, match=r"^thing did not start: its log is empty$"):
+            await silent.run()
+
+
+async def test_a_service_that_a_signal_ends_is_an_error_that_names_it() -> None:
+    killed = "import os, signal; print('allocating', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    async with guarded(None) as home:
+        service = Supervised("thing", command(killed, home), home)
+        words = "ended by SIGKILL, as the kernel does when memory is exhausted; last log line: allocating"
+        with pytest.raises(ConfigError, match=words):
+            await service.run()
+
+
+async def test_a_service_that_ends_before_the_suite_has_started_is_an_error() -> None:
+    brief = SERVICE.replace("time.sleep(600)", "sys.exit('tlt: Redis is gone')")
+    async with guarded(None) as home:
+        service = Supervised("thing", command(brief, home), home)
+        with pytest.raises(ConfigError, match="thing ended while the suite started: Redis is gone"):
+            await service.run()
 
 
 async def test_a_service_that_may_start_the_next_time_is_started_again() -> None:

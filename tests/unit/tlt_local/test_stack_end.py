@@ -45,6 +45,30 @@ async def test_a_start_that_fails_says_why_and_keeps_its_logs() -> None:
     shutil.rmtree(logs)
 
 
+class Broken(WithoutServices):
+    async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
+        logs = home.directory / "ray" / "session_latest" / "logs"
+        logs.mkdir(parents=True)
+        (logs / "raylet.err").write_text("no space left")
+        (logs / "raylet.out").touch()
+        raise OSError("not one of the suite's errors")
+
+
+async def test_every_start_that_fails_says_where_its_logs_are_and_rays(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="not one of the suite's errors") as failure:
+        async with Broken(StackConfig(model=MODEL)):
+            pass
+    (note,) = failure.value.__notes__
+    logs = Path(note.removeprefix("logs: "))
+    assert names_in(logs / "ray") == ["raylet.err"]
+    shutil.rmtree(logs)
+    with pytest.raises(OSError, match="not one") as failure:
+        async with Broken(StackConfig(model=MODEL, run_dir=tmp_path)):
+            pass
+    assert failure.value.__notes__ == [f"logs: {tmp_path / 'logs'}"]
+    assert names_in(tmp_path / "logs" / "ray") == ["raylet.err"]
+
+
 class Waiting(WithoutServices):
     async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
         (home.logs / "worker-0.log").write_text("loading")
@@ -57,6 +81,10 @@ async def test_a_start_that_is_cancelled_leaves_nothing(monkeypatch: pytest.Monk
         async with asyncio.timeout(1), Waiting(StackConfig(model=MODEL)):
             pass
     assert not copies(tmp_path)
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 def read(path: Path) -> str:
