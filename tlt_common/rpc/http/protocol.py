@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -21,6 +21,47 @@ MAX_PIPELINED = 16
 MAX_UNREAD_BYTES = 64 * 2**20
 """Bytes of a body that are dropped after the answer has been sent. A client that still sends when its connection closes
 loses the answer."""
+MAX_GATHERED_BYTES = 64 * 2**10
+
+
+class GatheredWrites:
+    """
+    A transport that sends what is written in one pass of the event loop at once: uvicorn writes the head of a response
+    and its body one after the other, and a system call costs more than either.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes soon, or now if they are many."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= MAX_GATHERED_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the connection once everything written has been sent."""
+        self._flush()
+        self._transport.close()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Hand the connection over, with nothing left unsent."""
+        self._flush()
+        self._transport.set_protocol(protocol)
+
+    def _flush(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
 
 
 class TimedProtocol(HttpToolsProtocol):
@@ -43,7 +84,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._refusal: tuple[int, TltError] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", GatheredWrites(transport, self.loop)))
         self._start()
 
     def connection_lost(self, exc: Exception | None) -> None:
