@@ -73,8 +73,8 @@ def sbom(out: Path) -> None:
     """Write the bill of materials, in CycloneDX: everything that deploy/constraints.txt locks."""
     target = out / f"tlt-suite-{version()}.cdx.json"
     tool = ["uvx", "-q", "--from", SBOM_TOOL, "cyclonedx-py"]
-    options = ["--output-reproducible", "--pyproject", ROOT / "pyproject.toml", "--output-file", target]
-    subprocess.run([*tool, "requirements", *options, LOCK], check=True, stderr=subprocess.DEVNULL)
+    options = ["--output-reproducible", "--pyproject", str(ROOT / "pyproject.toml"), "--output-file", str(target)]
+    subprocess.run([*tool, "requirements", *options, str(LOCK)], check=True, stderr=subprocess.DEVNULL)
 
 
 def checksums(out: Path) -> None:

@@ -32,7 +32,7 @@ def installed_version(out: Path) -> str:
     with tempfile.TemporaryDirectory() as temporary:
         python = Path(temporary) / "bin/python"
         subprocess.run(["uv", "venv", "-q", "--python", sys.executable, temporary], check=True)
-        command = ["uv", "pip", "install", "-q", "--python", python, "-c", LOCK, wheel]
+        command = ["uv", "pip", "install", "-q", "--python", str(python), "-c", str(LOCK), str(wheel)]
         subprocess.run(command, check=True, cwd=temporary)
         said = subprocess.run([python.with_name("tlt"), "--version"], capture_output=True, text=True, check=False)
     return "" if said.stdout == f"tlt {version()}\n" else f"the wheel's `tlt --version` says {said.stdout!r}"

@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
+from redis import Redis
+from redis.exceptions import RedisError
 
 from tlt_common.config.base import Frozen
 from tlt_common.config.redis_url import checked_redis_url
@@ -115,8 +117,14 @@ def _check_redis(redis: str) -> None:
     address = (url.hostname, url.port or 6379)
     try:
         socket.create_connection(address, timeout=REDIS_S).close()
+        if url.scheme == "redis":  # a server with TLS is verified by the services, which have its CA
+            Redis.from_url(redis, socket_timeout=REDIS_S, retry=None).ping()
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(
             f"--redis: no server listens on {address[0]}:{address[1]}: {reason}", field="redis"
+        ) from error
+    except RedisError as error:
+        raise ConfigError(
+            f"--redis: {address[0]}:{address[1]} does not answer as Redis does: {error}", field="redis"
         ) from error

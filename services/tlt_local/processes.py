@@ -59,12 +59,13 @@ def reason_in(log: str) -> str:
     return " ".join(lines[:REASON_LINES]) if marked else lines[-1]
 
 
-def how_it_ended(code: int) -> str:
-    """Return the signal that ended a process, as a beginning of a sentence; empty: it exited by itself."""
+def why_it_ended(code: int, log: str) -> str:
+    """Return why a process exited, by its exit code and its log."""
+    said = reason_in(log)
     if code >= 0:
-        return ""
+        return said
     hint = ", as the kernel does when memory is exhausted" if code == -signal.SIGKILL else ""
-    return f"ended by {signal.Signals(-code).name}{hint}; last log line: "
+    return f"ended by {signal.Signals(-code).name}{hint}; {f'last log line: {said}' if log else said}"
 
 
 class Supervised:
@@ -138,7 +139,7 @@ class Supervised:
     def _reason(self, code: int) -> str:
         with self._log.open("rb") as log_file:
             log_file.seek(self._log_begins)
-            return how_it_ended(code) + reason_in(log_file.read().decode(errors="replace"))
+            return why_it_ended(code, log_file.read().decode(errors="replace"))
 
     async def _live(self) -> int:
         self._home.addresses(self.name).unlink(missing_ok=True)

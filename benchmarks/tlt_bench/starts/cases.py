@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,11 @@ class Dying:
 
 sys.meta_path.insert(0, Dying())
 '''
+CRASHING = """
+import os, signal, sys
+if sys.orig_argv[-1].startswith("port_file=") and "cache" in sys.orig_argv:
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +42,6 @@ class Case:
     """More options of `tlt up`; {port} is a port that somebody uses without speaking Redis."""
     sitecustomize: str = ""
     """Code that every Python process of the run executes first."""
-    runs: bool = field(default=False)
-    """Whether processes are started before it fails."""
 
 
 def stating(**values: Any) -> Callable[[Path], None]:
@@ -87,7 +90,7 @@ CASES = (
     Case(name="vision", breaks=stating(**VISION), says="a multimodal model; accepted:"),
     Case(name="rope", breaks=stating(rope_parameters={"rope_type": "longrope"}), says="its rope type is 'longrope'"),
     Case(name="no_configuration", breaks=removing("config.json"), says="config.json is not readable"),
-    Case(name="no_weights", breaks=removing(WEIGHTS), says="has no safetensors"),
+    Case(name="no_weights", breaks=removing(WEIGHTS), says="contains no *.safetensors"),
     Case(
         name="tokenizer",
         breaks=lambda directory: (directory / "tokenizer.json").write_text("{"),
@@ -100,9 +103,10 @@ CASES = (
         name="cache_too_small", options=("--set", "worker.engine.max_total_tokens=10"), says="engine.max_total_tokens"
     ),
     Case(name="port_in_use", options=("--port", "{port}"), says="cannot be bound: Address already in use"),
-    Case(name="not_redis", options=("--redis", "redis://127.0.0.1:{port}"), says="cache", runs=True),
-    Case(name="engine_killed", sitecustomize=DYING.format(signal="SIGKILL"), says="SGLang did not start", runs=True),
-    Case(name="engine_crashed", sitecustomize=DYING.format(signal="SIGSEGV"), says="SGLang did not start", runs=True),
+    Case(name="not_redis", options=("--redis", "redis://127.0.0.1:{port}"), says="does not answer as Redis does"),
+    Case(name="service_crashed", sitecustomize=CRASHING, says="cache did not start: ended by SIGSEGV"),
+    Case(name="engine_killed", sitecustomize=DYING.format(signal="SIGKILL"), says="SGLang did not start"),
+    Case(name="engine_crashed", sitecustomize=DYING.format(signal="SIGSEGV"), says="SGLang did not start"),
 )
 
 

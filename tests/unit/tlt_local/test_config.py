@@ -18,9 +18,28 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_good_configuration_passes(model: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as redis:
-        port = redis.getsockname()[1]
-        check(StackConfig(model=model, redis=f"redis://127.0.0.1:{port}/0", cores_per_worker=1))
+    check(StackConfig(model=model, cores_per_worker=1))
+
+
+def test_what_listens_must_answer_as_redis_does(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_local.config.REDIS_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port} does not answer as Redis does") as refusal:
+            check(StackConfig(model=model, redis=f"redis://127.0.0.1:{port}"))
+    assert refusal.value.field == "redis"
+
+
+@pytest.mark.parametrize(
+    ("engine", "field"),
+    [({"max_total_tokens": 10}, "engine.arms"), ({"context_length": 100_000}, "engine.context_length")],
+)
+def test_an_engine_that_does_not_fit_is_refused_before_anything_starts(
+    model: Path, engine: dict[str, int], field: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check(StackConfig(model=model, settings={"worker": {"engine": engine}}))
+    assert refusal.value.field == field
 
 
 def test_a_drafter_is_a_directory_or_a_url_that_workers_read(model: Path) -> None:
