@@ -98,7 +98,9 @@ class SpoolLayout:
             raise _refused(piece, f"has shape {list(piece.shape)}; accepted: extents of 0 and above")
         size = math.prod(piece.shape) * DTYPE_BYTES[piece.dtype]
         if self.size_bytes + size > self._max_bytes:
-            raise _refused(piece, f"brings the weights to {self.size_bytes + size} bytes; accepted: {self._max_bytes}")
+            raise _refused(
+                piece, f"brings the weights to {self.size_bytes + size} bytes; the maximum is {self._max_bytes}"
+            )
         entry = _Entry(dtype=piece.dtype, shape=piece.shape, start=self.size_bytes, end=self.size_bytes + size)
         self.size_bytes += size
         self._entries[piece.name] = entry

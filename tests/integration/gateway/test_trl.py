@@ -174,7 +174,10 @@ def test_a_second_publisher_is_found_out(served: Endpoint, model: Any, tokenizer
         client.publish_weights(policy_version + 1, {"w": torch.ones(1)})
         return client.batch(*asked)
 
-    for answer, message in ((before, "1 was published, but is not served"), (during, r"\[9\], but 8 was published")):
+    for answer, message in (
+        (before, "1 was published, but is no longer served"),
+        (during, r"\[9\], but 8 was published"),
+    ):
         rollouts = TltRollouts(served.address, answer=answer)
         with pytest.raises(StaleVersionError, match=message):
             trainer_of(model, tokenizer, Rewards(), rollouts, config(tmp_path)).train()

@@ -217,7 +217,7 @@ def tensor(data: bytes = b"12345678", *, dtype: str = "F32", offset: int = 0) ->
         ([tensor()], InvalidRequestError, "header", "the first message is not a header"),
         ([wire.pb.UpdateWeightsRequest()], InvalidRequestError, "part", "not set"),
         ([header(), header()], InvalidRequestError, "header", "the stream has a second header"),
-        ([header(uri="/x"), tensor()], InvalidRequestError, "header.source", "accepted: either a source or tensors"),
+        ([header(uri="/x"), tensor()], InvalidRequestError, "header.source", "send either a source or tensors"),
         ([header(uri="")], InvalidRequestError, "header.source.uri", "is empty"),
         ([header()], WeightsError, "tensor", "no tensor"),
         ([header(), tensor(b"1234")], WeightsError, "tensor.data", "its last 4 bytes are missing"),

@@ -201,7 +201,7 @@ async def test_a_fleet_is_in_so_many_groups_and_no_more(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
         refused = await http.post("/init_weights_update_group", group_of("two"))
         assert refused.status_code == 429
-        assert "at most 1 (receiving.max_groups)" in refused.text
+        assert "maximum of 1 groups (receiving.max_groups)" in refused.text
         first.cancel()
 
 

@@ -132,7 +132,7 @@ async def test_a_stream_without_its_end_is_incomplete(
         (replace(written(A), offset_bytes=4), "continues at byte 4"),
         (replace(written(A), size_bytes=12), "has more than the 8 bytes"),
         (replace(written(A), size_bytes=-1), "has more than the 8 bytes"),
-        (replace(written(A), shape=(100,)), "brings the weights to 400 bytes; accepted: 100"),
+        (replace(written(A), shape=(100,)), "brings the weights to 400 bytes; the maximum is 100"),
         (replace(written(A), dtype="I32"), "dtype"),
         (replace(written(A), name=""), "valid tensor name"),
     ],
