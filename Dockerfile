@@ -28,6 +28,7 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,ta
 
 FROM builder AS wheel
 COPY README.md LICENSE ./
+COPY tlt_suite tlt_suite
 COPY tlt_common tlt_common
 COPY services services
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,target=/var/cache/uv \

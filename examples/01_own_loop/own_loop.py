@@ -11,7 +11,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM
 
-from tlt_common.client import Client, SamplingParams, TokenChunk
+from tlt_suite import Client, SamplingParams, TokenChunk
 
 PROMPTS, SAMPLES = 4, 8
 SAMPLING = SamplingParams(max_new_tokens=32)

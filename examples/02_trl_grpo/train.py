@@ -12,7 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.rloo_config import RLOOConfig
 from trl.trainer.rloo_trainer import RLOOTrainer
 
-from tlt_common.integrations.trl import TltRollouts
+from tlt_suite.trl import TltRollouts
 
 
 def distinct(completion_ids: list[list[int]], **_: Any) -> list[float | None]:

@@ -14,9 +14,8 @@ from datasets import Dataset
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoTokenizer
 
-from tlt_common.client import SamplingParams
-from tlt_common.integrations.trl import TltAsyncRollouts
-from tlt_common.integrations.trl.installed import async_trainer
+from tlt_suite import SamplingParams
+from tlt_suite.trl import TltAsyncRollouts, async_trainer
 
 AsyncGRPOTrainer, AsyncGRPOConfig = async_trainer()
 MAX_STALENESS = 2

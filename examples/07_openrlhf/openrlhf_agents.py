@@ -10,7 +10,7 @@ import torch
 from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor, SingleTurnAgentExecutor
 from transformers import AutoTokenizer
 
-from tlt_common.integrations.openrlhf import TltEngine
+from tlt_suite.openrlhf import TltEngine
 
 PROMPT = "<bos> Numbers 2 5 7 . Target 14 ."
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tools_grpo import TASKS, options_of, progress
 
-from tlt_common.client import SamplingParams
-from tlt_common.integrations.trl import TltAsyncRollouts
+from tlt_suite import SamplingParams
+from tlt_suite.trl import TltAsyncRollouts
 
 WITHOUT_TOOLS = runpy.run_path(str(Path(__file__).resolve().parents[1] / "04_trl_async/async_grpo.py"))
 MAX_STALENESS: int = WITHOUT_TOOLS["MAX_STALENESS"]

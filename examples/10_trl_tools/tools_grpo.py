@@ -13,7 +13,7 @@ from tool_tasks import Safe, drawer_texts, found, look, safe_texts
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from tlt_common.integrations.trl import TltRollouts
+from tlt_suite.trl import TltRollouts
 
 TEXTS = 2000
 ROWS = 64

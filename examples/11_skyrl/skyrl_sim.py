@@ -18,7 +18,7 @@ from skyrl.train.fully_async_trainer_sim import FullyAsyncTrainerSim
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 from transformers import AutoTokenizer
 
-from tlt_common.integrations.skyrl import CheckpointWeights
+from tlt_suite.skyrl import CheckpointWeights
 
 TEMPLATE = "<bos>{% for message in messages %} {{ message.content }}{% endfor %}"
 ENVIRONMENT = "answers"

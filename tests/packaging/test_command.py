@@ -24,8 +24,8 @@ SLOW = ("asyncio", "grpc", "google", "rich", "structlog", "prometheus_client", "
 def test_the_client_imports_without_the_packages_of_services(client: Environment) -> None:
     loaded = client.python(
         "import sys\n"
-        "from tlt_common.client import BlockingClient, Client, SamplingParams\n"
-        "import tlt_common.integrations.trl\n"
+        "from tlt_suite import BlockingClient, Client, SamplingParams\n"
+        "import tlt_suite.trl\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert loaded == "[]"

@@ -10,7 +10,8 @@ from tests.packaging.conftest import Distribution
 
 MIB = 1 << 20
 CODE = {
-    "tlt_common", "tlt_gateway", "tlt_worker", "tlt_cache", "tlt_trainer", "tlt_tuner", "tlt_coordinator", "tlt_local",
+    "tlt_suite", "tlt_common", "tlt_gateway", "tlt_worker", "tlt_cache", "tlt_trainer", "tlt_tuner", "tlt_coordinator",
+    "tlt_local",
 }  # fmt: skip
 
 
@@ -36,5 +37,5 @@ def test_the_wheel_holds_production_code_only(distribution: Distribution) -> Non
 def test_the_source_distribution_holds_no_demo_and_gives_the_same_wheel(distribution: Distribution) -> None:
     with tarfile.open(distribution.sdist) as archive:
         names = {Path(*Path(name).parts[1:]) for name in archive.getnames()}
-    assert {name.parts[0] for name in names if len(name.parts) > 1} == {"tlt_common", "services", "proto"}
+    assert {name.parts[0] for name in names if len(name.parts) > 1} == {"tlt_suite", "tlt_common", "services", "proto"}
     assert contents(distribution.wheel_of_sdist) == contents(distribution.wheel)

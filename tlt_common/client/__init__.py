@@ -1,4 +1,4 @@
-"""The SDK of the rollout endpoint: `from tlt_common.client import Client`."""
+"""The client of the rollout endpoint, public as `tlt_suite`."""
 
 from tlt_common.client.blocking import BlockingClient
 from tlt_common.client.rollout import Client

@@ -14,7 +14,7 @@ from countdown.curriculum import reward
 from countdown.record import Response, Rollout, Side
 from countdown.task import Problem, verify
 from countdown.vocabulary import response_text
-from tlt_common.client import BlockingClient, Sample, SamplingParams, Speculation, TokenChunk
+from tlt_suite import BlockingClient, Sample, SamplingParams, Speculation, TokenChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from countdown.record import Difference, Pairs
-from tlt_common.client import TokenChunk
+from tlt_suite import TokenChunk
 
 Responses = Sequence[Sequence[TokenChunk]]
 """By prompt and sample."""

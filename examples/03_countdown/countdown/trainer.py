@@ -30,9 +30,9 @@ from countdown.model import CHECKPOINT, LAYERS, SERVED_LAYERS, deepen_state
 from countdown.record import Pairs, Rollout, Side, Step
 from countdown.settings import DemoSettings
 from countdown.task import Problem
-from tlt_common.client import BlockingClient, Sample, SamplingParams, TokenChunk
-from tlt_common.integrations.trl import TltRollouts
 from tlt_common.machine import multiplies_bfloat16
+from tlt_suite import BlockingClient, Sample, SamplingParams, TokenChunk
+from tlt_suite.trl import TltRollouts
 
 LEARN_ROWS = 2
 """Responses per forward pass. Few, so that short responses are rarely padded to the length of a long one."""

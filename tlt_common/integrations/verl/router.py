@@ -3,7 +3,7 @@ A load balancer for verl that tells the gateway which calls are turns of one con
 
 verl gives each call a new id; only its load balancer sees the conversation's. Write a file with the line
 
-    router_class: tlt_common.integrations.verl.router.TltRouter
+    router_class: tlt_suite.verl.TltRouter
 
 and set `actor_rollout_ref.rollout.router_config_path` to it.
 """

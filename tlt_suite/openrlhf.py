@@ -1,0 +1,5 @@
+"""Rollouts for OpenRLHF's agents: an engine with the interface of vLLM's."""
+
+from tlt_common.integrations.openrlhf import TltEngine
+
+__all__ = ["TltEngine"]
