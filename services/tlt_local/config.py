@@ -8,8 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
-from redis import Redis
-from redis.exceptions import RedisError
 
 from tlt_common.config.base import Frozen
 from tlt_common.config.redis_url import checked_redis_url
@@ -111,6 +109,9 @@ def _check_redis(redis: str) -> None:
         checked_redis_url(SecretStr(redis), words=("embedded",))
     except ValueError:
         raise ConfigError("--redis: accepted: embedded, or redis[s]://[:PASSWORD@]host[:port]", field="redis") from None
+    from redis import Redis  # here: `tlt status` runs where only the client is installed
+    from redis.exceptions import RedisError
+
     url = urlsplit(redis)
     if url.scheme == "unix":
         return
