@@ -123,7 +123,7 @@ observability: install  ## run every dashboard query against a Prometheus that s
 docs: install  ## build the documentation site in dist/site; it can be read offline
 	$(BIN)/mkdocs build -q --strict
 
-docs-generate: install  ## generate the pages on configuration, client API and metrics from the code
+docs-generate: install  ## generate the pages on configuration and metrics from the code
 	PYTHONPATH=docs $(BIN)/python -m reference.write docs
 
 docs-check: install
