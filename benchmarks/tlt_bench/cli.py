@@ -92,7 +92,7 @@ def tuner(
         Path | None, typer.Option(help="Recorded rounds. Default: the trace shipped with the package.")
     ] = None,
 ) -> None:
-    """Measure the cost of a bandit decision, and its regret on recorded rounds next to the paper's policy. 1 minute."""
+    """Measure the cost of a bandit decision, and its regret on recorded rounds. 1 minute."""
     from tlt_bench.result import check_target
     from tlt_bench.tuner import measure
 
