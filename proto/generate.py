@@ -25,7 +25,7 @@ def main() -> int:
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("tlt/**/*.proto"))
     include = Path(grpc_tools.__file__).parent / "_proto"
     arguments = ["", f"-I{PROTO}", f"-I{include}", f"--python_out={OUT}", f"--grpc_python_out={OUT}"]
-    arguments += [f"--mypy_out={OUT}", f"--mypy_grpc_out={OUT}"]
+    arguments += [f"--pyi_out={OUT}", f"--mypy_grpc_out={OUT}"]
     if status := protoc.main([*arguments, *sources]):
         return int(status)
     for path in [*OUT.rglob("*.py"), *OUT.rglob("*.pyi")]:
