@@ -26,10 +26,14 @@ demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
 test: check unit package integration hostile-tests engine lossless  ## run all tests except slow ones and those that start the whole suite
 
 unit: install
-	$(BIN)/pytest tests/unit tests/wire tests/contract tests/image tests/test_house.py -m "not image" -n 2
+	$(BIN)/pytest tests/unit tests/wire tests/contract tests/fuzz tests/image tests/test_house.py -m "not image" -n 2
 
 integration: install
 	$(BIN)/pytest tests/integration -m "not stack" -n 2
+
+.PHONY: fuzz
+fuzz: install  ## try 220,000 random inputs on everything that reads input (10 minutes); INPUTS= for a target of weight 1, SEED=
+	$(BIN)/pytest tests/fuzz --inputs $(or $(INPUTS),5600) --seed $(or $(SEED),0) --timeout 3600 $(ENGINES)
 
 .PHONY: hostile hostile-tests
 hostile-tests: install
