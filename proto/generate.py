@@ -30,6 +30,10 @@ def main() -> int:
     arguments += [f"--pyi_out={OUT}", f"--mypy_grpc_out={OUT}"]
     if status := protoc.main([*arguments, *sources]):
         return int(status)
+    for path in OUT.rglob("*_pb2_grpc.py"):
+        if "Stub" not in path.read_text():  # a file of messages alone
+            path.unlink()
+            path.with_suffix(".pyi").unlink()
     for path in [*OUT.rglob("*.py"), *OUT.rglob("*.pyi")]:
         text = IMPORT.sub(r"\1 tlt_common._generated.tlt.", path.read_text())
         path.write_text(EXPERIMENTAL.sub("", text))
