@@ -1,4 +1,4 @@
-"""Hidden-state frames: as the cache indexes them, and as the trainer decodes them. `test_codec` has the codec itself."""
+"""Hidden-state frames: as the cache indexes and the trainer decodes them. `test_codec` tests the codec itself."""
 
 import struct
 from collections.abc import Iterator
