@@ -92,9 +92,11 @@ cluster-build:
 	tests/cluster/kube/build.sh
 
 .PHONY: cluster-kuberay
-cluster-kuberay: install cluster-build  ## the same with a real KubeRay operator: KUBERAY_OPERATOR=BINARY KUBERAY_CRDS=DIRECTORY
-	@test -x "$$KUBERAY_OPERATOR" && test -d "$$KUBERAY_CRDS" || { echo "set KUBERAY_OPERATOR and KUBERAY_CRDS"; exit 2; }
-	$(BIN)/pytest tests/cluster
+KUBERAY := github.com/ray-project/kuberay/ray-operator@v1.5.0
+cluster-kuberay: install cluster-build  ## the same with KubeRay's own operator, built from its release
+	cd / && CGO_ENABLED=0 GOBIN=$(CURDIR)/dist go install $(KUBERAY)
+	folder=$$(cd / && go mod download -json $(KUBERAY) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+	  KUBERAY_OPERATOR=$(CURDIR)/dist/ray-operator KUBERAY_CRDS=$$folder/config/crd/bases $(BIN)/pytest tests/cluster
 
 image: install  ## build and test the image of all services except workers (needs root, buildah, mmdebstrap, runc)
 	deploy/image/build slim

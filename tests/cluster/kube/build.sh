@@ -103,7 +103,7 @@ definitions() {
   install -m 644 -t "$bin/crds" "${@/#/$folder/}"
 }
 
-# CRDs of the kinds that the chart creates. KubeRay's are not in a Go module: $KUBERAY_CRDS is their directory.
+# CRDs of the kinds that the chart creates, without KubeRay's: `make cluster-kuberay` installs them with its operator.
 build_definitions() {
   rm -rf "$bin/crds"; mkdir "$bin/crds"
   definitions github.com/prometheus-operator/prometheus-operator@v0.85.0 example/prometheus-operator-crd \
