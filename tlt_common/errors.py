@@ -1,5 +1,6 @@
 """The error tree. Split by what the caller can do about it.
 
+```
 TltError
 ├── InvalidRequestError      fix the request: `field` names the field, the message what is accepted
 │   └── ConfigError          fix the configuration
@@ -18,6 +19,7 @@ TltError
 │   └── DrainingError          the peer is shutting down and started nothing: use another one
 ├── RequestFailedError       the engine failed on this request alone; others continue
 └── EngineError              the engine failed or was not set up correctly
+```
 """
 
 from collections.abc import Iterator, Mapping

@@ -92,7 +92,7 @@ def tuner(
         Path | None, typer.Option(help="Recorded rounds. Default: the trace shipped with the package.")
     ] = None,
 ) -> None:
-    """Measure the cost of a bandit decision, and its regret on recorded rounds next to the paper's policy. 1 minute."""
+    """Measure the cost of a bandit decision, and its regret on recorded rounds. 1 minute."""
     from tlt_bench.result import check_target
     from tlt_bench.tuner import measure
 
@@ -243,19 +243,17 @@ def trace(
 def campaign(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     size: Annotated[str, typer.Option(help="short (6 minutes on 2 cores), middle (10) or long (60).")] = "middle",
-    part: Annotated[
-        list[str] | None, typer.Option(help="kills, network, storage or fuzz; repeatable. Default: all.")
-    ] = None,
+    part: Annotated[list[str] | None, typer.Option(help="kills, network or storage; repeatable. Default: all.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     keep: Annotated[
         Path | None, typer.Option(help="Keep logs here. Default: a temporary directory, kept if the campaign fails.")
     ] = None,
 ) -> None:
     """
-    Kill, stop and disturb a running suite, send it random input, and check that no response is lost or changed.
+    Kill, stop and disturb a running suite, and check that no response is lost or changed.
 
-    Exits with 1 if a response was lost or changed, leases overlapped, a ledger has gaps, a process crashed on an input,
-    was not replaced or was left behind, or weights could not be updated at the end.
+    Exits with 1 if a response was lost or changed, leases overlapped, a ledger has gaps, a process was not replaced or
+    was left behind, or weights could not be updated at the end.
     """
     from tlt_bench.campaign.command import run
     from tlt_bench.result import check_target

@@ -2,15 +2,14 @@
 
 import random
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from tlt_bench.replay.reading import read_trace
-from tlt_bench.replay.verdict import REPEATS, Verdict, hindsight, judge
+from tlt_bench.replay.verdict import REPEATS, hindsight, judge
 from tlt_bench.result import Result
-from tlt_common.bandit import PAPER, Bandit, BanditConfig
+from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.domain.ids import DrafterVersion
 from tlt_worker.scheduler.arms.switching import Switch
@@ -37,36 +36,36 @@ ROUNDS_PER_BATCH = 50
 
 def measure(trace: Path | None) -> Result:
     """
-    Time decisions, and replay a trace under the suite's policy and the paper's.
+    Time decisions, and replay a trace under the engine's policy.
 
     Raises:
         ConfigError: The trace cannot be read.
     """
     rounds = read_trace(trace or RECORDED).rounds
     known = hindsight(rounds)
-    policies = {"": BanditConfig(), "_paper": PAPER}
-    figures: dict[str, float] = {}
-    spread: dict[str, tuple[float, float]] = {}
+    config = BanditConfig()
     best = known.fixed_seconds[known.best_fixed]
-    for suffix, config in policies.items():
-        times_us = sorted(decision_times_us(config))
-        figures[f"decision_us{suffix}"] = median(times_us)
-        figures[f"decision_us_p99{suffix}"] = times_us[len(times_us) * 99 // 100]
-        spread[f"decision_us{suffix}"] = (times_us[len(times_us) // 4], times_us[len(times_us) * 3 // 4])
-        verdict = judge(known, config)
-        figures |= _figures(verdict, best, suffix)
-        times_s = verdict.seconds_by_replay
-        spread[f"regret{suffix}"] = _over(known.best_per_batch_seconds, times_s)
-        spread[f"regret_best_fixed{suffix}"] = _over(best, times_s)
+    times_us = sorted(decision_times_us(config))
+    verdict = judge(known, config)
     return Result(
         name="tuner",
-        figures=figures,
-        spread=spread,
+        figures={
+            "decision_us": median(times_us),
+            "decision_us_p99": times_us[len(times_us) * 99 // 100],
+            "regret": verdict.regret,
+            "regret_best_fixed": verdict.regret_best_fixed,
+            "adaptive_vs_best_fixed": best / verdict.seconds,
+            "switches_per_round": verdict.switches_per_round,
+        },
+        spread={
+            "decision_us": (times_us[len(times_us) // 4], times_us[len(times_us) * 3 // 4]),
+            "regret": _over(known.best_per_batch_seconds, verdict.seconds_by_replay),
+            "regret_best_fixed": _over(best, verdict.seconds_by_replay),
+        },
         repeats=REPEATS,
         notes={
             "decision_us": f"{len(TEN_ARMS)} arms, full windows, a new decision every round; spread: quartiles",
             "regret": "share of time that the best arm per batch size, known in advance, would save; negative: lose",
-            "_paper": "BEG-MAB as published: window median per arm, a tenth of rounds at random among all arms",
             "trace": f"{trace or RECORDED.name}: {len(rounds)} rounds; best fixed arm {known.best_fixed.name}",
         },
     )
@@ -93,15 +92,6 @@ class _Clock:
 
     def __call__(self) -> float:
         return self.now_s
-
-
-def _figures(verdict: Verdict, best_fixed_s: float, suffix: str) -> Mapping[str, float]:
-    return {
-        f"regret{suffix}": verdict.regret,
-        f"regret_best_fixed{suffix}": verdict.regret_best_fixed,
-        f"adaptive_vs_best_fixed{suffix}": best_fixed_s / verdict.seconds,
-        f"switches_per_round{suffix}": verdict.switches_per_round,
-    }
 
 
 def _over(reference_s: float, times_s: tuple[float, ...]) -> tuple[float, float]:

@@ -99,7 +99,7 @@ def spread(title: str, help_text: str, unit: str, expr: str, *, width: int = 12)
 
 
 def _target(query: Query, reference: str) -> prometheus.Dataquery:
-    target = prometheus.Dataquery().expr(query.expr).ref_id(reference).datasource(SOURCE)
+    target = prometheus.Dataquery().expr(query.expr).ref_id(reference)
     return target.legend_format(query.legend) if query.legend else target
 
 

@@ -12,32 +12,17 @@ import os
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tlt_common.processes.guard import ProcessEntry, is_resource_tracker, living, shared_memory
+from tlt_common.processes.guard import ProcessEntry, doomed, living, shared_memory, sweep
 
 TOKEN_VARIABLE = "TLT_RUN_TOKEN"  # noqa: S105 - a marker, not a secret
 GRACE_S = 1.0
 """Time for processes to exit by themselves after an orderly end was announced."""
-POLL_S = 0.05
 SWEEP_S = 10.0
-"""Time limit of killing; a process that still exists then hangs in the kernel."""
-
-
-def doomed(processes: Iterable[ProcessEntry], spared: int) -> frozenset[int]:
-    """
-    Return the ids of marked processes and of all their descendants, marked or not, except `spared`.
-
-    Programs that overwrite their environment with their title, as Redis does, are found through their parents.
-    """
-    entries = [entry for entry in processes if entry.pid != spared]
-    found = {entry.pid for entry in entries if entry.marked}
-    while more := {entry.pid for entry in entries if entry.parent in found} - found:
-        found |= more
-    return frozenset(found)
+"""Time limit of killing."""
 
 
 def environment(token: str) -> Mapping[str, str]:
@@ -56,23 +41,6 @@ def mapped(token: str) -> set[Path]:
     return {path for pid in doomed(processes(token), os.getpid()) for path in shared_memory(pid)}
 
 
-def sweep(token: str, *, grace_s: float) -> list[str]:
-    """Kill the processes that are left after `grace_s`, until none is; return their names."""
-    killed: dict[int, str] = {}
-    grace_until_s = time.monotonic() + grace_s
-    while doomed(processes(token), os.getpid()) and time.monotonic() < grace_until_s:
-        time.sleep(POLL_S)
-    deadline_s = time.monotonic() + SWEEP_S
-    while (left := doomed(processes(token), os.getpid())) and time.monotonic() < deadline_s:
-        victims = [pid for pid in left if not is_resource_tracker(pid)]
-        for pid in victims:
-            with suppress(OSError):  # it has exited
-                killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(POLL_S)
-    return sorted(killed.values())
-
-
 def main(token: str, directory: str) -> int:
     """Wait for the end of the run, then clean up."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -81,7 +49,7 @@ def main(token: str, directory: str) -> int:
     # Listed before any process exits: Ray kills the processes that would remove their own shared memory.
     shared = mapped(token)
     sys.stdin.buffer.read()
-    killed = sweep(token, grace_s=GRACE_S if announced else 0.0)
+    killed = sweep(f"{TOKEN_VARIABLE}={token}", grace_s=GRACE_S if announced else 0.0, limit_s=SWEEP_S)
     for path in shared:
         path.unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)

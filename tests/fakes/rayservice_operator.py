@@ -1,5 +1,5 @@
 """
-A stand-in for KubeRay's operator, which is in no package registry: it runs RayServices in real pods.
+A stand-in for KubeRay's operator, so that tests need not build it: it runs RayServices in real pods.
 
     python -m tests.fakes.rayservice_operator KUBECONFIG
 

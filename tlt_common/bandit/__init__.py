@@ -1,24 +1,20 @@
 """
 Chooses the arm of each round: BEG-MAB, the bucketed epsilon-greedy bandit of TLT (arXiv 2511.16665).
 
-Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` parametrises it, and the worth of an
-arm is estimated either as in the paper (`rewards`) or from accept length and round time separately (`parts`), the
-default. `round_trace` records rounds for replay.
+Pure and seeded: the same calls give the same choices. `bandit` chooses, `config` parametrises it, and `track` estimates
+the worth of an arm from accept length and round time. `round_trace` records rounds for replay.
 """
 
 from tlt_common.bandit.bandit import Bandit
-from tlt_common.bandit.config import EPSILON, PAPER, SPECULATE_BELOW_REQUESTS, BanditConfig, Exploration, Judge
+from tlt_common.bandit.config import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward, weighted_median
 
 __all__ = [
     "EPSILON",
-    "PAPER",
     "SPECULATE_BELOW_REQUESTS",
     "TRIAL_ROUNDS",
     "Bandit",
     "BanditConfig",
-    "Exploration",
-    "Judge",
     "bucket",
     "reward",
     "weighted_median",

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from tlt_common.bandit.config import BanditConfig, Exploration, Judge
-from tlt_common.bandit.parts import PartsTrack, linked
+from tlt_common.bandit.config import BanditConfig
 from tlt_common.bandit.reward import TRIAL_ROUNDS, bucket, reward
-from tlt_common.bandit.rewards import RewardTrack
 from tlt_common.bandit.tally import RoundTally
-from tlt_common.bandit.track import ArmTrack
+from tlt_common.bandit.track import ArmTrack, linked
 from tlt_common.domain.arm import OFF, Arm, ArmWindow
 from tlt_common.domain.tuner import Posterior
 
@@ -164,8 +162,7 @@ class Bandit:
         return best, self._config.hold_rounds
 
     def _explored(self, candidates: Sequence[ArmTrack], known: dict[ArmTrack, float], best: ArmTrack) -> ArmTrack:
-        if self._config.exploration == Exploration.UNIFORM:
-            return self._random.choice(candidates)
+        """Return an arm other than the best; the closer to the best, the more likely."""
         others = [track for track in candidates if track is not best]
         weights = [(1.0 - known[track] / known[best] + NEAR_GAP) ** -2 for track in others]
         return self._random.choices(others, weights)[0]
@@ -191,8 +188,6 @@ class _Guess(NamedTuple):
 
 
 def _tracks(arms: Sequence[Arm], config: BanditConfig) -> Sequence[ArmTrack]:
-    if config.judge == Judge.PAPER:
-        return [RewardTrack(arm, config.below_requests(arm), window=config.window) for arm in arms]
-    tracks = [PartsTrack(arm, config.below_requests(arm), window=config.window) for arm in arms]
+    tracks = [ArmTrack(arm, config.below_requests(arm), window=config.window) for arm in arms]
     linked(tracks)
     return tracks

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tlt_common.domain.arm import OFF, Arm
 
@@ -31,24 +30,6 @@ chance; with less exploration, fewer rounds switch (5 of 100 instead of 7).
 """
 
 
-class Judge(StrEnum):
-    """How the worth of an arm is estimated."""
-
-    PARTS = "parts"
-    """Accept length over round time, each remembered for as long as it is valid."""
-    PAPER = "paper"
-    """Median reward of a window of rounds, regardless of their batch size."""
-
-
-class Exploration(StrEnum):
-    """Which arm a random choice selects."""
-
-    NEAR = "near"
-    """An arm other than the best; the closer to the best, the more likely."""
-    UNIFORM = "uniform"
-    """Any arm with equal probability, as in the paper."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BanditConfig:
     """Parameters of the bandit."""
@@ -66,8 +47,6 @@ class BanditConfig:
     Limits of running requests by the tokens an arm verifies per request: such arms are allowed below the limit.
     Others are allowed while their tokens over all requests stay within VERIFY_TOKENS.
     """
-    judge: Judge = Judge.PARTS
-    exploration: Exploration = Exploration.NEAR
 
     def below_requests(self, arm: Arm) -> float:
         """Return the number of running requests at or above which an arm is not allowed; never increases with its
@@ -81,14 +60,3 @@ class BanditConfig:
     def allows(self, arm: Arm, batch: int) -> bool:
         """Whether an arm is allowed with `batch` running requests. Off always is."""
         return batch < self.below_requests(arm)
-
-
-PAPER = BanditConfig(
-    epsilon=0.1,
-    window=300,
-    hold_rounds=1,
-    speculate_below_requests=32,
-    judge=Judge.PAPER,
-    exploration=Exploration.UNIFORM,
-)
-"""The paper's policy with the values of its code."""

@@ -1,44 +1,107 @@
-"""Interface of an arm's record, however its worth is estimated."""
+"""
+Estimates accept length and round time separately.
 
+A reward is accept length times batch size over round time. The accept length depends on drafter, weights and text, and
+hardly on the batch size; the time depends on device and batch size only. The former is therefore averaged over the last
+rounds at any batch size and dropped when the drafter changes. The latter is a median per batch-size bucket (robust to a
+pause of the process) and kept until there are new rounds.
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
-from tlt_common.domain.arm import Arm, ArmWindow
+from tlt_common.bandit.reward import TRIAL_ROUNDS
+from tlt_common.bandit.window import MedianWindow
+from tlt_common.domain.arm import OFF, Arm, ArmWindow
 
 
-class ArmTrack(Protocol):
-    """Record of one arm. Worth is in tokens per second; compare it only between arms at the same batch-size bucket."""
+class ArmTrack:
+    """
+    Record of one arm: its tokens per round, and the time of its rounds.
 
-    @property
-    def arm(self) -> Arm:
-        """The recorded arm."""
-        ...
+    Its worth is in tokens per second; compare it only between arms at the same batch-size bucket.
 
-    @property
-    def below_requests(self) -> float:
-        """The arm is allowed below this many running requests."""
-        ...
+    A verified chain shows what every shorter chain of the same drafts would have accepted: its prefix. Those arms learn
+    from its rounds too (`shorter`).
+    """
+
+    def __init__(self, arm: Arm, below_requests: float, *, window: int) -> None:
+        self.arm = arm
+        self.below_requests = below_requests
+        self.shorter: tuple[ArmTrack, ...] = ()
+        self._window = window
+        self._length = 1.0
+        self._rounds = TRIAL_ROUNDS if arm == OFF else 0
+        """Rounds averaged in `_length`, at most the window; below TRIAL_ROUNDS it is not used."""
+        self._times_s: defaultdict[int, MedianWindow] = defaultdict(lambda: MedianWindow(window))
+        # Used until there are own rounds: first what was learned here before a change, then the fleet's experience.
+        self._kept_length: float | None = None
+        self._kept_times_s: dict[int, float] = {}
+        self._fleet_length: float | None = None
+        self._fleet_times_s: dict[int, float] = {}
 
     def add(self, group: int, accepted: Sequence[int], elapsed_s: float) -> None:
         """Learn from a round of the arm at bucket `group`."""
-        ...
+        self._times_s[group].add(elapsed_s)
+        self._learn(accepted)
+        for track in self.shorter:
+            steps = track.arm.steps
+            track._learn([min(kept, steps) for kept in accepted])  # noqa: SLF001 - same class
 
     def worth(self, group: int) -> float | None:
         """Return its worth at a bucket; None if it must be tried first."""
-        ...
+        length, time_s = self._known_length(), self._known_time_s(group)
+        return None if length is None or time_s is None else length * group / time_s
 
     def groups(self) -> Sequence[int]:
         """Return the buckets where its worth is known, from which others can be estimated."""
-        ...
+        groups = {*self._times_s, *self._kept_times_s, *self._fleet_times_s}
+        return [group for group in groups if self.worth(group) is not None]
 
     def drafter_changed(self) -> None:
         """Drop results that are not valid for another drafter."""
-        ...
+        if self.arm.needs_drafter:
+            self._rounds, self._kept_length, self._fleet_length = 0, None, None
+            # A drafter of another shape takes a different time, one of the same shape the same: keep times as a prior.
+            known = {group: self._known_time_s(group) for group in {*self._times_s, *self._fleet_times_s}}
+            self._kept_times_s |= {group: time_s for group, time_s in known.items() if time_s is not None}
+            self._times_s.clear()
 
     def policy_changed(self) -> None:
         """Reduce the results under earlier weights to a prior."""
-        ...
+        # The drafter matches new weights slightly worse, but rarely so much that all arms must be tried again.
+        if self.arm != OFF:
+            self._kept_length = self._length if self._rounds >= TRIAL_ROUNDS else self._kept_length
+            self._rounds = 0
 
     def merge(self, windows: Sequence[ArmWindow]) -> None:
         """Adopt the fleet's results for this arm, replacing those adopted before."""
-        ...
+        used = [window for window in windows if window.rounds and window.median_reward > 0]
+        requests = sum(window.produced_tokens - window.accepted_tokens for window in used)
+        length = sum(window.produced_tokens for window in used) / requests if requests else None
+        self._fleet_length = length
+        # Median times are not reported; the inverse of the reported median reward approximates them.
+        self._fleet_times_s = {
+            window.group: length * window.group / window.median_reward for window in used if length is not None
+        }
+
+    def _known_length(self) -> float | None:
+        if self._rounds >= TRIAL_ROUNDS:
+            return self._length
+        return self._fleet_length if self._kept_length is None else self._kept_length
+
+    def _known_time_s(self, group: int) -> float | None:
+        times_s = self._times_s.get(group)
+        if times_s is not None and len(times_s) >= TRIAL_ROUNDS:
+            return times_s.median()
+        return self._kept_times_s.get(group, self._fleet_times_s.get(group))
+
+    def _learn(self, accepted: Sequence[int]) -> None:
+        self._rounds = min(self._rounds + 1, self._window)
+        self._length += (sum(accepted) / len(accepted) + 1 - self._length) / self._rounds
+
+
+def linked(tracks: Sequence[ArmTrack]) -> None:
+    """Let the rounds of each arm also count for the arms they inform about (`ArmKind.tells_of`)."""
+    for track in tracks:
+        track.shorter = tuple(other for other in tracks if track.arm.tells_of(other.arm))

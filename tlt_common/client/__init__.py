@@ -1,6 +1,7 @@
 """The client of the rollout endpoint, public as `tlt_suite`."""
 
 from tlt_common.client.blocking import BlockingClient
+from tlt_common.client.options import ClientOptions
 from tlt_common.client.rollout import Client
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.domain.batch import Sample
@@ -12,6 +13,7 @@ __all__ = [
     "BlockingClient",
     "ChangedElements",
     "Client",
+    "ClientOptions",
     "FinishReason",
     "LogprobKind",
     "ResponseStats",

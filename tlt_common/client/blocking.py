@@ -4,14 +4,13 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import closing
-from os import PathLike
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from tlt_common.client.batches import arranged
+from tlt_common.client.options import ClientOptions
 from tlt_common.client.readiness import known
-from tlt_common.client.rollout import PATIENCE_S, Client
-from tlt_common.client.rollout_log import RolloutLog
+from tlt_common.client.rollout import Client
 from tlt_common.client.updates import Weights
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.pause import PauseMode
@@ -19,7 +18,6 @@ from tlt_common.domain.prompt import SamplingParams
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import ServerInfo
 from tlt_common.domain.weights import UpdateResult
-from tlt_common.rpc.endpoint import Secret
 
 Result = TypeVar("Result")
 _DEFAULT = SamplingParams()
@@ -32,25 +30,13 @@ class BlockingClient:
     An exception in the caller, such as KeyboardInterrupt, aborts its requests on the server.
     """
 
-    def __init__(
-        self,
-        endpoint: str | Sequence[str],
-        *,
-        token: Secret | None = None,
-        ca: str | PathLike[str] | None = None,
-        tls: bool | None = None,
-        server_name: str = "",
-        patience_s: float | None = PATIENCE_S,
-        log: RolloutLog | None = None,
-    ) -> None:
-        self._log = log
+    def __init__(self, endpoint: str | Sequence[str], **options: Unpack[ClientOptions]) -> None:
+        self._log = options.get("log")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tlt-client", daemon=True)
         self._thread.start()
         try:
-            self._client = self._run(
-                _created(endpoint, token=token, ca=ca, tls=tls, server_name=server_name, patience_s=patience_s, log=log)
-            )
+            self._client = self._run(_created(endpoint, **options))
         except BaseException:
             self._stop()
             raise
@@ -158,7 +144,7 @@ class BlockingClient:
             self._run(items.aclose())
 
 
-async def _created(endpoint: str | Sequence[str], **options: Any) -> Client:
+async def _created(endpoint: str | Sequence[str], **options: Unpack[ClientOptions]) -> Client:
     """Create the client in the running event loop, to which a channel is bound."""
     return Client(endpoint, **options)
 

@@ -16,14 +16,12 @@ The executor receives the suite in place of the vLLM actor. It needs neither vLL
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any, Self
+from inspect import signature
+from typing import Any, Self, Unpack
 
-from tlt_common.client import Client, FinishReason, SamplingParams, TokenChunk
-from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.client import Client, ClientOptions, FinishReason, SamplingParams, TokenChunk
 from tlt_common.errors import AbortedError, InvalidRequestError
 from tlt_common.integrations.sampling import KNOWN, arguments_of, end_tokens_of, ending_at
-from tlt_common.rpc.endpoint import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +58,7 @@ class TltEngine:
         endpoint: str | Sequence[str],
         *,
         tokenizer: Any = None,
-        token: Secret | None = None,
-        ca: str | PathLike[str] | None = None,
-        tls: bool | None = None,
-        server_name: str = "",
-        patience_s: float | None = PATIENCE_S,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """
         Create the engine.
@@ -72,16 +66,10 @@ class TltEngine:
         Args:
             endpoint: host:port of the gateway, or several of gateways that are replicas.
             tokenizer: Decodes responses, which also end at its end token; without one their text is empty.
-            token: Token with the scope generate; see `Client`.
-            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
-            tls: Whether to use TLS; see `Client`.
-            server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a response that broke off is retried; see `Client`.
+            options: Those of `Client`. The token needs the scope generate.
         """
-        self._endpoint = endpoint
-        self._options: dict[str, Any] = {
-            "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
-        }  # fmt: skip
+        signature(Client).bind(endpoint, **options)  # now, and not at the first request
+        self._endpoint, self._options = endpoint, options
         self._tokenizer = tokenizer
         self._client: Client | None = None
 

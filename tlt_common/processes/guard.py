@@ -15,6 +15,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,10 +58,17 @@ def living(mark: str) -> list[ProcessEntry]:
     return entries
 
 
-def marked(token: str) -> list[int]:
-    """Return the ids of other running processes that were started with `token` in their environment."""
-    entries = living(f"{TOKEN_VARIABLE}={token}")
-    return [entry.pid for entry in entries if entry.marked and entry.pid != os.getpid()]
+def doomed(processes: Iterable[ProcessEntry], spared: int) -> frozenset[int]:
+    """
+    Return the ids of marked processes and of all their descendants, marked or not, except `spared`.
+
+    Programs that overwrite their environment with their title, as Redis does, are found through their parents.
+    """
+    entries = [entry for entry in processes if entry.pid != spared]
+    found = {entry.pid for entry in entries if entry.marked}
+    while more := {entry.pid for entry in entries if entry.parent in found} - found:
+        found |= more
+    return frozenset(found)
 
 
 def shared_memory(pid: int) -> set[Path]:
@@ -82,24 +91,30 @@ def is_resource_tracker(pid: int) -> bool:
         return False  # it ended
 
 
-def kill_marked(token: str) -> None:
+def sweep(mark: str, *, grace_s: float = 0.0, limit_s: float = SETTLE_S) -> list[str]:
     """
-    Send SIGKILL to every process marked with `token`, wait until none is left or `SETTLE_S` have passed, and clean up.
+    Kill the marked processes and their descendants that are left after `grace_s`, until none is; return their names.
 
-    Resource trackers are not killed; they end by themselves.
+    Removes the shared memory they had mapped. Resource trackers are not killed; they end by themselves. Gives up
+    `limit_s` after the first kill: a process that still exists then hangs in the kernel.
     """
-    give_up_s = time.monotonic() + SETTLE_S
+    killed: dict[int, str] = {}
     leaked: set[Path] = set()
-    while (left := [pid for pid in marked(token) if not is_resource_tracker(pid)]) and time.monotonic() < give_up_s:
+    began_s = time.monotonic()
+    while left := doomed(living(mark), os.getpid()):
+        passed_s = time.monotonic() - began_s
+        if passed_s >= grace_s + limit_s:
+            break
         leaked |= {path for pid in left for path in shared_memory(pid)}
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for pid in left if passed_s >= grace_s else ():
+            with suppress(OSError):  # it has exited
+                if not is_resource_tracker(pid):
+                    killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
     for path in leaked:
         path.unlink(missing_ok=True)
+    return sorted(killed.values())
 
 
 @dataclass(slots=True)
@@ -151,7 +166,7 @@ def main(read_end: int, token: str, directory: str) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     while os.read(read_end, 1):
         pass
-    kill_marked(token)
+    sweep(f"{TOKEN_VARIABLE}={token}")
     if directory:
         shutil.rmtree(directory, ignore_errors=True)
 

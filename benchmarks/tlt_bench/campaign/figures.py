@@ -60,10 +60,6 @@ SHARED: Mapping[str, Figure] = {
     "stall_detect_s": Figure(
         meaning="seconds from the stop of an engine until its requests moved; maximum", combine=max, at_most=15
     ),
-    "inputs_tried": Figure(
-        meaning="random inputs sent", at_least={Size.SHORT: 20_000, Size.MIDDLE: 20_000, Size.LONG: 200_000}
-    ),
-    "crashes": _violations("processes that crashed or hung on an input"),
 }
 """By name. A part that measures one of them uses this name."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tlt_common.bandit import PAPER, BanditConfig, Judge
+from tlt_common.bandit import BanditConfig
 
 app = typer.Typer(help="Evaluate speculation policies on recorded rounds.", no_args_is_help=True)
 
@@ -20,9 +20,6 @@ def replay(
     trace: Annotated[
         Path, typer.Argument(help="Trace written by a worker (its `trace` key); .gz files are decompressed.")
     ],
-    policy: Annotated[
-        Judge, typer.Option(help="parts: the engine's policy; paper: BEG-MAB as published.")
-    ] = Judge.PARTS,
     epsilon: Annotated[float | None, typer.Option(min=0, max=1, help="Share of decisions that explore.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="Rounds remembered per arm.")] = None,
     hold: Annotated[int | None, typer.Option(min=1, help="Rounds that a decision holds.")] = None,
@@ -36,7 +33,7 @@ def replay(
     from tlt_bench.replay.show import as_json, as_text, put
     from tlt_bench.replay.verdict import hindsight, judge
 
-    base = PAPER if policy == Judge.PAPER else BanditConfig()
+    base = BanditConfig()
     config = replace(
         base,
         epsilon=base.epsilon if epsilon is None else epsilon,

@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from tlt_bench.campaign.fuzz.simulated_engine import SimulatedEngine
+from tlt_bench.simulated_engine import SimulatedEngine
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.rpc.server import Service, serving
 from tlt_common.weights.heap import keep_message_buffers

@@ -39,13 +39,6 @@ def plan(
     model_shape: Annotated[
         str, typer.Option(help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b or llama3-70b.")
     ] = "",
-    every: Annotated[
-        bool, typer.Option("--all", help="Print every card with every model shape, as a Markdown table.")
-    ] = False,
-    preset: Annotated[str, typer.Option(help="Plan a predefined case instead; table5: Table 5 of the TLT paper.")] = "",
-    budget: Annotated[
-        float | None, typer.Option(min=0, help="Memory budget for the graphs of --preset, in GiB.")
-    ] = None,
     json_to: Annotated[
         str,
         typer.Option("--json", metavar="PATH|-", help="Write one JSON object instead of text; - for standard output."),
@@ -55,13 +48,8 @@ def plan(
     # Imported late, so that `tlt --help` loads no configuration models.
     from tlt_worker.commands import engine_plan as command
 
-    if preset:
-        command.show_preset(preset, budget, json_to)
-    elif every:
-        command.show_all(settings or [], json_to)
-    else:
-        wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
-        command.show_plan(config, settings or [], wanted, json_to=json_to)
+    wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
+    command.show_plan(config, settings or [], wanted, json_to=json_to)
 
 
 @app.command()

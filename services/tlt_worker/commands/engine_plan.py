@@ -11,21 +11,17 @@ from typing import Any
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
-from tlt_worker.capacity.graphs.plan import plan_graphs
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import eagle3_format
 from tlt_worker.checkpoints.model_config import read_config
-from tlt_worker.commands import table5
 from tlt_worker.commands.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
-from tlt_worker.commands.overview import markdown, memory_of, overview, table_lines
-from tlt_worker.commands.report import as_dict, lines
+from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
 
-TABLE5 = "table5"
 DEVICES = ("cpu", "cuda")
 
 
@@ -105,33 +101,6 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         planned = plan_on_gpus(engine, profile=profile, gpus=gpus)
     kind = profile.accelerator.kind
     _write(_engine_dict(planned, kind), [*_engine_lines(planned, kind)], json_to)
-
-
-def show_all(settings: Sequence[str], json_to: str) -> None:
-    """
-    Print the plans of all cards and model shapes.
-
-    Raises:
-        ConfigError: A key is not accepted.
-    """
-    worker = load(WorkerConfig, "worker", file=None, environment={}, settings=("model=any", *settings))
-    entries = list(overview(worker.engine))
-    _write({"plans": entries}, [*markdown(iter(entries))], json_to)
-
-
-def show_preset(preset: str, budget: float | None, json_to: str) -> None:
-    """
-    Print the plan of a predefined case beside the paper's figures.
-
-    Raises:
-        ConfigError: There is no such case.
-    """
-    if preset != TABLE5:
-        raise ConfigError(f"--preset is {preset!r}; accepted: {TABLE5}", field="preset")
-    planned = plan_graphs(table5.question(None if budget is None else int(budget * GIB)))
-    paper = {"single": table5.SINGLE_GB, "every arm by itself": table5.NAIVE_GB, "planned": table5.BUCKETED_GB}
-    paper_line = "paper, GB: " + ", ".join(f"{name} {value}" for name, value in paper.items())
-    _write({**as_dict(planned), "paper_gb": paper}, [*lines(planned), paper_line], json_to)
 
 
 def _engine_dict(planned: EnginePlan, device: str) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tlt_common.domain.arm import Arm
+from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.capacity.graphs.plan import Plan
 from tlt_worker.capacity.graphs.runner import Runner, runners_of
+from tlt_worker.capacity.memory.table import GIB, MemoryTable
 
 GB = 10**9
 """The unit of the TLT paper."""
@@ -96,3 +98,30 @@ def _ranges(sizes: Sequence[int]) -> str:
         parts.append(f"{sizes[place]}-{sizes[end]}" + (f"/{step}" if step > 1 else ""))
         place = end + 1
     return " ".join(parts)
+
+
+def memory_of(plan: EnginePlan) -> dict[str, Any]:
+    """Return how a plan divides a GPU, in JSON-compatible types; empty on a CPU."""
+    if (division := plan.division) is None:
+        return {}
+    table = division.table
+    return {
+        "attention": str(plan.profile.attention),
+        "gpu_memory": division.gpu_memory,
+        "gib": {row.name: round(row.bytes / GIB, 3) for row in table.rows},
+        "plan_gib_total": round(table.total / GIB, 3),
+        "plan_gib_free": round(table.free / GIB, 3),
+        "plan_gib_unplanned": round(table.unplanned / GIB, 3),
+        "trainer_batch_tokens": division.trainer.batch_tokens if division.trainer else 0,
+        "warnings": list(plan.warnings),
+    }
+
+
+def table_lines(table: MemoryTable) -> Iterator[str]:
+    """Yield a memory table as text."""
+    width = max(len(row.name) for row in table.rows)
+    yield f"{'memory per GPU'.ljust(width)}  {table.total / GIB:7.2f} GiB"
+    for row in table.rows:
+        yield f"{row.name.ljust(width)}  {row.bytes / GIB:7.2f}"
+    yield f"{'free'.ljust(width)}  {table.free / GIB:7.2f}"
+    yield f"{'unplanned'.ljust(width)}  {table.unplanned / GIB:7.2f}"

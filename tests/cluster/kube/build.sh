@@ -24,25 +24,36 @@ exec 9>"$bin/.lock"; flock 9 # a concurrent build waits, then has nothing to do
 fresh="$bin/.new"; rm -rf "$fresh"; mkdir -p "$fresh"
 trap 'rm -rf "$fresh"' EXIT
 
-stamp() { cat "$here"/{tools,runtime}/go.* "$here/tools/fakegpu/main.go" "$here/build.sh" <(go version) | sha256sum; }
+stamp() { cat "$here"/tools/go.* "$here/tools/fakegpu/main.go" "$here/build.sh" <(go version) | sha256sum; }
 stamp=$(stamp)
 done_already() { [ "$(cat "$bin/.stamp-$1" 2>/dev/null)" = "$stamp" ]; }
-version() { go list -m -f '{{.Version}}' "$1"; }
+helm=v4.2.4 kwok=v0.8.0
 
 # Without a version the binaries report v0.0.0-master, which a chart's kubeVersion rejects.
 versions() {
   cd "$here/tools"
-  local kube minor package; kube=$(version k8s.io/kubernetes); minor=${kube#v1.}
-  echo "-s -w -X helm.sh/helm/v4/internal/version.version=$(version helm.sh/helm/v4)"
+  local kube minor package; kube=$(go list -m -f '{{.Version}}' k8s.io/kubernetes); minor=${kube#v1.}
+  echo "-s -w -X helm.sh/helm/v4/internal/version.version=$helm"
   for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
     echo "-X $package.gitVersion=$kube -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
   done
 }
 
-# build MODULE PACKAGE...: one command per group, so that its binaries share one compilation.
+# build PACKAGE...: programs that cannot be installed by version, since their modules replace others.
 build() {
-  cd "$here/$1"; shift
-  go build -buildvcs=false -trimpath -ldflags "$flags" -o "$fresh/" "$@"
+  cd "$here/tools"
+  CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$flags" -o "$fresh/" "$@"
+}
+
+# released PACKAGE@VERSION...: programs of one module, with the dependencies that its release names.
+released() {
+  cd /
+  GOBIN="$fresh" go install -buildvcs=false -trimpath -ldflags "$flags" "$@"
+}
+
+# directory MODULE@VERSION: where the module's files are.
+directory() {
+  go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
 }
 
 # packages NAME...: install missing Debian packages if root, otherwise fail. Their services are not started.
@@ -64,17 +75,19 @@ prometheus() {
 }
 
 build_chart() {
-  CGO_ENABLED=0 build tools helm.sh/helm/v4/cmd/helm github.com/yannh/kubeconform/cmd/kubeconform
+  CGO_ENABLED=0 released helm.sh/helm/v4/cmd/helm@$helm
+  CGO_ENABLED=0 released github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
   prometheus
 }
 
 build_control() {
   local k=k8s.io/kubernetes/cmd stages file
-  CGO_ENABLED=0 build tools go.etcd.io/etcd/server/v3 sigs.k8s.io/kwok/cmd/kwok \
+  build go.etcd.io/etcd/server/v3 \
     $k/kube-apiserver $k/kube-controller-manager $k/kube-scheduler $k/kubectl
   mv "$fresh/server" "$fresh/etcd" # the main package is go.etcd.io/etcd/server/v3
+  CGO_ENABLED=0 released sigs.k8s.io/kwok/cmd/kwok@$kwok
   # kwok does nothing without stages: use those of its release.
-  stages=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+  stages=$(directory sigs.k8s.io/kwok@$kwok)/kustomize/stage
   for file in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease \
               pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
     echo "---"; cat "$stages/$file.yaml"
@@ -85,12 +98,12 @@ build_control() {
 # definitions MODULE@VERSION DIRECTORY FILE...: install an operator's CRDs from its release.
 definitions() {
   local folder
-  folder=$(cd "$here/tools" && go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/$2
+  folder=$(directory "$1")/$2
   shift 2
   install -m 644 -t "$bin/crds" "${@/#/$folder/}"
 }
 
-# CRDs of the kinds that the chart creates. KubeRay's are not in a Go module: $KUBERAY_CRDS is their directory.
+# CRDs of the kinds that the chart creates, without KubeRay's: `make cluster-kuberay` installs them with its operator.
 build_definitions() {
   rm -rf "$bin/crds"; mkdir "$bin/crds"
   definitions github.com/prometheus-operator/prometheus-operator@v0.85.0 example/prometheus-operator-crd \
@@ -103,12 +116,12 @@ build_definitions() {
 
 build_node() {
   packages libseccomp-dev pkg-config iproute2 nftables
-  CGO_ENABLED=0 build tools k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy ./fakegpu
-  # A separate module: CoreDNS needs a newer etcd API than etcd's server compiles with.
+  build k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy ./fakegpu
   local containerd=github.com/containerd/containerd/v2/cmd plugins=github.com/containernetworking/plugins/plugins
-  CGO_ENABLED=0 build runtime $containerd/{containerd,containerd-shim-runc-v2,ctr} \
-    $plugins/{ipam/host-local,main/bridge,main/loopback} github.com/coredns/coredns
-  CGO_ENABLED=1 build runtime -tags seccomp github.com/opencontainers/runc # its nsenter is C
+  CGO_ENABLED=0 released $containerd/{containerd,containerd-shim-runc-v2,ctr}@v2.4.2
+  CGO_ENABLED=0 released $plugins/{ipam/host-local,main/bridge,main/loopback}@v1.9.1
+  CGO_ENABLED=0 released github.com/coredns/coredns@v1.15.0
+  CGO_ENABLED=1 released -tags seccomp github.com/opencontainers/runc@v1.5.2 # its nsenter is C
   mv "$fresh"/{bridge,host-local,loopback} "$bin/cni/"
 }
 

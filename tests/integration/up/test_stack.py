@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from tlt_common.processes.guard import shared_memory
+from tlt_common.processes.guard import doomed, shared_memory
 from tlt_local import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -67,7 +67,7 @@ class Traces:
 
     @classmethod
     def of(cls, token: str, directory: Path) -> Self:
-        pids = guard.doomed(guard.processes(token), spared=0)
+        pids = doomed(guard.processes(token), spared=0)
         return cls(token, directory, frozenset(path for pid in pids for path in shared_memory(pid)))
 
     def are_gone(self) -> bool:
@@ -80,7 +80,7 @@ class Traces:
         return True
 
     def _left(self) -> bool:
-        alive = guard.doomed(guard.processes(self.token), spared=0)
+        alive = doomed(guard.processes(self.token), spared=0)
         return bool(alive) or self.directory.exists() or any(path.exists() for path in self.shared_memory)
 
 

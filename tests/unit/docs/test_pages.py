@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from reference import configuration
-from reference.docstrings import markdown
 from reference.outside import on_page_markdown
 from reference.write import stale
 
@@ -49,11 +48,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_configuration_page_has_every_service() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(configuration.SERVICES) == set(project["entry-points"]["tlt.services"])
-
-
-def test_sections_of_a_docstring_become_lists() -> None:
-    text = "Do it.\n\nArgs:\n    one: First\n        part.\n\nRaises:\n    ValueError: Never."
-    assert markdown(text) == "Do it.\n\n**Args**\n\n- `one`: First\n  part.\n\n**Raises**\n\n- `ValueError`: Never.\n"
 
 
 def test_a_link_out_of_the_site_becomes_a_path() -> None:

@@ -19,18 +19,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from os import PathLike
-from typing import Any
+from inspect import signature
+from typing import Any, Unpack
 
-from tlt_common.client import BlockingClient, Client, RolloutLog, SamplingParams
-from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl.chat import Chat, Tool
 from tlt_common.integrations.trl.environments import Environments, Factory
 from tlt_common.integrations.trl.groups import Group, Reward, samples_of
 from tlt_common.integrations.trl.installed import note_queued, sample_class
 from tlt_common.integrations.trl.play import Play
-from tlt_common.rpc.endpoint import Secret
 
 STOP_S = 30.0
 """Time limit for the thread to end; reward functions that run then are not interrupted."""
@@ -63,12 +61,7 @@ class TltAsyncRollouts:
         groups_in_flight: int = 4,
         max_buffered: int = 64,
         wait_s: float = 300.0,
-        token: Secret | None = None,
-        ca: str | PathLike[str] | None = None,
-        tls: bool | None = None,
-        server_name: str = "",
-        patience_s: float | None = PATIENCE_S,
-        log: RolloutLog | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """
         Create the object. It connects when training begins.
@@ -91,12 +84,7 @@ class TltAsyncRollouts:
             groups_in_flight: Number of prompts generated concurrently.
             max_buffered: Maximum number of samples that wait for the trainer; at the maximum, generation pauses.
             wait_s: Seconds to wait for the gateway and the first worker.
-            token: Token with the scopes generate and update_weights; see `Client`.
-            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
-            tls: Whether to use TLS; see `Client`.
-            server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a response that broke off is retried; see `Client`.
-            log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
+            options: Those of `Client`. The token needs the scopes generate and update_weights.
 
         Raises:
             InvalidRequestError: An argument is out of range; the message names it.
@@ -112,11 +100,8 @@ class TltAsyncRollouts:
             raise InvalidRequestError(
                 "sampling.max_new_tokens is None; accepted with tools: a number", field="sampling.max_new_tokens"
             )
-        self._endpoint = endpoint
-        self._options: dict[str, Any] = {
-            "token": token, "ca": ca, "tls": tls, "server_name": server_name, "patience_s": patience_s,
-            "log": log,
-        }  # fmt: skip
+        signature(Client).bind(endpoint, **options)  # now, and not when training begins
+        self._endpoint, self._options = endpoint, options
         self._dataset, self._reward_funcs = dataset, tuple(reward_funcs)
         self._play = Play(
             chat=Chat(tokenizer, uses_tools=uses_tools, options=chat_template_kwargs),

@@ -22,15 +22,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from os import PathLike
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, Unpack
 
-from tlt_common.client import BlockingClient, RolloutLog, SamplingParams, TokenChunk
-from tlt_common.client.rollout import PATIENCE_S
+from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams, TokenChunk
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
 from tlt_common.integrations.trl.generation import Generation
 from tlt_common.integrations.trl.requests import derived_seed, grouped, require_usable, sampling_of, tokenized
-from tlt_common.rpc.endpoint import Secret
 
 StateDict: TypeAlias = Mapping[str, Any]
 Export: TypeAlias = Callable[[StateDict], StateDict | str | PathLike[str]]
@@ -84,12 +83,7 @@ class TltRollouts:
         on_rollout: Callable[[Rollout], None] | None = None,
         seed: int | None = None,
         wait_s: float = 300.0,
-        token: Secret | None = None,
-        ca: str | PathLike[str] | None = None,
-        tls: bool | None = None,
-        server_name: str = "",
-        patience_s: float | None = PATIENCE_S,
-        log: RolloutLog | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """
         Create the rollout function. It connects at the first rollout.
@@ -106,23 +100,10 @@ class TltRollouts:
                 trainer's step and the process. The same seed, prompt and weights give the same tokens with and without
                 speculation, up to rounding. None samples without seeds.
             wait_s: Seconds to wait for the gateway and the first worker.
-            token: Token with the scopes generate and update_weights; see `Client`.
-            ca: CA bundle (PEM) to verify the gateway with; see `Client`.
-            tls: Whether to use TLS; see `Client`.
-            server_name: Name expected in the gateway's certificate; see `Client`.
-            patience_s: Seconds for which a rollout that broke off is retried; see `Client`.
-            log: Gets figures of the rollouts whenever weights have been published; see `RolloutLog`.
+            options: Those of `Client`. The token needs the scopes generate and update_weights.
         """
-        self._connect = partial(
-            BlockingClient,
-            endpoint,
-            token=token,
-            ca=ca,
-            tls=tls,
-            server_name=server_name,
-            patience_s=patience_s,
-            log=log,
-        )
+        signature(Client).bind(endpoint, **options)  # now, and not at the first rollout
+        self._connect = partial(BlockingClient, endpoint, **options)
         self._export = export
         self._answer = answer
         self._on_rollout = on_rollout

@@ -1,46 +1,42 @@
-"""Network namespaces connected by the switch. They require root, /dev/net/tun, iproute2 and util-linux."""
+"""Network namespaces on a bridge, which is in one of its own. They require root, iproute2, nftables and util-linux."""
 
 import asyncio
-import ctypes
-import errno
-import fcntl
 import os
 import shutil
-import struct
-import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from tlt_bench.campaign.network.rules import Rules
+from tlt_bench.campaign.network.rules import Rules, ruleset
 from tlt_common.errors import TltError
 
-TUN = Path("/dev/net/tun")
-SET_INTERFACE = 0x400454CA
-"""TUNSETIFF."""
-TUN_WITHOUT_HEADER = 0x1001
-"""IFF_TUN | IFF_NO_PI."""
 NETWORK = "198.18.{}"
 """In the range for benchmarks of network devices (RFC 2544), which no network uses. Each campaign on a machine uses the
 first network whose device does not exist."""
 DEVICE = "tlt-camp-{}"
 MAX_CAMPAIGNS = 250
-MTU_BYTES = 9000
 OWN = 1
 """Number of this process's own host, which stays in its namespace."""
-PROGRAMS = ("ip", "unshare", "nsenter")
+BRIDGE = "bridge0"
+PROGRAMS = ("ip", "tc", "nft", "unshare", "nsenter")
 
 
 def why_not() -> str:
     """Return why this machine cannot run namespaces; empty if it can."""
     if os.geteuid() != 0:
         return "network namespaces require root"
-    if not os.access(TUN, os.R_OK | os.W_OK):
-        return f"{TUN} is missing: load the kernel module tun"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    return f"{', '.join(missing)} not installed: install Debian's iproute2 and util-linux" if missing else ""
+    return f"{', '.join(missing)} not installed: install iproute2, nftables and util-linux" if missing else ""
+
+
+@cache
+def delays() -> bool:
+    """Whether the kernel has the module sch_netem, which delays packets."""
+    tried = "ip link set lo up && tc qdisc add dev lo root netem delay 1ms"
+    return subprocess.run(["unshare", "--net", "sh", "-c", tried], capture_output=True, check=False).returncode == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,28 +51,38 @@ class Host:
 
     def inside(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a command inside. The process id stays the same."""
-        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *command]
+        return _inside(self.pid, command)
 
 
 class Network:
-    """Hosts by name, connected by a switch."""
+    """Hosts by name, and the bridge that connects them."""
 
-    def __init__(self, hosts: Mapping[str, Host], switch: asyncio.subprocess.Process) -> None:
+    def __init__(self, hosts: Mapping[str, Host], address: str, bridge: int) -> None:
+        """
+        Args:
+            hosts: Hosts by name.
+            address: First three bytes of all addresses.
+            bridge: A process that holds the bridge's namespace.
+        """
         self.hosts = hosts
-        self._switch = switch
+        self._address = address
+        self._bridge = bridge
+        self._ports = [_port(number) for number in (OWN, *(host.number for host in hosts.values()))]
 
     async def apply(self, rules: Rules) -> None:
         """
         Apply rules to all packets from now on.
 
         Raises:
-            TltError: The switch has ended.
+            TltError: The kernel refused them.
         """
-        assert self._switch.stdin is not None  # noqa: S101 - both are pipes
-        assert self._switch.stdout is not None  # noqa: S101
-        self._switch.stdin.write(rules.model_dump_json().encode() + b"\n")
-        if not await self._switch.stdout.readline():
-            raise TltError("the campaign's network switch has ended")
+        await _run(_inside(self._bridge, ["nft", "-f", "-"]), ruleset(rules, self._address))
+        if delays():
+            delay = (
+                ("netem", "delay", f"{rules.delay_s * 1000:g}ms", "limit", "100000") if rules.delay_s else ("pfifo",)
+            )
+            for port in self._ports:
+                await _run(_inside(self._bridge, ["tc", "qdisc", "replace", "dev", port, "root", *delay]))
 
 
 @asynccontextmanager
@@ -87,109 +93,81 @@ async def connected(names: Sequence[str], environment: Mapping[str, str]) -> Asy
     Args:
         names: Names of hosts.
         environment: Variables that mark the processes that hold the namespaces, so that a guard kills them.
+
+    Raises:
+        TltError: The kernel refused.
     """
-    marked = {**os.environ, **environment}
     async with AsyncExitStack() as owned:
-        own, campaign = _own_device()
-        network_ip, hosts = NETWORK.format(campaign), {}
+        bridge = await _holder(owned, environment)
+        await _run(_inside(bridge, ["ip", "link", "add", "name", BRIDGE, "type", "bridge"]))
+        await _run(_inside(bridge, ["ip", "link", "set", BRIDGE, "up"]))
+        device, campaign = await _own_port(bridge)
+        owned.push_async_callback(_run, ["ip", "link", "delete", device])
+        address = NETWORK.format(campaign)
+        await _plugged(bridge, OWN, device, f"{address}.{OWN}", [])
+        hosts = {}
         for number, name in enumerate(names, OWN + 1):
-            holder = await asyncio.create_subprocess_exec(
-                "unshare", "--net", "sh", "-c", "echo; exec sleep infinity", env=marked, stdout=asyncio.subprocess.PIPE
-            )
-            owned.push_async_callback(_kill, holder)
-            assert holder.stdout is not None  # noqa: S101 - it is a pipe
-            await holder.stdout.readline()  # it is in its namespace
-            hosts[name] = Host(number=number, ip=f"{network_ip}.{number}", pid=holder.pid)
-        devices = {host.number: _device(host.pid, campaign) for host in hosts.values()} | {OWN: own}
-        try:
-            for host in hosts.values():
-                await _configure(host.inside, host.ip, campaign)
-            await _configure(list, f"{network_ip}.{OWN}", campaign)
-            switch = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "tlt_bench.campaign.network.switch"),
-                *(f"{number}={descriptor}" for number, descriptor in devices.items()),
-                env=marked,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                pass_fds=tuple(devices.values()),
-            )
-            owned.push_async_callback(_kill, switch)
-        finally:
-            for descriptor in devices.values():
-                os.close(descriptor)  # the switch has them; the devices disappear with it
-        network = Network(hosts, switch)
-        await network.apply(Rules())
-        yield network
+            pid = await _holder(owned, environment)
+            hosts[name] = Host(number=number, ip=f"{address}.{number}", pid=pid)
+            await _run(_port_command(bridge, number, "eth0", pid))
+            await _run(hosts[name].inside(["ip", "link", "set", "lo", "up"]))
+            await _plugged(bridge, number, "eth0", hosts[name].ip, hosts[name].inside([]))
+        yield Network(hosts, address, bridge)
+
+
+async def _holder(owned: AsyncExitStack, environment: Mapping[str, str]) -> int:
+    """Start a process in a network namespace of its own; return its id."""
+    holder = await asyncio.create_subprocess_exec(
+        *("unshare", "--net", "sh", "-c", "echo; exec sleep infinity"),
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    owned.push_async_callback(_kill, holder)
+    assert holder.stdout is not None  # noqa: S101 - it is a pipe
+    await holder.stdout.readline()  # it is in its namespace
+    return holder.pid
+
+
+async def _own_port(bridge: int) -> tuple[str, int]:
+    """Connect this process's namespace; return the name of its device and the number of the campaign."""
+    for campaign in range(MAX_CAMPAIGNS):
+        device = DEVICE.format(campaign)
+        if not Path("/sys/class/net", device).exists():  # noqa: ASYNC240 - not a disk
+            await _run(_port_command(bridge, OWN, device, os.getpid()))
+            return device, campaign
+    raise TltError(f"{MAX_CAMPAIGNS} campaigns run on this machine")
+
+
+def _port(number: int) -> str:
+    return f"port{number}"
+
+
+def _port_command(bridge: int, number: int, device: str, pid: int) -> list[str]:
+    peer = ("peer", "name", device, "netns", str(pid))
+    return _inside(bridge, ["ip", "link", "add", "name", _port(number), "type", "veth", *peer])
+
+
+async def _plugged(bridge: int, number: int, device: str, ip: str, inside: Sequence[str]) -> None:
+    """Give both ends of a cable what they need."""
+    await _run(_inside(bridge, ["ip", "link", "set", _port(number), "master", BRIDGE, "up"]))
+    await _run([*inside, "ip", "address", "add", f"{ip}/24", "dev", device])
+    await _run([*inside, "ip", "link", "set", device, "up"])
+
+
+def _inside(pid: int, command: Sequence[str]) -> list[str]:
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", *command]
+
+
+async def _run(command: Sequence[str], text: str = "") -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await process.communicate(text.encode())
+    if process.returncode:
+        raise TltError(f"{' '.join(command)}: {errors.decode().strip()}")
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.kill()
     await process.wait()
-
-
-def _own_device() -> tuple[int, int]:
-    """Create a device in this process's namespace; return its descriptor and the number of the campaign."""
-    for campaign in range(MAX_CAMPAIGNS):
-        with suppress(FileExistsError):
-            return _device(os.getpid(), campaign), campaign
-    raise TltError(f"{MAX_CAMPAIGNS} campaigns run on this machine")
-
-
-def _device(pid: int, campaign: int) -> int:
-    """
-    Create the TUN device in the namespace of a process; return its descriptor.
-
-    A thread enters the namespace, since that changes its network for good.
-
-    Raises:
-        FileExistsError: The namespace has such a device.
-        TltError: The kernel refused.
-    """
-    made: list[int] = []
-    refused: list[OSError] = []
-
-    def make() -> None:
-        try:
-            made.append(_device_there(pid, DEVICE.format(campaign)))
-        except OSError as error:
-            refused.append(error)
-
-    thread = threading.Thread(target=make, name=f"namespace-{pid}")
-    thread.start()
-    thread.join()
-    if refused:
-        if refused[0].errno == errno.EBUSY:
-            raise FileExistsError(DEVICE.format(campaign))
-        raise TltError(f"no network device in the namespace of process {pid}: {refused[0]}") from refused[0]
-    return made[0]
-
-
-def _device_there(pid: int, name: str) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path(f"/proc/{pid}/ns/net").open("rb") as namespace:
-        if libc.setns(namespace.fileno(), 0) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    descriptor = os.open(TUN, os.O_RDWR)
-    try:
-        fcntl.ioctl(descriptor, SET_INTERFACE, struct.pack("16sH", name.encode(), TUN_WITHOUT_HEADER))
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-async def _configure(inside: Callable[[Sequence[str]], list[str]], ip: str, campaign: int) -> None:
-    device = DEVICE.format(campaign)
-    commands = [
-        ["ip", "address", "add", f"{ip}/24", "dev", device],
-        ["ip", "link", "set", device, "mtu", str(MTU_BYTES), "up"],
-        ["ip", "link", "set", "lo", "up"],
-    ]
-    for command in commands:
-        process = await asyncio.create_subprocess_exec(*inside(command), stderr=asyncio.subprocess.PIPE)
-        _, errors = await process.communicate()
-        if process.returncode:
-            raise TltError(f"{' '.join(command)}: {errors.decode().strip()}")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tlt_bench.campaign.network.hosts import OWN, Network, why_not
+from tlt_bench.campaign.network.hosts import OWN, Network, delays, why_not
 from tlt_bench.campaign.network.rules import Rules, disturbances
 from tlt_bench.campaign.network.suite import PAIRS, SERVICES, running
 from tlt_bench.campaign.part import Context, Outcome, Part, Size
@@ -31,6 +31,8 @@ async def run(context: Context) -> Outcome:
     """
     if reason := why_not():
         return Outcome(skipped=reason)
+    if not delays():
+        context.say("packets are not delayed: the kernel has no module sch_netem")
     faults = Faults(context)
     figures, chronicle = await undergo(context, faults.suite(), faults.make)
     figures |= {"disturbances": faults.made, "not_back": faults.not_back}
@@ -58,7 +60,7 @@ class Faults:
         network = self._network
         assert network is not None  # noqa: S101 - `suite` runs around it
         numbers = {name: host.number for name, host in network.hosts.items()} | {"client": OWN}
-        planned = disturbances(PAIRS, numbers)
+        planned = disturbances(PAIRS, numbers, delays=delays())
         order = random.Random(self.context.seed).sample(planned, len(planned))
         while self.context.left_s > 0 or self.made < LEAST[self.context.size]:
             disturbance = order[self.made % len(order)]

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tlt_common.config.base import Frozen
 
-
-class Rules(Frozen):
-    """What the switch does with packets until it receives other rules."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What happens to packets until other rules are applied."""
 
     dropped: tuple[tuple[int, int], ...] = ()
     """Source and destination of packets that are dropped silently."""
@@ -16,9 +15,14 @@ class Rules(Frozen):
     loss: float = 0.0
     """Share of all packets that are dropped."""
 
-    def passes(self, source: int, destination: int, drawn: float) -> bool:
-        """Return whether a packet is delivered; `drawn` is a random number from 0 to 1."""
-        return (source, destination) not in self.dropped and drawn >= self.loss
+
+def ruleset(rules: Rules, address: str) -> str:
+    """Return what the bridge forwards, in the language of nft; `address` is the first three bytes of all addresses."""
+    drops = [f"ip saddr {address}.{source} ip daddr {address}.{target} drop" for source, target in rules.dropped]
+    if rules.loss:
+        drops.append(f"meta protocol ip numgen random mod 1000 < {rules.loss * 1000:.0f} drop")
+    lines = ["type filter hook forward priority 0", *drops]
+    return "flush ruleset\ntable bridge campaign {\n chain forward {\n  " + "\n  ".join(lines) + "\n }\n}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +38,21 @@ DELAY_S = 0.05
 LOSS = 0.05
 
 
-def disturbances(pairs: Iterable[tuple[str, str]], numbers: dict[str, int]) -> tuple[Disturbance, ...]:
+def disturbances(
+    pairs: Iterable[tuple[str, str]], numbers: dict[str, int], *, delays: bool = True
+) -> tuple[Disturbance, ...]:
     """
-    Return all disturbances: delay, loss, and for each pair a partition and both half-open connections.
+    Return all disturbances: loss, and delay if packets can be delayed; for each pair a partition and both half-open
+    connections.
 
     Args:
         pairs: Names of hosts that call each other.
         numbers: Number of each host.
+        delays: Whether packets can be delayed.
     """
-    found = [
-        Disturbance(name=f"{2 * DELAY_S * 1000:.0f} ms delay", rules=Rules(delay_s=DELAY_S)),
-        Disturbance(name=f"{LOSS:.0%} loss", rules=Rules(loss=LOSS)),
-    ]
+    found = [Disturbance(name=f"{LOSS:.0%} loss", rules=Rules(loss=LOSS))]
+    if delays:
+        found.append(Disturbance(name=f"{2 * DELAY_S * 1000:.0f} ms delay", rules=Rules(delay_s=DELAY_S)))
     for one, other in pairs:
         there, back = (numbers[one], numbers[other]), (numbers[other], numbers[one])
         found += [

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tlt_common.processes.guard import doomed
 from tlt_local import guard
 
 _NUMBERS = re.compile(r"[0-9a-f]{16,}|[0-9]+")
@@ -53,7 +54,7 @@ class Victim:
 def commands(token: str) -> dict[int, str]:
     """Return the command line of each process of the run by its id, arguments separated by NUL."""
     found = {}
-    for pid in guard.doomed(guard.processes(token), spared=os.getpid()):
+    for pid in doomed(guard.processes(token), spared=os.getpid()):
         with suppress(OSError):  # it has ended
             found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     return found

@@ -15,8 +15,8 @@ from tlt_worker.capacity.graphs.runner import Runner, Stage
 from tlt_worker.capacity.shape import ModelShape
 
 GRAPH_LAYER_BYTES = 700_000
-"""Memory of CUDA and NCCL per captured layer: a dozen kernels and two all-reduces. Fitted: with the set-up of `table5`,
-650,000 to 750,000 match the three figures of the TLT paper's Table 5 within a tenth."""
+"""Memory of CUDA and NCCL per captured layer: a dozen kernels and two all-reduces. Fitted: for the set-up that
+`test_table5` assumes, 650,000 to 750,000 match the three figures of the TLT paper's Table 5 within a tenth."""
 
 FLOAT = 4
 

@@ -11,8 +11,6 @@ from tlt_common.bandit import (
     TRIAL_ROUNDS,
     Bandit,
     BanditConfig,
-    Exploration,
-    Judge,
     bucket,
     reward,
 )
@@ -69,8 +67,6 @@ configs = st.builds(
     hold_rounds=st.integers(1, 6),
     speculate_below_requests=st.integers(1, 64),
     group_below_requests=st.dictionaries(st.sampled_from([4, 5, 6, 8]), st.integers(1, 64)),
-    judge=st.sampled_from(Judge),
-    exploration=st.sampled_from(Exploration),
 )
 ALL_KINDS = (OFF, SHORT, LONG, chain(7, sampled=False), tree(3, 2, 6), ngram(4))
 events = st.one_of(

@@ -1,7 +1,5 @@
 """What a bandit keeps over new drafters, new weights and the fleet's experience."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,6 @@ from tests.unit.tlt_common.bandit.playing import LONG, PATIENT, SHORT, play, pos
 from tlt_common.bandit import (
     TRIAL_ROUNDS,
     Bandit,
-    Judge,
 )
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, ngram
 from tlt_common.domain.ids import DrafterVersion
@@ -29,9 +26,8 @@ def test_what_the_fleet_knows_is_taken_the_same_in_any_order_and_as_often_as_it_
     assert (bandit.choose(1), bandit.choose(4)) == (SHORT, LONG)
 
 
-@pytest.mark.parametrize("judge", Judge)
-def test_with_another_drafter_every_learned_arm_is_unknown_again(judge: Judge) -> None:
-    bandit = Bandit([LONG, ngram(4)], replace(PATIENT, judge=judge), seed=0)
+def test_with_another_drafter_every_learned_arm_is_unknown_again() -> None:
+    bandit = Bandit([LONG, ngram(4)], PATIENT, seed=0)
     play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=20)
     bandit.drafter_changed()
     assert play(bandit, {OFF: 3.0, LONG: 1.0, ngram(4): 2.0}, batch=1, rounds=4)[: TRIAL_ROUNDS + 1] == [LONG] * 3 + [
@@ -109,10 +105,9 @@ def test_round_times_that_the_fleet_told_outlast_a_drafter_too() -> None:
     assert bandit.choose(1) == OFF
 
 
-@pytest.mark.parametrize("judge", Judge)
 @pytest.mark.parametrize("pushed", [NOTHING, posterior({OFF: 5.0, SHORT: 1.0, LONG: 1.0}, group=1)])
-def test_a_push_of_the_tuner_leaves_what_was_kept_over_new_weights(judge: Judge, pushed: Posterior) -> None:
-    bandit = Bandit(DEFAULT_ARMS, replace(PATIENT, judge=judge), seed=0)
+def test_a_push_of_the_tuner_leaves_what_was_kept_over_new_weights(pushed: Posterior) -> None:
+    bandit = Bandit(DEFAULT_ARMS, PATIENT, seed=0)
     play(bandit, {OFF: 1.0, SHORT: 2.0, LONG: 3.0}, batch=1, rounds=20)
     bandit.policy_changed()
     bandit.merge(pushed)

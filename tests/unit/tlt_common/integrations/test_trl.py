@@ -1,11 +1,16 @@
 """How TRL's prompts become groups of siblings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tlt_common.client import SamplingParams
+from tlt_common.integrations.openrlhf import TltEngine
+from tlt_common.integrations.trl import TltAsyncRollouts, TltRollouts
 from tlt_common.integrations.trl.requests import grouped
 
 A, B, C = [1, 2], [3], [4, 5]
@@ -33,3 +38,18 @@ def test_responses_come_back_in_the_order_of_trls_prompts(problems: list[int], g
     asked, samples = grouped(prompts, generations)
     assert [prompt for prompt in asked for _ in range(samples)] == prompts
     assert samples == generations
+
+
+GIVEN: dict[str, Any] = {
+    "dataset": (),
+    "tokenizer": None,
+    "reward_funcs": [len],
+    "num_generations": 2,
+    "sampling": SamplingParams(),
+}
+
+
+@pytest.mark.parametrize("make", [TltRollouts, partial(TltAsyncRollouts, **GIVEN), TltEngine])
+def test_an_option_that_no_client_has_is_refused_at_once(make: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match="tokne"):
+        make("127.0.0.1:1", tokne="x")

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tlt_common.errors import ConfigError
-from tlt_worker.commands.cards import CARDS, SHAPES
 from tlt_worker.commands.engine import app
 
 CONFIG = {
@@ -37,17 +36,6 @@ def told(*arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_papers_case_is_a_preset() -> None:
-    answer = told("--preset", "table5")
-    assert answer["naive_bytes"] / answer["bytes"] >= 2.8
-    assert answer["paper_gb"] == {"single": 7.81, "every arm by itself": 30.39, "planned": 10.69}
-    assert "planned 10.60 GB; single 8.23; every arm by itself 30.85 (2.9x)" in run("--preset", "table5").stdout
-
-
-def test_a_preset_may_have_a_budget() -> None:
-    assert told("--preset", "table5", "--budget", "4")["budget"] == 4 * 2**30
-
-
 def plan_of(model: str, *keys: str) -> tuple[str, ...]:
     """Options for a model and keys of the worker."""
     return tuple(part for key in (f"model={model}", *keys) for part in ("--set", key))
@@ -74,13 +62,6 @@ def test_a_gpu_is_divided_without_a_rest() -> None:
 def test_what_does_not_fit_is_a_warning() -> None:
     shown = run("--card", "a100-40", "--model-shape", "qwen2.5-7b").stdout
     assert "warning: 39.4 GiB per GPU do not hold the default arms" in shown
-
-
-def test_every_card_is_planned_with_every_model() -> None:
-    arms = ("--set", "engine.arms=off,chain-3", "--set", "engine.max_running=4")
-    plans = told("--all", *arms)["plans"]
-    assert {(plan["card"], plan["model"]) for plan in plans} == {(one, other) for one in CARDS for other in SHAPES}
-    assert all(plan["plan_gib_unplanned"] == 0 for plan in plans if plan["fits"])
 
 
 def test_the_plan_is_that_of_the_workers_configuration(
@@ -121,7 +102,6 @@ def test_the_answer_can_go_to_a_file(model: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "options", "field", "words"),
     [
-        ((), ["--preset", "table6"], "preset", "accepted: table5"),
         (("model=/nowhere",), [], "model", "Hugging Face model directory"),
         ((), ["--config", "/nowhere.yaml"], "config", "No such file"),
         ((), ["--card", "h300"], "card", "accepted: l4, 4090, a100-40"),

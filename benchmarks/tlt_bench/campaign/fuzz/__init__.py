@@ -1,6 +1,0 @@
-"""
-Random input for everything that reads input: calls, bytes on the socket, configuration, files.
-
-Each module of `targets` defines `TARGETS`; nothing lists them. Inputs are drawn by Hypothesis, which also reduces an
-input that does harm to a small one.
-"""
