@@ -67,9 +67,8 @@ KNOWN_FULL = {
     "benchmarks/tlt_bench/campaign/fuzz",
     "services/tlt_coordinator",
     "services/tlt_local",
-    "services/tlt_trainer/drafter",
 }
-KNOWN_CIRCLES = {"tlt_trainer: data, drafter, learner, lease, sharing, store"}
+KNOWN_CIRCLES: set[str] = set()
 KNOWN_NAMES = {
     "Attention",
     "Call",

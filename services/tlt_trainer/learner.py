@@ -16,17 +16,15 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter
-from tlt_trainer.drafter.kinds import drafter_of
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import share_of
-from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
+from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate, step_tokens
 from tlt_trainer.drafter.precision import compute_dtype
-from tlt_trainer.drafter.step_size import step_tokens
+from tlt_trainer.drafter.score import ScoreTally
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.drafter.values import copies, load, move, tensors_of
 from tlt_trainer.learned import Counters, Published, Snapshot
-from tlt_trainer.sharing.score import ScoreTally
-from tlt_trainer.store.shared_weights import SharedWeights
 
 SCORED_DRAFTS = 3
 """Drafts of the chain by which drafters are compared, at least."""

@@ -17,14 +17,15 @@ from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.draft_tokens import DraftTokens
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import DeviceThread, limit_memory, make_nicer, torch_device
+from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
@@ -37,7 +38,6 @@ from tlt_trainer.sharing.examiner import Examiner
 from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
-from tlt_trainer.store.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.store.storage import Storage
 from tlt_trainer.training_loop import TrainingLoop
 

@@ -14,7 +14,7 @@ from tlt_bench.result import Result
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.store.shared_weights import read_format
+from tlt_trainer.drafter.shared_weights import read_format
 
 REPEATS = 3
 GOALS = (4.0, 5.0)

@@ -15,8 +15,8 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.feed import DRAWN_BATCHES
 from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learned import Published
-from tlt_trainer.sharing.score import score_of
 
 DRAFTS = 7
 """Drafts of the chain whose accept length is reported."""

@@ -30,7 +30,7 @@ from tlt_common.rpc.channel import connect
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire import hidden
-from tlt_trainer.store.shared_weights import read_format
+from tlt_trainer.drafter.shared_weights import read_format
 
 WINDOWS = 320
 SHORTEST_TOKENS, LONGEST_TOKENS = 64, 256

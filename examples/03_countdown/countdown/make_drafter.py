@@ -23,12 +23,12 @@ from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.score import Score, score_of
+from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.rollouts import Rollout
 from tlt_trainer.offline.states import FRAME_TOKENS, frames_of
 from tlt_trainer.offline.training import BATCH_TOKENS
-from tlt_trainer.sharing.score import Score, score_of
-from tlt_trainer.store.shared_weights import read_format, read_shared
 
 TOKEN_BUDGET: Final = 700_000
 """Expected tokens per round of a greedy chain of 3: 3.0 after 80 k tokens, 3.5 after 300 k, 3.6 after 480 k and after

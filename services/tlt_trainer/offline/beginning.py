@@ -9,10 +9,10 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_trainer.drafter.exporting import find_drafter
 from tlt_trainer.drafter.files import config_of, from_files
 from tlt_trainer.drafter.rope import require_rope
-from tlt_trainer.store.shared_weights import trained_format
+from tlt_trainer.drafter.shared_weights import trained_format
+from tlt_trainer.offline.exporting import find_drafter
 
 KINDS = tuple(map(str, DrafterArchitecture))
 

@@ -19,14 +19,14 @@ from tlt_trainer.data.held_out import HeldOutPrompts
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.score import Score, score_of
+from tlt_trainer.drafter.shared_weights import read_shared
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Beginning
 from tlt_trainer.offline.rollouts import Rollout
 from tlt_trainer.offline.states import frames_of
-from tlt_trainer.sharing.score import Score, score_of
-from tlt_trainer.store.shared_weights import read_shared
 
 AT_ONCE = 64
 """Rollouts whose states are in memory at once."""

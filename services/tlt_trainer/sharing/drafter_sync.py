@@ -17,6 +17,7 @@ from tlt_common.errors import NotFoundError, TltError, WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.merge import fitted, merge_of
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import Device
@@ -25,7 +26,6 @@ from tlt_trainer.lease.pieces import in_pieces, placed
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.sharing.drafter_registry import DrafterRegistry
 from tlt_trainer.sharing.examiner import Examiner
-from tlt_trainer.sharing.score import Score
 from tlt_trainer.store.storage import read_uri
 
 log = get_logger(__name__)

@@ -10,6 +10,7 @@ from tlt_trainer.config import PublishSettings
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
@@ -17,7 +18,6 @@ from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
 from tlt_trainer.sharing.examiner import Examiner
 from tlt_trainer.sharing.publish_gate import PublishGate
-from tlt_trainer.sharing.score import Score
 from tlt_trainer.store.storage import Storage
 
 SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))

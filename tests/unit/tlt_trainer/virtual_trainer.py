@@ -9,12 +9,12 @@ from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.draft_tokens import DraftTokens
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
+from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease

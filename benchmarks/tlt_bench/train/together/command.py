@@ -20,8 +20,8 @@ from tlt_bench.train.together.scaling import samples_per_s
 from tlt_bench.train.together.synchronous import synchronous
 from tlt_bench.train.together.way import Journey, Point, Way, Weights
 from tlt_common.domain.ids import DrafterVersion
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learned import Snapshot
-from tlt_trainer.sharing.score import score_of
 
 WAYS: Mapping[str, Way] = {
     "": Asynchronous(),

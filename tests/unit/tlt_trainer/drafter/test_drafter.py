@@ -21,9 +21,9 @@ from tlt_trainer.drafter import files
 from tlt_trainer.drafter.merge import merge_of, share_of
 from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
+from tlt_trainer.drafter.score import Score, score_of
+from tlt_trainer.drafter.shared_weights import trained_format
 from tlt_trainer.learner import Learner
-from tlt_trainer.sharing.score import Score, score_of
-from tlt_trainer.store.shared_weights import trained_format
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from tests.unit.tlt_trainer.tiny import causal
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError
 from tlt_trainer.cli import app
+from tlt_trainer.drafter.eagle3 import drafter_of
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.drafter.importing import import_to
-from tlt_trainer.drafter.kinds import drafter_of
+from tlt_trainer.offline.importing import import_to
 from tlt_worker.checkpoints.drafter import load_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.tlt_trainer.tiny import TinyPolicy
 from tlt_trainer.config import PublishSettings
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
-from tlt_trainer.sharing.score import Score
 
 
 def score(*accepted: float) -> Score:

@@ -15,8 +15,8 @@ from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.drafter.meta import META_FILE
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.drafter_sync import GONE_AFTER_S
-from tlt_trainer.sharing.score import Score
 
 
 async def test_what_one_publishes_another_follows(one: Trainer, two: Trainer) -> None:

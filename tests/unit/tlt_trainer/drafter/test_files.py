@@ -10,8 +10,8 @@ from safetensors.torch import load
 
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_trainer.drafter.exporting import find_drafter
-from tlt_trainer.drafter.pickled import PICKLED_FILE, as_safetensors
+from tlt_trainer.drafter.files import PICKLED_FILE, as_safetensors
+from tlt_trainer.offline.exporting import find_drafter
 
 
 def pickled(content: Any) -> bytes:

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.unit.tlt_trainer.killed_writer import PARTIAL_BYTES, WRITTEN
+from tests.unit.tlt_trainer.store.killed_writer import PARTIAL_BYTES, WRITTEN
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy
 from tlt_common.telemetry import metrics
 from tlt_trainer.learner import Learner
@@ -13,7 +13,7 @@ from tlt_trainer.store.checkpoints import KEPT, Checkpoints
 
 
 def test_a_writer_that_is_killed_at_any_moment_costs_one_checkpoint_at_most(policy: TinyPolicy, tmp_path: Path) -> None:
-    writer = [sys.executable, "-m", "tests.unit.tlt_trainer.killed_writer", str(policy.directory), str(tmp_path)]
+    writer = [sys.executable, "-m", "tests.unit.tlt_trainer.store.killed_writer", str(policy.directory), str(tmp_path)]
     subprocess.run(writer, check=True, timeout=300)
     skipped = metrics.CHECKPOINTS_SKIPPED.labels(reason="incomplete")
     before, found = skipped._value.get(), list[int]()

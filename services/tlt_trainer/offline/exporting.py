@@ -6,7 +6,7 @@ from tlt_common.drafter.meta import CONFIG_FILE, META_FILE
 from tlt_common.errors import ConfigError, NotFoundError, TltError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.export import ExportFormat, exported
-from tlt_trainer.drafter.pickled import as_safetensors
+from tlt_trainer.drafter.files import as_safetensors
 from tlt_trainer.store.storage import Storage, read_uri
 
 

@@ -6,9 +6,9 @@ import torch
 import tlt_trainer.learner
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_trainer.data.pack import collate
+from tlt_trainer.drafter.score import ScoreTally
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.learner import Learner
-from tlt_trainer.sharing.score import ScoreTally
-from tlt_trainer.store.shared_weights import SharedWeights
 
 
 def _trained(policy: TinyPolicy, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], ScoreTally]:

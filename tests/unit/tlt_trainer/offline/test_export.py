@@ -16,8 +16,8 @@ from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.export import CARD_FILE, ExportFormat, exported
-from tlt_trainer.drafter.exporting import export_to
 from tlt_trainer.drafter.files import to_files
+from tlt_trainer.offline.exporting import export_to
 
 META = DrafterMeta(version=3, base=2, worker_id="w", steps=500, tokens=70000, held_out_top1=0.612)
 

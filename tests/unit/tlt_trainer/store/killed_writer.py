@@ -1,7 +1,7 @@
 """
 Writes checkpoints in processes that are killed: before each system call that touches the directory, and inside writes.
 
-Usage: python -m tests.unit.tlt_trainer.killed_writer POLICY ROOT. Each directory under ROOT is left by one process.
+Usage: python -m tests.unit.tlt_trainer.store.killed_writer POLICY ROOT. Each directory under ROOT is of one process.
 """
 
 import os
@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.unit.tlt_trainer.tiny import CPU
+from tlt_trainer.drafter.shared_weights import read_format
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
 from tlt_trainer.store.checkpoints import Checkpoints
-from tlt_trainer.store.shared_weights import read_format
 
 SYSTEM_CALLS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.listdir", "shutil.rmtree"}
 """Audit events of Python that come before a system call."""

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, WeightsError
+from tlt_trainer.drafter.shared_weights import find_shared, read_rows, shared_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import Device
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.training_lease import TrainingLease
-from tlt_trainer.store.shared_weights import find_shared, read_rows, shared_of
 
 PIECE_BYTES = 16 * 2**20
 """A copy to the device of this size takes a few milliseconds."""

@@ -16,11 +16,11 @@ from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.eagle3 import PASSES, Eagle3Drafter
 from tlt_trainer.drafter.loss import unrolled_loss
 from tlt_trainer.drafter.merge import fitted, merge_of
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.drafter.vocabulary import TokenCounts, map_of, require_tokens, rows_for, tokens_of
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.warm_up import warm_up
-from tlt_trainer.sharing.score import score_of
 
 FIRST, LAST = torch.arange(DRAFT_TOKENS), torch.arange(48 - DRAFT_TOKENS, 48)
 

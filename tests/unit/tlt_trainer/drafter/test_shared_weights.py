@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy
 from tlt_common.errors import WeightsError
 from tlt_common.weights.files import INDEX
-from tlt_trainer.store.shared_weights import EMBEDDING, read_shared
+from tlt_trainer.drafter.shared_weights import EMBEDDING, read_shared
 
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 

@@ -7,7 +7,7 @@ from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.pack import collate
-from tlt_trainer.drafter.step_size import MIN_TOKENS, step_tokens
+from tlt_trainer.drafter.optimizer import MIN_TOKENS, step_tokens
 from tlt_trainer.learner import Learner
 
 

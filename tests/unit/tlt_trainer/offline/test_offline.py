@@ -17,12 +17,12 @@ from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Wanted, beginning, published
 from tlt_trainer.offline.rollouts import Rollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
-from tlt_trainer.store.shared_weights import read_config, trained_format
 from tlt_worker.checkpoints.drafter import next_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
 

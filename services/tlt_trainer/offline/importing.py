@@ -15,10 +15,9 @@ from tlt_common.drafter.reading import format_of
 from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP, canonical_name
 from tlt_common.errors import ConfigError, TltError, WeightsError
 from tlt_common.whole_file import write_whole
-from tlt_trainer.drafter.exporting import require_empty
-from tlt_trainer.drafter.files import config_of, require_tensors
-from tlt_trainer.drafter.pickled import unpickled
-from tlt_trainer.store.shared_weights import read_config
+from tlt_trainer.drafter.files import config_of, require_tensors, unpickled
+from tlt_trainer.drafter.shared_weights import read_config
+from tlt_trainer.offline.exporting import require_empty
 from tlt_trainer.store.storage import read_uri
 
 _SHOWN = ("architectures", "num_hidden_layers", "eagle_config", "draft_vocab_size")
