@@ -63,10 +63,7 @@ BROAD_EXCEPTS = {
 }
 """Where errors of any type are converted."""
 KNOWN_FULL = {
-    "benchmarks/tlt_bench",
     "benchmarks/tlt_bench/campaign/fuzz",
-    "services/tlt_coordinator",
-    "services/tlt_local",
 }
 KNOWN_CIRCLES: set[str] = set()
 KNOWN_NAMES = {

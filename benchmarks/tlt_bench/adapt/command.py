@@ -8,7 +8,7 @@ from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
 from tlt_bench.adapt.data import Frames, Policy
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_trainer.config import DataSettings

@@ -9,8 +9,8 @@ from itertools import pairwise
 from torch import Tensor
 
 from tlt_bench.adapt.data import BATCH_TOKENS, SCORED_TOKENS, Frames, packs
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.feed import DRAWN_BATCHES

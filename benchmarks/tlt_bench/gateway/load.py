@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import psutil
 import yaml
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.gateway import fairness, servers
 from tlt_bench.gateway.processes import process
 from tlt_bench.result import Result

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.lease.percentiles import add_percentiles
 from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.trainer import RunningTrainer, running

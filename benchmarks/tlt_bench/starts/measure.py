@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.starts.cases import CASES, Case, prepared
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.train.windows import WAYS, packed, windows
 from tlt_trainer.data.frame import TrainingFrame

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.random_frame import random_frame
 from tlt_bench.random_model import SHAPE
 from tlt_bench.ratios import Figures, over

@@ -8,13 +8,13 @@ from operator import add
 from pathlib import Path
 
 from countdown.run import deepened
-from tlt_bench.bench_engine import log, rotated
+from tlt_bench.engines.bench_engine import log, rotated
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_bench.turns.talk import Prefills, Shape, Talk, together
 from tlt_common.client import Client
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
 WORKERS, SESSIONS, MAX_RUNNING = 2, 6, 8

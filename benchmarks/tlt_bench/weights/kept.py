@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_bench.weights.engine_worker import ARM, engine_worker

@@ -8,7 +8,7 @@ from countdown.settings import DRAFTER
 from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
-from tlt_bench.stock import StockEngine
+from tlt_bench.engines.stock import StockEngine
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tlt_common.rpc.addresses import PID
-from tlt_local.home import Home, guarded
-from tlt_local.processes import Supervised, serve
-from tlt_local.vigil import Vigil
+from tlt_local.supervision.home import Home, guarded
+from tlt_local.supervision.liveness_probe import Vigil
+from tlt_local.supervision.processes import Supervised, serve
 
 LIVENESS_S = 2.0
 BLOCKED = """

@@ -9,8 +9,8 @@ import torch
 from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt.course import DRAFTS
 from tlt_bench.adapt.data import SCORED_TOKENS, Frames, Policy, packs
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.train.together.asynchronous import Asynchronous
