@@ -23,7 +23,7 @@ from tlt_coordinator.lending.by_age import ByAge, Journal
 from tlt_coordinator.lending.pace import FASTEST_S
 from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
-from tlt_coordinator.outbox import Outbox
+from tlt_coordinator.outbox import Orders
 
 log = get_logger(__name__)
 
@@ -43,7 +43,7 @@ class WorkerSession:
     """Highest epoch revoked on this stream."""
     report_every_s: float = FASTEST_S
     """The interval it was told."""
-    outbox: Outbox = field(default_factory=Outbox)
+    outbox: Orders = field(default_factory=Orders)
 
     @property
     def view(self) -> WorkerView | None:

@@ -105,7 +105,7 @@ def train(
     of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3,
     give it also `--set worker.engine.drafter_architecture=eagle3`.
     """
-    from tlt_trainer.offline.beginning import Wanted
+    from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
     from tlt_trainer.offline.training import Epoch
 
@@ -116,7 +116,7 @@ def train(
             err=True,
         )
 
-    wanted = Wanted(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
+    wanted = WantedDrafter(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
     found = train_to(model, data, to, wanted, passes=passes, epochs=epochs, seed=seed, device=device, report=report)
     typer.echo(json.dumps(found))
 

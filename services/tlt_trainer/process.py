@@ -34,7 +34,7 @@ from tlt_trainer.servicer import TrainerServicer
 from tlt_trainer.sharing.drafter_registry import CoordinatorClient
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
-from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
@@ -83,7 +83,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
         lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
         turn, feed = LearnerTurn(), _feed(config, pool)
-        examiner = Examiner(
+        evaluator = Evaluator(
             learner,
             device,
             pool,
@@ -93,10 +93,10 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         )
         gate = PublishGate(config.publish, draft_cost(learner.form, layers_of(policy)))
         rest, memory = Rest(learner, pool, config.pay), ShortMemory(learner, device, feed)
-        sharing = await _sharing(config, stack, learner, device, turn, examiner, gate, memory)
+        sharing = await _sharing(config, stack, learner, device, turn, evaluator, gate, memory)
         tokens = DraftTokens(learner, device, turn, said, allowed=lease.holds)
         loop = TrainingLoop(
-            learner, device, turn, lease, feed, tokens, examiner, checkpoints, sharing, gate, rest, memory, config
+            learner, device, turn, lease, feed, tokens, evaluator, checkpoints, sharing, gate, rest, memory, config
         )
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
@@ -180,7 +180,7 @@ async def _sharing(
     learner: Learner,
     device: DeviceThread,
     turn: LearnerTurn,
-    examiner: Examiner,
+    evaluator: Evaluator,
     gate: PublishGate,
     memory: ShortMemory,
 ) -> DrafterSharing | None:
@@ -195,7 +195,7 @@ async def _sharing(
         learner,
         device,
         turn,
-        DrafterSync(fleet, learner, device, turn, examiner, memory),
+        DrafterSync(fleet, learner, device, turn, evaluator, memory),
         gate,
         worker_id=config.worker_id,
         kept=config.publish.kept,

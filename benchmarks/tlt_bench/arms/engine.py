@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tlt_bench.arms import adaptive, off, speed
 from tlt_bench.engines.bench_engine import BenchEngine, started
-from tlt_bench.engines.commands import Start
+from tlt_bench.engines.commands import StartEngine
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
@@ -25,7 +25,7 @@ PARTS = ("off", "speed", "adaptive", "ngram")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnginePlan:
+class ArmsPlan:
     """Amount of measurement for each part."""
 
     off: off.OffPlan
@@ -33,8 +33,8 @@ class EnginePlan:
     rollouts: adaptive.RolloutPlan
 
 
-FULL = EnginePlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL)
-QUICK = EnginePlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK)
+FULL = ArmsPlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL)
+QUICK = ArmsPlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK)
 
 
 def measure(target: BenchTarget, *, quick: bool, parts: tuple[str, ...] = PARTS) -> Result:
@@ -52,7 +52,7 @@ def measure(target: BenchTarget, *, quick: bool, parts: tuple[str, ...] = PARTS)
     )
 
 
-async def _measure(plan: EnginePlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
+async def _measure(plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
     sides = _Sides(await prepared(target, scratch), target.accelerator)
     found = Figures()
     if "off" in parts:
@@ -80,7 +80,7 @@ class _Sides:
         self.arms = ("off", *CHAINS, *trees, *LOOKED_UP)
         context = LONGEST_TOKENS + PROMPT_TOKENS
         start = ready.start(self.arms, context_length=context)
-        stock = Start(model=start.model, stock=True, engine=start.engine.model_copy(update={"drafter": None}))
+        stock = StartEngine(model=start.model, stock=True, engine=start.engine.model_copy(update={"drafter": None}))
         self.ours = BenchEngine("ours", start, ready.variables)
         self.plain, self.control = (BenchEngine(name, stock, ready.variables) for name in ("plain", "control"))
         self.adaptive = BenchEngine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)

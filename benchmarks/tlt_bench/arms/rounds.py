@@ -28,7 +28,7 @@ SEED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class RoundCase:
     """Responses to generate, and the rounds of them to count."""
 
     name: str
@@ -40,11 +40,11 @@ class Case:
 
 
 CASES = (
-    Case(name="off", turns=("off",), counted="off"),
-    Case(name="chain", turns=(CHAIN,), counted=CHAIN),
-    Case(name="chain_seeded", turns=(CHAIN,), counted=CHAIN, seed=SEED),
-    Case(name="ngram", turns=(RETRIEVED,), counted=RETRIEVED),
-    Case(name="switch", turns=(*["off"] * OFF_ROUNDS, CHAIN), counted=CHAIN),
+    RoundCase(name="off", turns=("off",), counted="off"),
+    RoundCase(name="chain", turns=(CHAIN,), counted=CHAIN),
+    RoundCase(name="chain_seeded", turns=(CHAIN,), counted=CHAIN, seed=SEED),
+    RoundCase(name="ngram", turns=(RETRIEVED,), counted=RETRIEVED),
+    RoundCase(name="switch", turns=(*["off"] * OFF_ROUNDS, CHAIN), counted=CHAIN),
 )
 
 
@@ -93,7 +93,7 @@ async def _measure(scratch: Path) -> Figures:
     return found
 
 
-def _counted(lines: Sequence[Mapping[str, Any]], case: Case) -> list[Mapping[str, Any]]:
+def _counted(lines: Sequence[Mapping[str, Any]], case: RoundCase) -> list[Mapping[str, Any]]:
     """Return the rounds that count: in steady cases, those behind a round of the same arm and requests."""
     if len(case.turns) > 1:
         return [line for line in lines if line["arm"] == case.counted]
@@ -105,7 +105,7 @@ def _counted(lines: Sequence[Mapping[str, Any]], case: Case) -> list[Mapping[str
     ]
 
 
-def _judge(found: Figures, case: Case, lines: Sequence[Mapping[str, Any]]) -> None:
+def _judge(found: Figures, case: RoundCase, lines: Sequence[Mapping[str, Any]]) -> None:
     places = sum((Counter(line["ours"]) for line in lines), Counter[str]())
     shown = ", ".join(f"{Path(place).name} {count / len(lines):.2f}" for place, count in places.most_common())
     note = f"{len(lines)} rounds; {shown or 'nowhere'}"

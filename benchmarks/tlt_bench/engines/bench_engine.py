@@ -15,12 +15,12 @@ from tlt_bench.engines.commands import (
     Counters,
     Done,
     Failed,
-    ForceArms,
+    ForceArmsAt,
     Generate,
     GetCounters,
     ReloadDrafter,
     SetCapture,
-    Start,
+    StartEngine,
     Timing,
 )
 from tlt_common.config.base import Frozen
@@ -68,7 +68,7 @@ async def started(*engines: "BenchEngine") -> AsyncIterator[None]:
 class BenchEngine:
     """An engine in a separate process. Start it with `started`."""
 
-    def __init__(self, name: str, start: Start, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: str, start: StartEngine, variables: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._start = start
         self._variables = variables or {}
@@ -110,7 +110,7 @@ class BenchEngine:
 
     async def force_arms(self, *arms: str) -> None:
         """Run these arms in turn; without arms, the bandit chooses. Takes effect with the next round."""
-        await self._call(ForceArms(arms=arms), Done)
+        await self._call(ForceArmsAt(arms=arms), Done)
 
     async def set_capture(self, *, enabled: bool) -> str:
         """Capture hidden states of later requests, or not; return the number captured so far."""

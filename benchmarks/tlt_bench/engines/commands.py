@@ -8,7 +8,7 @@ from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 
 
-class Start(Frozen):
+class StartEngine(Frozen):
     """Start an engine. Paths are local to this machine."""
 
     op: Literal["start"] = "start"
@@ -22,7 +22,7 @@ class Start(Frozen):
     experiment: Experiment = NONE
 
 
-class ForceArms(Frozen):
+class ForceArmsAt(Frozen):
     """Run these arms in turn; without arms, the bandit chooses."""
 
     op: Literal["force_arms"] = "force_arms"

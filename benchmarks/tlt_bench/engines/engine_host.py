@@ -20,12 +20,12 @@ from tlt_bench.engines.commands import (
     Counters,
     Done,
     Failed,
-    ForceArms,
+    ForceArmsAt,
     Generate,
     GetCounters,
     ReloadDrafter,
     SetCapture,
-    Start,
+    StartEngine,
     Timing,
 )
 from tlt_bench.engines.response_log import ResponseLog
@@ -39,11 +39,11 @@ from tlt_common.errors import TltError
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.scheduler.arms.switching import REPORT_S
 
-Command = Start | ForceArms | ReloadDrafter | SetCapture | Generate | GetCounters | CheckCapture
+Command = StartEngine | ForceArmsAt | ReloadDrafter | SetCapture | Generate | GetCounters | CheckCapture
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 
 
-class Host:
+class EngineHost:
     """Runs commands on the engine it started."""
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class Host:
             TltError: The engine failed.
         """
         match command:
-            case Start():
+            case StartEngine():
                 return await self._start(command)
-            case ForceArms():
+            case ForceArmsAt():
                 self._require_engine().force_arms(*command.arms)
                 return Done()
             case ReloadDrafter():
@@ -97,7 +97,7 @@ class Host:
         if self._engine is not None:
             await self._engine.aclose()
 
-    async def _start(self, command: Start) -> Done:
+    async def _start(self, command: StartEngine) -> Done:
         kind = SglangEngine
         if command.stock:
             kind = ReturningEngine if command.returns_states else StockEngine
@@ -170,7 +170,7 @@ class Host:
 
 async def serve(replies: TextIO) -> None:
     """Run commands until stdin is closed; that also cancels a running command."""
-    host, commands = Host(), Commands(asyncio.get_running_loop())
+    host, commands = EngineHost(), Commands(asyncio.get_running_loop())
     async with asyncio.TaskGroup() as parts:
         work = parts.create_task(_run_commands(host, commands.lines, replies), name="commands")
         reports = parts.create_task(host.add_up(), name="reports")
@@ -197,7 +197,7 @@ class Commands:
         self._loop.call_soon_threadsafe(self.ended.set)
 
 
-async def _run_commands(host: Host, commands: asyncio.Queue[str], replies: TextIO) -> None:
+async def _run_commands(host: EngineHost, commands: asyncio.Queue[str], replies: TextIO) -> None:
     while True:
         command = COMMANDS.validate_json(await commands.get())
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from countdown.run import deepened
 from countdown.settings import DRAFTER
-from tlt_bench.engines.commands import Start
+from tlt_bench.engines.commands import StartEngine
 from tlt_common.errors import ConfigError, TltError
 from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.engine.device import CPU, detect
@@ -76,7 +76,7 @@ class Prepared:
 
     def start(
         self, arms: tuple[str, ...], *, context_length: int, with_drafter: bool = True, trace: Path | None = None
-    ) -> Start:
+    ) -> StartEngine:
         """Return the command that starts an engine with these arms."""
         engine = EngineConfig(
             drafter=self.drafter if with_drafter else None,
@@ -86,7 +86,7 @@ class Prepared:
             max_total_tokens=2 * MAX_RUNNING * context_length if self.on_gpu else None,
             trace=trace,
         )
-        return Start(model=self.model, engine=engine, experiment=self.experiment)
+        return StartEngine(model=self.model, engine=engine, experiment=self.experiment)
 
 
 async def prepared(target: BenchTarget, scratch: Path) -> Prepared:

@@ -56,7 +56,7 @@ IDLE_CALLS = 100
 
 
 @dataclass(slots=True)
-class Waits:
+class LeaseWaits:
     """Milliseconds."""
 
     grants: list[float] = field(default_factory=list)
@@ -76,7 +76,7 @@ def measure(*, leases: int, seed: int = 0) -> Figures:
     return figures_of(asyncio.run(_measure(_frames(rng), leases, rng)))
 
 
-def figures_of(waits: Waits) -> Figures:
+def figures_of(waits: LeaseWaits) -> Figures:
     """Return the figures."""
     found = Figures()
     for name, values in (
@@ -92,8 +92,8 @@ def figures_of(waits: Waits) -> Figures:
     return found
 
 
-async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> Waits:
-    drafters, waits = Drafters(), Waits()  # type: ignore[abstract]
+async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> LeaseWaits:
+    drafters, waits = Drafters(), LeaseWaits()  # type: ignore[abstract]
     async with _started(frames, drafters) as trainer:
         sent_s: dict[int, float] = {}
         asked: dict[int, float] = {}

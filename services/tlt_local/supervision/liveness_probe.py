@@ -35,7 +35,7 @@ class _Watched:
     """A pidfd: never refers to another process."""
     metrics: str
     answered_at_s: float
-    """On the vigil's clock."""
+    """On the prober's clock."""
     waited_s: float
     """Time it had waited for a core when it answered last."""
     why: str = ""
@@ -81,7 +81,7 @@ class _Watched:
         os.close(self.handle)
 
 
-class Vigil:
+class LivenessProber:
     """
     Probes /livez of every process that has written its addresses: services, workers and spot trainers.
 

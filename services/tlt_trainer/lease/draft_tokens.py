@@ -9,7 +9,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 
 log = get_logger(__name__)
@@ -30,7 +30,7 @@ class DraftTokens:
     def __init__(
         self,
         learner: Learner,
-        device: Device,
+        device: TrainingDevice,
         turn: LearnerTurn,
         counts: TokenCounts,
         *,

@@ -10,7 +10,7 @@ from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, WeightsError
 from tlt_trainer.drafter.shared_weights import find_shared, read_rows, shared_of
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.training_lease import TrainingLease
 
@@ -21,7 +21,7 @@ PIECE_BYTES = 16 * 2**20
 class PolicyReader:
     """Keeps a learner's shared weights those of the policy that leases name."""
 
-    def __init__(self, learner: Learner, device: Device, turn: LearnerTurn, lease: TrainingLease) -> None:
+    def __init__(self, learner: Learner, device: TrainingDevice, turn: LearnerTurn, lease: TrainingLease) -> None:
         self._learner = learner
         self._device = device
         self._turn = turn

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tlt_common.domain.weights import INDICES, VALUES, TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.checkpoint import Piece, entries_in, pieces_of
-from tlt_common.weights.safetensors_file import DTYPE_BYTES, Entry
+from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
 
-Place: TypeAlias = tuple[Path, Entry]
+Place: TypeAlias = tuple[Path, TensorEntry]
 """A tensor in a file."""
 
 
@@ -27,7 +27,7 @@ class Elements:
     """As unsigned integers of their size: bits are copied, not numbers."""
 
     @classmethod
-    def of(cls, target: Entry, indices: Place, values: Place) -> "Elements":
+    def of(cls, target: TensorEntry, indices: Place, values: Place) -> "Elements":
         """
         Read the changed elements of a tensor.
 

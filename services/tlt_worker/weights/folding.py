@@ -12,7 +12,7 @@ from tlt_common.weights.incoming import IDLE_S, Incoming
 from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.checkpoints.model_config import read_config
-from tlt_worker.weights.source import Sources, is_remote
+from tlt_worker.weights.source import WeightSources, is_remote
 
 
 class Folding:
@@ -25,7 +25,7 @@ class Folding:
     """
 
     def __init__(
-        self, spool_dir: Path, model: Path, served: Callable[[], tuple[ReleaseId, Path]], *, sources: Sources
+        self, spool_dir: Path, model: Path, served: Callable[[], tuple[ReleaseId, Path]], *, sources: WeightSources
     ) -> None:
         self._spool_dir = spool_dir
         self._model = model

@@ -26,7 +26,7 @@ PAUSE_S = 0.1
 """Pause after all peers failed; they may not have heard of the release yet."""
 
 
-class Peers:
+class WeightPeers:
     """
     Other workers that have a release or are receiving it.
 

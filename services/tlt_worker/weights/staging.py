@@ -14,9 +14,9 @@ from tlt_common.weights.lease import SpoolLease
 from tlt_common.wire.weights import StagePart, tensors_of, written_of
 from tlt_worker.weights.arrival import Arrival
 from tlt_worker.weights.held_release import HeldRelease
-from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.peers import WeightPeers
 from tlt_worker.weights.read_ahead import read_ahead
-from tlt_worker.weights.source import Sources, is_remote
+from tlt_worker.weights.source import WeightSources, is_remote
 
 log = get_logger(__name__)
 
@@ -29,7 +29,7 @@ class Staging:
     """
 
     def __init__(
-        self, spool_dir: Path, sources: Sources, peers: Peers, *, check: Callable[[Path], Awaitable[int]]
+        self, spool_dir: Path, sources: WeightSources, peers: WeightPeers, *, check: Callable[[Path], Awaitable[int]]
     ) -> None:
         self._spool_dir = spool_dir
         self._sources = sources

@@ -31,14 +31,14 @@ async def run(context: Context) -> Outcome:
     """
     if reason := why_not():
         return Outcome(skipped=reason)
-    faults = Faults(context)
+    faults = NetworkFaults(context)
     figures, chronicle = await undergo(context, faults.suite(), faults.make)
     figures |= {"disturbances": faults.made, "not_back": faults.not_back}
     return Outcome(figures=figures, findings=tuple(chronicle.findings))
 
 
 @dataclass(slots=True)
-class Faults:
+class NetworkFaults:
     """Makes one disturbance after the other, in random order."""
 
     context: Context

@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.unit.tlt_trainer.tiny import CPU
 from tlt_trainer.drafter.attention.causal import CausalAttention
 from tlt_trainer.drafter.attention.choice import attention_for, computes, difference
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.row_kernels import CpuFlash, Written
-from tlt_trainer.drafter.attention.rows import PADDED, Rows, runs_of
+from tlt_trainer.drafter.attention.rows import PADDED, RowAttention, runs_of
 from tlt_trainer.drafter.attention.varlen import GpuFlash, Varlen
 
 HEADS, SIZE = 2, 8
@@ -70,7 +70,7 @@ def drawn(tokens: int, count: int, seed: int) -> list[Tensor]:
     return [torch.randn(HEADS, tokens, SIZE, generator=generator, dtype=torch.float64) for _ in range(count)]
 
 
-def by_definition(layout: Layout, q: Tensor, k: Tensor, v: Tensor, lag: int) -> tuple[Tensor, Tensor]:
+def by_definition(layout: PackLayout, q: Tensor, k: Tensor, v: Tensor, lag: int) -> tuple[Tensor, Tensor]:
     """Over the whole pack at once."""
     sample = torch.arange(len(layout.lengths)).repeat_interleave(torch.tensor(layout.lengths))
     unseen = (sample[:, None] != sample) | (layout.offsets > layout.offsets[:, None] - lag)
@@ -78,14 +78,14 @@ def by_definition(layout: Layout, q: Tensor, k: Tensor, v: Tensor, lag: int) -> 
     return scores.softmax(-1).nan_to_num() @ v, scores.logsumexp(-1)
 
 
-def kinds(layout: Layout) -> list[CausalAttention]:
-    return [Rows(layout, CpuFlash()), Rows(layout, Written()), Varlen(layout, FakeFlash())]
+def kinds(layout: PackLayout) -> list[CausalAttention]:
+    return [RowAttention(layout, CpuFlash()), RowAttention(layout, Written()), Varlen(layout, FakeFlash())]
 
 
 @settings(deadline=None)
 @given(samples, st.integers(0, 6), st.integers(0, 100))
 def test_each_query_sees_the_keys_of_its_sample_up_to_the_lag(lengths: list[int], lag: int, seed: int) -> None:
-    layout = Layout.of(lengths, CPU)
+    layout = PackLayout.of(lengths, CPU)
     q, k, v = drawn(layout.tokens, 3, seed)
     for attention in kinds(layout):
         found = attention.forward(q, k, v, lag)
@@ -98,7 +98,7 @@ def test_each_query_sees_the_keys_of_its_sample_up_to_the_lag(lengths: list[int]
 def test_gradients_are_those_of_the_whole_softmax_that_this_is_a_part_of(
     lengths: list[int], lag: int, seed: int
 ) -> None:
-    layout = Layout.of(lengths, CPU)
+    layout = PackLayout.of(lengths, CPU)
     grad, q, k, v, own_k, own_v = drawn(layout.tokens, 6, seed)
     q, k, v = (x.requires_grad_() for x in (q, k, v))
     part, lse = by_definition(layout, q, k, v, lag)
@@ -136,8 +136,8 @@ def test_a_difference_that_is_no_number_is_none_that_passes() -> None:
 
 
 def test_a_cpu_computes_rows() -> None:
-    layout = Layout.of([3, 4], CPU)
-    assert isinstance(attention_for(layout, torch.zeros(2, 7, 8)), Rows)
+    layout = PackLayout.of([3, 4], CPU)
+    assert isinstance(attention_for(layout, torch.zeros(2, 7, 8)), RowAttention)
 
 
 @given(samples)
@@ -149,7 +149,7 @@ def test_runs_hold_all_samples_with_little_padding(lengths: list[int]) -> None:
 
 @given(samples, st.integers(0, 5))
 def test_a_shift_stays_within_samples(lengths: list[int], n: int) -> None:
-    layout = Layout.of(lengths, CPU)
+    layout = PackLayout.of(lengths, CPU)
     sample = torch.arange(1.0, layout.tokens + 1)
     shifted, first = layout.later_by(sample[:, None], n)[:, 0].tolist(), 0
     for length in lengths:

@@ -20,8 +20,8 @@ from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.learner import Learner
-from tlt_trainer.offline.beginning import Wanted, beginning, published
-from tlt_trainer.offline.rollouts import Rollout, read_rollouts
+from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
+from tlt_trainer.offline.rollouts import RecordedRollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
 from tlt_worker.checkpoints.drafter import next_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
@@ -51,7 +51,7 @@ def tlt(*arguments: str | int | Path) -> dict[str, Any]:
 def test_windows_are_those_an_engine_captures(policy: TinyPolicy) -> None:
     (frame,) = frames_of(policy, 1, tokens=64, prompt=PROMPT)
     ids = frame.token_ids.tolist()
-    rollout = Rollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
+    rollout = RecordedRollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
     first, second, third = captured(policy.model.model, rollout, "r", frame_tokens=24)
     assert [part.header.start for part in (first, second, third)] == [0, 24, 48]
     assert third.header.finished
@@ -66,7 +66,7 @@ def test_windows_for_eagle3_hold_the_layers_it_reads_and_the_last_state(deep_pol
     ids = frame.token_ids.tolist()
     made, model = list[torch.Tensor](), deep_policy.model.model
     hooks = [layer.register_forward_hook(lambda _module, _args, out: made.append(out)) for layer in model.layers]
-    rollout = Rollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
+    rollout = RecordedRollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
     (window,) = captured(model, rollout, "r", layers=(0, 2))
     for hook in hooks:
         hook.remove()
@@ -76,7 +76,7 @@ def test_windows_for_eagle3_hold_the_layers_it_reads_and_the_last_state(deep_pol
 
 
 def test_windows_of_the_prompt_alone_are_left_out(policy: TinyPolicy) -> None:
-    rollout = Rollout(prompt=tuple(range(40)), response=(1, 2, 3))
+    rollout = RecordedRollout(prompt=tuple(range(40)), response=(1, 2, 3))
     assert [frame.header.start for frame in captured(policy.model.model, rollout, "r", frame_tokens=16)] == [32]
 
 
@@ -128,19 +128,23 @@ def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPoli
 @pytest.mark.parametrize(
     ("wanted", "message", "field"),
     [
-        (Wanted(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3", "kind"),
-        (Wanted(layers="1,2"), "--layers is 1,2; accepted: with --kind eagle3", "layers"),
-        (Wanted(draft_vocabulary=8), "--draft-vocabulary is 8; accepted: with --kind eagle3", "draft_vocabulary"),
-        (Wanted(kind="eagle3", layers="1-2"), "--layers is '1-2'; accepted: numbers with commas", "layers"),
-        (Wanted(kind="eagle3", layers="0,3"), "accepted: ascending numbers from 0 to 2", "layers"),
-        (Wanted(kind="eagle3", layers="1"), "accepted: at least two layers", "layers"),
-        (Wanted(kind="eagle3"), "--layers: the target has only 4 layers; .*; give --layers", "layers"),
-        (Wanted(kind="eagle3", begin="DRAFTER"), "--kind is eagle3; the drafter at .* is eagle", "kind"),
-        (Wanted(layers="0,1", begin="DRAFTER"), "without --from, whose drafter has its own", "layers"),
+        (WantedDrafter(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3", "kind"),
+        (WantedDrafter(layers="1,2"), "--layers is 1,2; accepted: with --kind eagle3", "layers"),
+        (
+            WantedDrafter(draft_vocabulary=8),
+            "--draft-vocabulary is 8; accepted: with --kind eagle3",
+            "draft_vocabulary",
+        ),
+        (WantedDrafter(kind="eagle3", layers="1-2"), "--layers is '1-2'; accepted: numbers with commas", "layers"),
+        (WantedDrafter(kind="eagle3", layers="0,3"), "accepted: ascending numbers from 0 to 2", "layers"),
+        (WantedDrafter(kind="eagle3", layers="1"), "accepted: at least two layers", "layers"),
+        (WantedDrafter(kind="eagle3"), "--layers: the target has only 4 layers; .*; give --layers", "layers"),
+        (WantedDrafter(kind="eagle3", begin="DRAFTER"), "--kind is eagle3; the drafter at .* is eagle", "kind"),
+        (WantedDrafter(layers="0,1", begin="DRAFTER"), "without --from, whose drafter has its own", "layers"),
     ],
 )
 def test_bad_choices_are_refused_by_name(
-    deep_policy: TinyPolicy, policy: TinyPolicy, tmp_path: Path, wanted: Wanted, message: str, field: str
+    deep_policy: TinyPolicy, policy: TinyPolicy, tmp_path: Path, wanted: WantedDrafter, message: str, field: str
 ) -> None:
     meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
     for name, content in to_files(Learner(policy.form, CPU).weights(), policy.form, meta).items():

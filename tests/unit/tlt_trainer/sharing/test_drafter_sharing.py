@@ -81,11 +81,11 @@ async def test_who_was_overtaken_goes_on_from_what_is_best_and_publishes_it_at_o
     two.pool.add(frames_of(policy, 200, seed=9))
     assert two.pool.held_out_tokens > 0
     assert await one.sharing.publish(SCORE, None)
-    before = await two.examiner.scores(None)
+    before = await two.evaluator.scores(None)
     newest = one.learner.weights()
     fleet.hides_newest = True
     assert await two.sharing.publish(SCORE, None)
-    after = await two.examiner.scores(None, newest)
+    after = await two.evaluator.scores(None, newest)
     assert fleet.refused == 1
     assert before is not None
     assert after is not None

@@ -13,7 +13,7 @@ from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.score import Score, ScoreTally, score_of
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.pieces import placed
 
 
@@ -27,7 +27,7 @@ class _Occasion(NamedTuple):
     """Frames have no equality but identity."""
 
 
-class Examiner:
+class Evaluator:
     """
     Scores on the newest held-out frames: those of the workload that the drafter is about to serve.
 
@@ -40,7 +40,7 @@ class Examiner:
     def __init__(
         self,
         learner: Learner,
-        device: Device,
+        device: TrainingDevice,
         pool: FramePool,
         *,
         tokens: int,

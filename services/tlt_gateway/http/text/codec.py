@@ -12,7 +12,7 @@ from tlt_gateway.http.text.tools import ToolParser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
+class TextCodec:
     """The model's; by default there are only token ids."""
 
     text: Text = field(default_factory=Text)
@@ -26,7 +26,7 @@ class Language:
         self.tools.close()
 
 
-def load_language(settings: HttpSettings, *, trusted: bool) -> Language:
+def load_codec(settings: HttpSettings, *, trusted: bool) -> TextCodec:
     """
     Load what the settings name.
 
@@ -38,7 +38,7 @@ def load_language(settings: HttpSettings, *, trusted: bool) -> Language:
         ConfigError: A file is missing or damaged, or SGLang has no such parser.
     """
     accepts = trusted if settings.request_templates is None else settings.request_templates
-    return Language(
+    return TextCodec(
         text=load_text(settings.tokenizer),
         template=load_template(settings.tokenizer, accepts_others=accepts),
         tools=ToolParser(settings.tool_parser),

@@ -12,7 +12,7 @@ import pytest
 
 from tlt_common.rpc.addresses import PID
 from tlt_local.supervision.home import Home, guarded
-from tlt_local.supervision.liveness_probe import Vigil
+from tlt_local.supervision.liveness_probe import LivenessProber
 from tlt_local.supervision.processes import Supervised, serve
 
 LIVENESS_S = 2.0
@@ -31,20 +31,20 @@ run_app(config, live)
 
 @asynccontextmanager
 async def supervised(name: str, command: Callable[[Home], Sequence[str]]) -> AsyncIterator[Home]:
-    """Run a service under the vigil, and yield once it serves."""
+    """Run a service under the prober, and yield once it serves."""
 
     def spelled(_: Mapping[str, str]) -> Sequence[str]:
         return command(home)
 
     async with guarded(None) as home, asyncio.TaskGroup() as owners:
         service = Supervised(name, spelled, home)
-        vigil = owners.create_task(Vigil(home, liveness_s=LIVENESS_S, tls=False).run())
+        prober = owners.create_task(LivenessProber(home, liveness_s=LIVENESS_S, tls=False).run())
         owners.create_task(service.run())
         try:
             await service.addresses()
             yield home
         finally:
-            vigil.cancel()
+            prober.cancel()
             await service.stop()
 
 

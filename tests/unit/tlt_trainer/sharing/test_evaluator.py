@@ -27,22 +27,22 @@ async def test_the_base_is_scored_again_only_if_something_changed(
     one.pool.add(frames_of(policy, 100, seed=9))
     assert await one.sharing.publish(SCORE, None)
     base = one.learner.base()
-    first = await one.examiner.scores(None, base)
+    first = await one.evaluator.scores(None, base)
     one.train(1, 3)
-    second = await one.examiner.scores(None, base)
+    second = await one.evaluator.scores(None, base)
     assert first is not None
     assert second is not None
     assert second[1] == first[1]
     assert second[0] != first[0]
     assert len(candidates) == 1
     one.learner.share(policy.shared)  # another policy
-    assert await one.examiner.scores(None, base)
+    assert await one.evaluator.scores(None, base)
     assert len(candidates) == 2
     one.pool.add(frames_of(policy, 100, seed=10))  # other held-out frames
-    assert await one.examiner.scores(None, base)
+    assert await one.evaluator.scores(None, base)
     assert len(candidates) == 3
     assert await one.sharing.publish(SCORE, None)  # another base
-    assert await one.examiner.scores(None, one.learner.base())
+    assert await one.evaluator.scores(None, one.learner.base())
     assert len(candidates) == 4
-    assert await one.examiner.scores(one.learner.weights(), one.learner.weights())
+    assert await one.evaluator.scores(one.learner.weights(), one.learner.weights())
     assert len(candidates) == 6
