@@ -30,9 +30,9 @@ from tlt_worker.speculation.frame_sender import OFF, FrameSender
 from tlt_worker.speculation.round_log import RoundLog
 from tlt_worker.speculation.served_drafter import ServedDrafter
 from tlt_worker.speculation.tuner_stream import TunerStream
-from tlt_worker.weights.folding import Folding
+from tlt_worker.weights.delta_folding import DeltaFolding
 from tlt_worker.weights.peers import WeightPeers
-from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.receiver import Receiver
 from tlt_worker.weights.served_weights import ServedWeights
 from tlt_worker.weights.source import WeightSources
@@ -85,12 +85,12 @@ class Worker:
         self.kept = Kept()
         self.watchers = Watchers(lambda: self.info, self.kept)
         self.receiver = Receiver(
-            Collection(spool_dir, config.model, lambda: self.weights.directory),
+            CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,
             max_bytes=max_bytes,
             on_change=self.watchers.changed,
         )
-        self.folding = Folding(
+        self.folding = DeltaFolding(
             spool_dir,
             config.model,
             lambda: (self.weights.release.id, self.weights.directory),

@@ -16,7 +16,7 @@ from tlt_common.errors import (
 )
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
-from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.group import TrainerGroup
 from tlt_worker.weights.receiving.reader import Reader
 
@@ -33,7 +33,12 @@ class Receiver:
     """
 
     def __init__(
-        self, collection: Collection, settings: ReceivingSettings, *, max_bytes: int, on_change: Callable[[], None]
+        self,
+        collection: CollectedTensors,
+        settings: ReceivingSettings,
+        *,
+        max_bytes: int,
+        on_change: Callable[[], None],
     ) -> None:
         self._collection = collection
         self._settings = settings

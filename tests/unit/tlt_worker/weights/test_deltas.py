@@ -15,7 +15,7 @@ from tlt_common.client.tensors import stream
 from tlt_common.errors import WeightsError
 from tlt_common.weights import checkpoint
 from tlt_common.weights.spool import Spool
-from tlt_worker.weights.changes import folded
+from tlt_worker.weights.deltas import folded
 
 BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}
 NAMES = ["model.embed_tokens.weight", "a", "b.bias", "empty"]

@@ -9,9 +9,9 @@ import pytest
 
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsError, WeightsUnreadableError
-from tlt_common.weights.incoming import Incoming
 from tlt_common.weights.link import offer
-from tlt_common.weights.linked import Linked
+from tlt_common.weights.linked_spool import LinkedSpool
+from tlt_common.weights.received_spool import ReceivedSpool
 
 A = TensorChunk(name="a", dtype="F32", shape=(2,), offset_bytes=0, data=b"aaaa")
 B = TensorChunk(name="b", dtype="BF16", shape=(), offset_bytes=0, data=b"bb")
@@ -40,13 +40,13 @@ def written(chunk: TensorChunk) -> WrittenPiece:
 
 
 @pytest.fixture
-async def source(tmp_path: Path) -> AsyncIterator[Incoming]:
-    source = await Incoming.begin(tmp_path / "source", max_bytes=100)
+async def source(tmp_path: Path) -> AsyncIterator[ReceivedSpool]:
+    source = await ReceivedSpool.begin(tmp_path / "source", max_bytes=100)
     yield source
     source.discard("the test is over")
 
 
-LEASES = list[Linked]()
+LEASES = list[LinkedSpool]()
 
 
 @pytest.fixture(autouse=True)
@@ -56,16 +56,16 @@ def _released() -> Iterator[None]:
         LEASES.pop().discard("the test is over")
 
 
-async def linked_to(source: Incoming, tmp_path: Path, *, max_bytes: int = 100) -> Linked:
+async def linked_to(source: ReceivedSpool, tmp_path: Path, *, max_bytes: int = 100) -> LinkedSpool:
     file = await offer(source.log)
     assert file is not None
-    linked = await Linked.begin(tmp_path / "linked", file, max_bytes=max_bytes)
+    linked = await LinkedSpool.begin(tmp_path / "linked", file, max_bytes=max_bytes)
     LEASES.append(linked)
     return linked
 
 
 async def test_a_linked_release_is_complete_when_its_source_is_and_has_its_digest(
-    source: Incoming, tmp_path: Path
+    source: ReceivedSpool, tmp_path: Path
 ) -> None:
     linked = await linked_to(source, tmp_path)
     following = asyncio.ensure_future(linked.receive(source.log.written(), idle_s=10))
@@ -82,7 +82,7 @@ async def test_a_linked_release_is_complete_when_its_source_is_and_has_its_diges
     assert [chunk async for chunk in followed] == []
 
 
-async def test_a_file_whose_header_is_not_written_is_not_complete(source: Incoming, tmp_path: Path) -> None:
+async def test_a_file_whose_header_is_not_written_is_not_complete(source: ReceivedSpool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(*CHUNKS))
     await linked.receive(parts(*map(written, CHUNKS), ReleaseEnd(pieces=3, digest="tensors:0")), idle_s=10)
@@ -90,7 +90,9 @@ async def test_a_file_whose_header_is_not_written_is_not_complete(source: Incomi
         await linked.finish()
 
 
-async def test_a_file_that_is_shorter_than_its_header_states_is_not_complete(source: Incoming, tmp_path: Path) -> None:
+async def test_a_file_that_is_shorter_than_its_header_states_is_not_complete(
+    source: ReceivedSpool, tmp_path: Path
+) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(*CHUNKS))
     await source.finish()
@@ -102,7 +104,7 @@ async def test_a_file_that_is_shorter_than_its_header_states_is_not_complete(sou
 
 
 async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(
-    source: Incoming, tmp_path: Path
+    source: ReceivedSpool, tmp_path: Path
 ) -> None:
     linked = await linked_to(source, tmp_path)
     await source.receive(stream(A))
@@ -117,7 +119,7 @@ async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(
 
 @pytest.mark.parametrize("pieces", [(), (A,), (A, B, MORE)])
 async def test_a_stream_without_its_end_is_incomplete(
-    source: Incoming, tmp_path: Path, pieces: tuple[TensorChunk, ...]
+    source: ReceivedSpool, tmp_path: Path, pieces: tuple[TensorChunk, ...]
 ) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(UnavailableError, match=f"after {len(pieces)} of unknown"):
@@ -138,20 +140,22 @@ async def test_a_stream_without_its_end_is_incomplete(
     ],
 )
 async def test_pieces_that_do_not_fit_are_refused(
-    source: Incoming, tmp_path: Path, piece: WrittenPiece, message: str
+    source: ReceivedSpool, tmp_path: Path, piece: WrittenPiece, message: str
 ) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(WeightsError, match=message):
         await linked.receive(parts(piece), idle_s=10)
 
 
-async def test_a_source_that_writes_nothing_any_more_is_given_up(source: Incoming, tmp_path: Path) -> None:
+async def test_a_source_that_writes_nothing_any_more_is_given_up(source: ReceivedSpool, tmp_path: Path) -> None:
     linked = await linked_to(source, tmp_path)
     with pytest.raises(TimeoutError):
         await linked.receive(source.log.written(), idle_s=0.01)
 
 
-async def test_a_caller_that_hangs_up_while_the_file_is_linked_leaves_nothing(source: Incoming, tmp_path: Path) -> None:
+async def test_a_caller_that_hangs_up_while_the_file_is_linked_leaves_nothing(
+    source: ReceivedSpool, tmp_path: Path
+) -> None:
     beginning = asyncio.create_task(linked_to(source, tmp_path))
     while not (tmp_path / "linked").exists():  # noqa: ASYNC110 - created by a thread
         await asyncio.sleep(0)

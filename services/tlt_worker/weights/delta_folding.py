@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
-from tlt_common.weights.incoming import IDLE_S, Incoming
 from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
 from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.weights.source import WeightSources, is_remote
 
 
-class Folding:
+class DeltaFolding:
     """
     Args:
         spool_dir: Where the changes are kept meanwhile.
@@ -67,7 +67,7 @@ class Folding:
     async def _streamed(
         self, base: ReleaseId, changes: AsyncIterator[TensorChunk]
     ) -> AsyncGenerator[TensorChunk, None]:
-        incoming = await Incoming.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
+        incoming = await ReceivedSpool.begin(self._spool_dir, max_bytes=self._sources.max_bytes)
         try:
             await incoming.receive(changes)
             await incoming.finish()
@@ -79,7 +79,7 @@ class Folding:
             incoming.discard("the changes were folded")
 
     async def _folded(self, base: ReleaseId, changes: Path) -> AsyncIterator[TensorChunk]:
-        from tlt_worker.weights.changes import folded  # imports numpy
+        from tlt_worker.weights.deltas import folded  # imports numpy
 
         self._require_served(base)
         chunks = folded(self._served()[1], changes, without=HEAD if self._is_tied else "")

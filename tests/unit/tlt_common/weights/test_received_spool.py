@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tlt_common.weights.incoming import Incoming
+from tlt_common.weights.received_spool import ReceivedSpool
 
 
 async def test_a_caller_that_hangs_up_while_its_spool_is_created_leaves_nothing(tmp_path: Path) -> None:
-    beginning = asyncio.create_task(Incoming.begin(tmp_path / "spool", max_bytes=100))
+    beginning = asyncio.create_task(ReceivedSpool.begin(tmp_path / "spool", max_bytes=100))
     await asyncio.sleep(0)  # the thread that creates it has been started
     beginning.cancel()
     with pytest.raises(asyncio.CancelledError):

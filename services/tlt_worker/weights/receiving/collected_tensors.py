@@ -17,7 +17,7 @@ from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader, read_heade
 from tlt_worker.checkpoints.values import require_equal
 
 
-class Collection:
+class CollectedTensors:
     """
     A directory with one safetensors file per call. Methods block: call them in a thread.
 

@@ -16,7 +16,7 @@ IDLE_S = 60.0
 """Seconds without a tensor after which a stream is given up."""
 
 
-class Incoming:
+class ReceivedSpool:
     """
     Receives tensors into a new spool. What has arrived can be followed through `log` meanwhile.
 
@@ -29,7 +29,7 @@ class Incoming:
         self.size_bytes = 0
 
     @classmethod
-    async def begin(cls, parent: Path, *, max_bytes: int) -> "Incoming":
+    async def begin(cls, parent: Path, *, max_bytes: int) -> "ReceivedSpool":
         """Create the spool in `parent`."""
         keep_message_buffers()
         creating = asyncio.ensure_future(asyncio.to_thread(Spool, parent, max_bytes=max_bytes))

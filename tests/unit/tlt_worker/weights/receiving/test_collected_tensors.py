@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.transfer import ChangesPart, Collected
 from tlt_common.errors import WeightsError
-from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 
 EMBED, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -27,26 +27,28 @@ def served(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def collection(tmp_path: Path, tied: bool, served: list[Path]) -> Collection:
+def collection(tmp_path: Path, tied: bool, served: list[Path]) -> CollectedTensors:
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps({"tie_word_embeddings": tied}))
     save_file({EMBED: torch.zeros(2, 3), "norm": torch.zeros(3), HEAD: torch.zeros(2, 3)}, model / "model.safetensors")
-    return Collection(tmp_path / "weights", model, lambda: served[-1])
+    return CollectedTensors(tmp_path / "weights", model, lambda: served[-1])
 
 
-def add(collection: Collection, prefix: str = "", **tensors: torch.Tensor) -> Collected:
+def add(collection: CollectedTensors, prefix: str = "", **tensors: torch.Tensor) -> Collected:
     return add_part(collection, None, prefix, **tensors)
 
 
-def add_part(collection: Collection, part: ChangesPart | None, prefix: str = "", **tensors: torch.Tensor) -> Collected:
+def add_part(
+    collection: CollectedTensors, part: ChangesPart | None, prefix: str = "", **tensors: torch.Tensor
+) -> Collected:
     file = collection.next_file(part)
     names = {"head": HEAD, "embed": EMBED}
     save_file({prefix + names.get(name, name): tensor for name, tensor in tensors.items()}, file)
     return collection.add(file, part)
 
 
-def test_a_head_is_needed_unless_it_is_tied(collection: Collection, tied: bool) -> None:
+def test_a_head_is_needed_unless_it_is_tied(collection: CollectedTensors, tied: bool) -> None:
     assert not add(collection, embed=torch.ones(2, 3)).is_complete
     found = add(collection, norm=torch.ones(3))
     assert found.is_complete == tied
@@ -56,11 +58,11 @@ def test_a_head_is_needed_unless_it_is_tied(collection: Collection, tied: bool) 
 
 
 @pytest.mark.parametrize("tied", [True], indirect=True)
-def test_a_tied_head_alone_is_no_update(collection: Collection) -> None:
+def test_a_tied_head_alone_is_no_update(collection: CollectedTensors) -> None:
     assert add(collection, head=torch.ones(2, 3)).tensors == 0
 
 
-def installed(collection: Collection, served: list[Path], embed: torch.Tensor) -> None:
+def installed(collection: CollectedTensors, served: list[Path], embed: torch.Tensor) -> None:
     """Collect an update without a head, serve it, and delete what was collected, as a gateway does."""
     assert add(collection, embed=embed, norm=torch.ones(3)).is_complete
     served.append(served[0].parent / f"served-{len(served)}")
@@ -71,7 +73,7 @@ def installed(collection: Collection, served: list[Path], embed: torch.Tensor) -
 
 @pytest.mark.parametrize("tied", [True], indirect=True)
 def test_a_tied_head_that_comes_after_its_update_is_compared_with_it(
-    collection: Collection, served: list[Path]
+    collection: CollectedTensors, served: list[Path]
 ) -> None:
     for step in (1.0, 2.0):
         installed(collection, served, torch.full((2, 3), step))
@@ -83,7 +85,7 @@ def test_a_tied_head_that_comes_after_its_update_is_compared_with_it(
 
 
 @pytest.mark.parametrize("tied", [True], indirect=True)
-def test_a_tied_head_that_comes_first_stays_with_its_update(collection: Collection) -> None:
+def test_a_tied_head_that_comes_first_stays_with_its_update(collection: CollectedTensors) -> None:
     for step in (1.0, 2.0):
         add(collection, head=torch.full((2, 3), step))
         assert add(collection, embed=torch.full((2, 3), step), norm=torch.ones(3)).is_complete
@@ -93,16 +95,16 @@ def test_a_tied_head_that_comes_first_stays_with_its_update(collection: Collecti
 
 @pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "base_model.model."])
 @pytest.mark.parametrize("tied", [True], indirect=True)
-def test_wrapped_names_count_as_plain_ones(collection: Collection, prefix: str) -> None:
+def test_wrapped_names_count_as_plain_ones(collection: CollectedTensors, prefix: str) -> None:
     assert add(collection, prefix, embed=torch.ones(2, 3), norm=torch.ones(3)).is_complete
 
 
-def test_one_tensor_under_two_names_is_refused(collection: Collection) -> None:
+def test_one_tensor_under_two_names_is_refused(collection: CollectedTensors) -> None:
     with pytest.raises(WeightsError, match="norm was sent twice"):
         add(collection, "", **{"norm": torch.ones(3), "module.norm": torch.ones(3)})
 
 
-def test_a_tensor_that_comes_again_begins_a_new_update(collection: Collection) -> None:
+def test_a_tensor_that_comes_again_begins_a_new_update(collection: CollectedTensors) -> None:
     add(collection, embed=torch.ones(2, 3), norm=torch.ones(3))
     found = add(collection, embed=torch.full((2, 3), 2.0))
     assert found.tensors == 1
@@ -113,7 +115,9 @@ def test_a_tensor_that_comes_again_begins_a_new_update(collection: Collection) -
 @pytest.mark.parametrize(
     "tensor", [{"norm": torch.ones(4)}, {"other": torch.ones(3)}, {"norm": torch.ones(3, dtype=torch.int32)}]
 )
-def test_a_tensor_that_does_not_fit_ends_the_update(collection: Collection, tensor: dict[str, torch.Tensor]) -> None:
+def test_a_tensor_that_does_not_fit_ends_the_update(
+    collection: CollectedTensors, tensor: dict[str, torch.Tensor]
+) -> None:
     add(collection, embed=torch.ones(2, 3))
     with pytest.raises(WeightsError, match=next(iter(tensor))):
         add(collection, "", **tensor)
@@ -125,7 +129,9 @@ def part(number: int, base: int = 6) -> ChangesPart:
     return ChangesPart(base=PolicyVersion(base), number=number)
 
 
-def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_there(collection: Collection) -> None:
+def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_there(
+    collection: CollectedTensors,
+) -> None:
     assert add_part(collection, part(0), embed=torch.ones(2)) == Collected(parts=1)
     assert not collection.is_empty
     assert add_part(collection, part(1), norm=torch.ones(3)) == Collected(parts=2)
@@ -137,7 +143,7 @@ def test_parts_of_changes_are_held_in_their_order_and_fetched_only_if_all_are_th
 
 @pytest.mark.parametrize("wrong", [part(2), part(1, base=7), part(3), None])
 def test_changes_that_lack_a_part_or_have_another_base_are_deleted(
-    collection: Collection, wrong: ChangesPart | None
+    collection: CollectedTensors, wrong: ChangesPart | None
 ) -> None:
     add_part(collection, part(0), embed=torch.ones(2))
     with pytest.raises(WeightsError, match="held: 1"):
@@ -150,14 +156,14 @@ def test_changes_that_lack_a_part_or_have_another_base_are_deleted(
         assert collection.is_empty
 
 
-def test_a_tensor_is_in_one_part_of_changes(collection: Collection) -> None:
+def test_a_tensor_is_in_one_part_of_changes(collection: CollectedTensors) -> None:
     add_part(collection, part(0), embed=torch.ones(2))
     with pytest.raises(WeightsError, match="in an earlier part"):
         add_part(collection, part(1), "_orig_mod.", embed=torch.ones(2))
     assert collection.is_empty
 
 
-def test_changes_and_whole_weights_are_not_mixed(collection: Collection) -> None:
+def test_changes_and_whole_weights_are_not_mixed(collection: CollectedTensors) -> None:
     add_part(collection, part(0), embed=torch.ones(2, 3))
     assert add(collection, norm=torch.ones(3)).parts == 0
     assert {chunk.name for chunk in collection.chunks()} == {"norm"}

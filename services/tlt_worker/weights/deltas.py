@@ -19,7 +19,7 @@ Place: TypeAlias = tuple[Path, TensorEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elements:
+class DeltaElements:
     """Changed elements of a tensor, in ascending order."""
 
     indices: NDArray[np.int64]
@@ -27,7 +27,7 @@ class Elements:
     """As unsigned integers of their size: bits are copied, not numbers."""
 
     @classmethod
-    def of(cls, target: TensorEntry, indices: Place, values: Place) -> "Elements":
+    def of(cls, target: TensorEntry, indices: Place, values: Place) -> "DeltaElements":
         """
         Read the changed elements of a tensor.
 
@@ -81,7 +81,7 @@ def folded(base: Path, changes: Path, *, without: str = "") -> Iterator[TensorCh
     elements = _checked(served, changed)
     for name, (file, entry) in served.items():
         if name in elements:
-            found = Elements.of(entry, *elements[name])
+            found = DeltaElements.of(entry, *elements[name])
             yield from (found.folded(piece) for piece in pieces_of(file, entry))
         elif name in changed or name != without:
             yield from (piece.read() for piece in pieces_of(*changed.get(name, (file, entry))))
@@ -106,7 +106,7 @@ def _checked(served: Mapping[str, Place], changed: Mapping[str, Place]) -> dict[
             raise WeightsError(f"{name} was sent alone; send both {target}{INDICES} and {target}{VALUES}")
         elements[target] = changed[target + INDICES], changed[target + VALUES]
     for target, pair in elements.items():
-        Elements.of(served[target][1], *pair)
+        DeltaElements.of(served[target][1], *pair)
     return elements
 
 

@@ -14,7 +14,7 @@ from tlt_common.weights.piece_log import PieceLog
 from tlt_common.weights.spool import FILE_NAME
 
 
-class Linked:
+class LinkedSpool:
     """
     Follows the owner of a linked file. What has been written can be followed through `log` meanwhile.
 
@@ -29,7 +29,7 @@ class Linked:
         self.digest = ""
 
     @classmethod
-    async def begin(cls, parent: Path, file: SpoolFile, *, max_bytes: int) -> "Linked":
+    async def begin(cls, parent: Path, file: SpoolFile, *, max_bytes: int) -> "LinkedSpool":
         """
         Link the file to a new directory in `parent`.
 
