@@ -149,7 +149,7 @@ async def tell_problems(console: "Console", coordinator: str, tls: Path | None) 
     from contextlib import suppress
 
     from tlt_common.errors import UnavailableError
-    from tlt_local.certificates import certificate_of
+    from tlt_local.configuration.certificates import certificate_of
     from tlt_local.table import problem_lines
     from tlt_local.watch import fleets
 

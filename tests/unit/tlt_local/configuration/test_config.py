@@ -22,7 +22,7 @@ def test_a_good_configuration_passes(model: Path) -> None:
 
 
 def test_what_listens_must_answer_as_redis_does(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tlt_local.config.REDIS_S", 0.1)
+    monkeypatch.setattr("tlt_local.configuration.config.REDIS_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(ConfigError, match=f"127.0.0.1:{port} does not answer as Redis does") as refusal:
