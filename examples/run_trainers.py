@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
 EXAMPLES = Path(__file__).resolve().parent

@@ -2,48 +2,112 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SOURCES = ("tlt_suite", "tlt_common", "services", "examples", "benchmarks", "deploy", "docs", "proto", "tests")
+from tests.house import (
+    ROOT,
+    SHIPPED,
+    by_package,
+    circles,
+    classes,
+    contributing,
+    files,
+    modules_per_folder,
+    named,
+    sizes,
+    spread,
+)
+
 MAX_LINES = 400
 MAX_MEDIAN_LINES = 100
+MAX_MODULES = 16
+"""In a folder of the shipped code. Tests have none of their own: those of units mirror that tree, others are scenes."""
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "manager.py", "misc.py"}
+TWO_MEANINGS: dict[str, str] = {}
+"""Public class names that are defined twice, with the reason."""
+BROAD_EXCEPTS = {
+    # A call, or a task that must not end, becomes a status.
+    "services/tlt_gateway/http/events.py",
+    "services/tlt_worker/requests/request_stream.py",
+    "tlt_common/changes.py",
+    "tlt_common/rpc/http/calls.py",
+    "tlt_common/rpc/interceptor.py",
+    # Libraries that raise anything: stores, tokenizers, Ray.
+    "services/tlt_gateway/http/text/tokenizer.py",
+    "services/tlt_trainer/store/storage.py",
+    "services/tlt_worker/placement/local_ray.py",
+    "services/tlt_worker/placement/serve.py",
+    "services/tlt_worker/scheduler/stopping.py",
+    "services/tlt_worker/weights/source.py",
+    "tlt_common/text/detokenizer.py",
+    # What callers, models and trainers wrote is run.
+    "benchmarks/tlt_bench/campaign/fuzz/search.py",
+    "services/tlt_gateway/http/resident/child.py",
+    "services/tlt_gateway/http/text/parsing.py",
+    "services/tlt_gateway/http/text/rendering.py",
+    "tlt_common/integrations/trl/conversation.py",
+    # SGLang and its scheduler.
+    "services/tlt_worker/engine/control.py",
+    "services/tlt_worker/scheduler/failures/between_rounds.py",
+    "services/tlt_worker/scheduler/failures/containment.py",
+    "services/tlt_worker/scheduler/failures/control_requests.py",
+    "services/tlt_worker/scheduler/failures/intake.py",
+    "services/tlt_worker/scheduler/failures/recovery.py",
+    "services/tlt_worker/scheduler/plugin.py",
+    "services/tlt_worker/scheduler/policy_load.py",
+    "services/tlt_worker/scheduler/ranks.py",
+    "services/tlt_worker/speculation/served_drafter.py",
+}
+"""Where errors of any type are converted."""
+KNOWN_FULL = {
+    "benchmarks/tlt_bench/campaign/fuzz",
+}
+KNOWN_CIRCLES: set[str] = set()
+KNOWN_NAMES = {"Caller", "Ending", "Host"}
+"""What is not mended yet; empty in the end."""
 
 
-def files() -> Iterator[Path]:
-    for source in SOURCES:
-        for path in sorted((ROOT / source).rglob("*.py")):
-            if "_generated" not in path.parts:
-                yield path
-
-
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", files(), ids=named)
 def test_a_file_is_short_and_named_for_what_it_holds(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
     assert path.name not in FORBIDDEN_NAMES
 
 
 def test_files_are_small_and_figures_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    lines: list[int] = []
-    functions: list[int] = []
-    for path in files():
-        text = path.read_text()
-        lines.append(len(text.splitlines()))
-        functions.extend(
-            (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
+    house = sizes(list(files()))
     with capsys.disabled():
-        for name, sizes in (("files", lines), ("functions", functions)):
-            p90 = quantiles(sizes, n=10)[-1]
-            print(f"\n{len(sizes)} {name}: lines median {median(sizes):.0f}, p90 {p90:.0f}, max {max(sizes)}")
-    assert median(lines) <= MAX_MEDIAN_LINES
+        print()
+        for name, of in by_package().items():
+            counts = f"{len(of.files):5} files {sum(of.files):7} lines {len(of.functions):5} functions"
+            print(f"{name:26} {counts}, {of.fullest:2} modules in its fullest folder")
+        for name, numbers in (("files", house.files), ("functions", house.functions)):
+            print(f"{len(numbers)} {name}, {sum(numbers)} lines: median, p90, maximum {spread(numbers)}")
+        for folder, count in sorted(modules_per_folder(list(files(*SHIPPED))).items(), key=lambda item: -item[1])[:10]:
+            print(f"{count:3} modules in {folder}")
+    assert median(house.files) <= MAX_MEDIAN_LINES
+
+
+def test_contributing_has_the_present_sizes() -> None:
+    assert (ROOT / "CONTRIBUTING.md").read_text() == contributing(), "run `make generate`"
+
+
+def test_no_folder_of_the_shipped_code_has_too_many_modules() -> None:
+    counts = modules_per_folder(list(files(*SHIPPED)))
+    full = {folder: count for folder, count in counts.items() if count > MAX_MODULES}
+    assert set(full) <= KNOWN_FULL, full
+
+
+def test_no_packages_import_each_other_in_a_circle() -> None:
+    found = circles()
+    assert found <= KNOWN_CIRCLES, found
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    found = {name: places for name, places in classes().items() if name not in TWO_MEANINGS}
+    assert set(found) <= KNOWN_NAMES, {name: found[name] for name in set(found) - KNOWN_NAMES}
 
 
 def test_every_metric_is_declared_once_and_all_names_carry_the_prefix() -> None:
@@ -85,29 +149,11 @@ def test_delays_between_attempts_come_from_the_one_backoff() -> None:
 
 
 def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None:
-    allowed = {
-        "search.py",
-        "interceptor.py",
-        "request_stream.py",
-        "changes.py",
-        "source.py",
-        "storage.py",
-        "served_drafter.py",
-        "serve.py",
-        "policy_load.py",
-        "local_ray.py",
-    }
-    allowed |= {"calls.py", "events.py"}  # the same over HTTP: while no status has been sent, and after it
-    allowed |= {"tokenizer.py", "detokenizer.py", "stopping.py"}  # tokenizers raises Exception itself
-    allowed |= {"rendering.py", "parsing.py", "child.py"}  # of processes that run what callers and models write
-    allowed |= {"conversation.py"}  # a trainer's tools raise anything
-    allowed |= {"serve.py"}  # of a Ray replica: notes why it does not start, and raises it again
-    allowed |= {"containment.py", "intake.py", "plugin.py", "ranks.py"}  # of SGLang's scheduler
-    allowed |= {"between_rounds.py", "control_requests.py", "recovery.py"}
+    found: set[str] = set()
     for path in files():
-        if path.name in allowed or "engine" in path.parts or "tests" in path.parts:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text())) if "tests" not in path.parts else ():
             if isinstance(node, ast.ExceptHandler):
                 names = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {""}
-                assert not names & {"", "Exception"}, f"{path}:{node.lineno}"
+                if names & {"", "Exception"}:
+                    found.add(named(path))
+    assert found == BROAD_EXCEPTS

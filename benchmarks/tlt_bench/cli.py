@@ -133,8 +133,8 @@ def engine(
     Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
     likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8.
     """
-    from tlt_bench.engine import PARTS, measure
-    from tlt_bench.prepare import BenchTarget, check_parts
+    from tlt_bench.arms.engine import PARTS, measure
+    from tlt_bench.engines.prepare import BenchTarget, check_parts
     from tlt_bench.result import check_target
 
     check_target(json)
@@ -175,9 +175,9 @@ def switch(
     drafter: DrafterOf = None,
 ) -> None:
     """Measure rounds lost and tokens recomputed when speculation is switched with requests in flight: 5 minutes."""
-    from tlt_bench.prepare import BenchTarget
+    from tlt_bench.arms.switch import measure
+    from tlt_bench.engines.prepare import BenchTarget
     from tlt_bench.result import check_target
-    from tlt_bench.switch import measure
 
     check_target(json)
     measure(BenchTarget(device=device, model=model, drafter=drafter), quick=quick).write(json)
@@ -192,8 +192,8 @@ def rounds(
 
     Also compares captured hidden states with transformers', row by row.
     """
+    from tlt_bench.arms.rounds import measure
     from tlt_bench.result import check_target
-    from tlt_bench.rounds import measure
 
     check_target(json)
     measure().write(json)
@@ -224,8 +224,8 @@ def trace(
     A serving engine tries other arms only when its bandit explores, so a replay of its own trace has little data
     on them.
     """
-    from tlt_bench.prepare import BenchTarget
-    from tlt_bench.recording import record
+    from tlt_bench.arms.recording import record
+    from tlt_bench.engines.prepare import BenchTarget
     from tlt_bench.tuner import TEN_ARMS
     from tlt_common.domain.arm import arms_named
     from tlt_common.errors import ConfigError

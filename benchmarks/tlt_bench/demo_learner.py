@@ -4,8 +4,8 @@ import torch
 
 from countdown.model import CHECKPOINT
 from tlt_common.drafter.format import DrafterFormat
+from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learner import Learner
-from tlt_trainer.store.shared_weights import read_format, read_shared
 
 CPU = torch.device("cpu")
 

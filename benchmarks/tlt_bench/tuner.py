@@ -12,7 +12,7 @@ from tlt_bench.result import Result
 from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
 from tlt_common.domain.ids import DrafterVersion
-from tlt_worker.scheduler.arms.switching import Switch
+from tlt_worker.scheduler.arms.switching import ArmSwitching
 
 RECORDED = Path(__file__).parent / "rounds.jsonl.gz"
 """Rounds of the demo's policy on a CPU with arms forced at random: ten arms, all batch sizes, a weak and a good
@@ -75,7 +75,7 @@ def decision_times_us(config: BanditConfig) -> list[float]:
     """Time decisions as the engine requests them, with the hold disabled and rounds recorded in between."""
     clock, chance = _Clock(), random.Random(0)
     bandit = Bandit(TEN_ARMS, replace(config, hold_rounds=1), seed=0)
-    switch = Switch(bandit=bandit, report=lambda _: None, clock=clock, drafter_version=DrafterVersion(1))
+    switch = ArmSwitching(bandit=bandit, report=lambda _: None, clock=clock, drafter_version=DrafterVersion(1))
     times_us = []
     for decision in range(WARM_DECISIONS + DECISIONS):
         batch = BATCHES[decision // ROUNDS_PER_BATCH % len(BATCHES)]

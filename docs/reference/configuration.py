@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from reference.markdown import cell, table
 from tlt_common.config.base import ServiceConfig
 from tlt_common.config.entry import service_entry
-from tlt_common.config.explain import Key, keys
+from tlt_common.config.explain import ConfigKey, keys
 
 SERVICES = ("gateway", "worker", "cache", "trainer", "tuner", "coordinator")
 INTRODUCTION = """# Configuration
@@ -37,11 +37,11 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _table(rows: Iterable[Key]) -> str:
+def _table(rows: Iterable[ConfigKey]) -> str:
     return table(("key", "type", "default", "meaning"), (tuple(_cells(key)) for key in rows))
 
 
-def _cells(key: Key) -> Iterator[str]:
+def _cells(key: ConfigKey) -> Iterator[str]:
     yield f"`{key.name}`"
     yield f"`{cell(key.kind)}`" + (f", {cell(key.bounds)}" if key.bounds else "")
     yield "required" if key.default is None else f"`{cell(key.default)}`"

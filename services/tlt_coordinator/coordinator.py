@@ -18,18 +18,18 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.server_info import Bubbles
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.changes_shown import CHANGES_AT_ONCE, changes_per_worker
+from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, changes_per_worker
+from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
+from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
-from tlt_coordinator.figures import FleetFigures, WorkerStanding
-from tlt_coordinator.ledger import Ledger
-from tlt_coordinator.lending_plan import FleetView, Grant, plan
-from tlt_coordinator.pace import Pace
-from tlt_coordinator.published_drafters import PublishedDrafters
+from tlt_coordinator.drafters.published import PublishedDrafters
+from tlt_coordinator.lending.pace import Pace
+from tlt_coordinator.lending.plan import FleetView, Grant, plan
+from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
 from tlt_coordinator.state import Epochs, StateStore
-from tlt_coordinator.worklist import STEP_WORKERS
 
 log = get_logger(__name__)
 

@@ -14,11 +14,11 @@ from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.wire import coordinator as wire
+from tlt_coordinator.account.fleet_metrics import FleetMetrics
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.fleet_metrics import FleetMetrics
 from tlt_coordinator.http.status import access_of, app
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap

@@ -10,7 +10,7 @@ from tlt_common.errors import TltError
 Order: TypeAlias = Lease | Revocation | DrafterWish | ReportInterval
 
 
-class Outbox:
+class Orders:
     """
     At most one order of each kind, the latest: a worker that reads slowly receives what is still valid, not a backlog.
 

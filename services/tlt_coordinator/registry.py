@@ -17,13 +17,13 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.by_age import ByAge, Journal
+from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.ledger import Ledger
-from tlt_coordinator.lending_plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
-from tlt_coordinator.outbox import Outbox
-from tlt_coordinator.pace import FASTEST_S
-from tlt_coordinator.worklist import STEP_WORKERS, Worklist
+from tlt_coordinator.lending.by_age import ByAge, Journal
+from tlt_coordinator.lending.pace import FASTEST_S
+from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
+from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
+from tlt_coordinator.outbox import Orders
 
 log = get_logger(__name__)
 
@@ -43,7 +43,7 @@ class WorkerSession:
     """Highest epoch revoked on this stream."""
     report_every_s: float = FASTEST_S
     """The interval it was told."""
-    outbox: Outbox = field(default_factory=Outbox)
+    outbox: Orders = field(default_factory=Orders)
 
     @property
     def view(self) -> WorkerView | None:

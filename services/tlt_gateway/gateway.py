@@ -19,7 +19,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.fleet.pauses import Pauses
-from tlt_gateway.fleet.peers import Peers
+from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.fleet.queue_report import QueueReport
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits
@@ -81,7 +81,7 @@ class Gateway:
             weight_of=lambda name: self._tokens.current().weight_of(name) if self._tokens else 1.0,
         )
         self._pool.when_room(self._admission.pump)
-        self._peers = Peers(config.peers, tls=config.tls)
+        self._peers = GatewayPeers(config.peers, tls=config.tls)
         self.requests = Requests(self._admission.withdraw)
         self._dispatch = Dispatch(
             self._pool,

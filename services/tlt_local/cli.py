@@ -113,7 +113,7 @@ def up(
 
     from rich.console import Console
 
-    from tlt_local.file import stack_config
+    from tlt_local.configuration.file import stack_config
     from tlt_local.interrupt import run
     from tlt_local.stack import Stack
 
@@ -149,7 +149,7 @@ async def tell_problems(console: "Console", coordinator: str, tls: Path | None) 
     from contextlib import suppress
 
     from tlt_common.errors import UnavailableError
-    from tlt_local.certificates import certificate_of
+    from tlt_local.configuration.certificates import certificate_of
     from tlt_local.table import problem_lines
     from tlt_local.watch import fleets
 
@@ -166,7 +166,7 @@ async def tell_problems(console: "Console", coordinator: str, tls: Path | None) 
 
 def show(console: "Console", stack: "Stack", tls: Path | None) -> None:
     """Print the addresses, and what to do next."""
-    from tlt_local.certificates import certificate_of
+    from tlt_local.configuration.certificates import certificate_of
 
     scheme = "https" if tls else "http"
     files = certificate_of(tls, "admin")

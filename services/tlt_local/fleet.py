@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tlt_local.certificates import certificate_of
-from tlt_local.config import StackConfig
-from tlt_local.gpus import with_ranks
-from tlt_local.home import Home
-from tlt_local.settings import spelled
+from tlt_local.configuration.certificates import certificate_of
+from tlt_local.configuration.config import StackConfig
+from tlt_local.configuration.gpus import with_ranks
+from tlt_local.configuration.settings import spelled
+from tlt_local.supervision.home import Home
 from tlt_worker.placement.local import FleetSpec
 
 

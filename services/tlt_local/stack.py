@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from tlt_common.rpc.channel import connect
 from tlt_local.addresses import HOST
-from tlt_local.certificates import certificate_of
-from tlt_local.config import StackConfig, check
+from tlt_local.configuration.certificates import certificate_of
+from tlt_local.configuration.config import StackConfig, check
+from tlt_local.configuration.settings import spelled
 from tlt_local.fleet import fleet_of
-from tlt_local.home import Home, guarded
-from tlt_local.kept_logs import KeptLogs
-from tlt_local.processes import START_S, Command, Supervised, serve
 from tlt_local.readiness import publish_drafter, until_joined, until_loaded
-from tlt_local.settings import spelled
-from tlt_local.vigil import Vigil
+from tlt_local.supervision.home import Home, guarded
+from tlt_local.supervision.kept_logs import KeptLogs
+from tlt_local.supervision.liveness_probe import LivenessProber
+from tlt_local.supervision.processes import START_S, Command, Supervised, serve
 
 TOKENIZER = "tokenizer.json"
 ENGINES_S = 900.0
@@ -90,8 +90,8 @@ class Stack:
         try:
             async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
                 running: list[Supervised] = []
-                watch = Vigil(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
-                vigil = owners.create_task(watch.run(), name="vigil")
+                watch = LivenessProber(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
+                prober = owners.create_task(watch.run(), name="prober")
                 try:
                     with logs.unless_started(home):
                         await self._start(home, owners, running)
@@ -100,7 +100,7 @@ class Stack:
                     yield
                 finally:
                     home.leave()
-                    vigil.cancel()  # it never ends by itself, and processes that stop do not answer
+                    prober.cancel()  # it never ends by itself, and processes that stop do not answer
                     await _stop(running)
         except BaseExceptionGroup as group:
             raise logs.shown(_first(group)) from None

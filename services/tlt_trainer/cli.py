@@ -41,7 +41,7 @@ def export(
 ) -> None:
     """Write a drafter in a public format, with a model card."""
     # Imported late, so that `tlt --help` does not load torch.
-    from tlt_trainer.drafter.exporting import export_to
+    from tlt_trainer.offline.exporting import export_to
 
     typer.echo(f"{export_to(source, to, engine, model=model)} is in {to}")
 
@@ -58,7 +58,7 @@ def import_(
     Reads what EAGLE's authors, SpecForge and vLLM's speculators publish, also as pytorch_model.bin, and prints what was
     changed. What SGLang's layers cannot compute is refused by name.
     """
-    from tlt_trainer.drafter.importing import import_to
+    from tlt_trainer.offline.importing import import_to
 
     for change in import_to(source, to, model):
         typer.echo(change)
@@ -105,7 +105,7 @@ def train(
     of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3,
     give it also `--set worker.engine.drafter_architecture=eagle3`.
     """
-    from tlt_trainer.offline.beginning import Wanted
+    from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
     from tlt_trainer.offline.training import Epoch
 
@@ -116,7 +116,7 @@ def train(
             err=True,
         )
 
-    wanted = Wanted(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
+    wanted = WantedDrafter(begin=begin, kind=kind, layers=layers, draft_vocabulary=draft_vocabulary)
     found = train_to(model, data, to, wanted, passes=passes, epochs=epochs, seed=seed, device=device, report=report)
     typer.echo(json.dumps(found))
 

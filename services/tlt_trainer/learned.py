@@ -9,7 +9,7 @@ from tlt_common.domain.ids import DrafterVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
+class TrainingCounters:
     """Training that went into these weights, over restarts and by all trainers whose work they contain."""
 
     steps: int = 0
@@ -44,7 +44,7 @@ class Published:
 class Snapshot:
     """Everything needed to continue training: copies on the CPU."""
 
-    counters: Counters
+    counters: TrainingCounters
     weights: Mapping[str, Tensor]
     average: Mapping[str, Tensor]
     base: Mapping[str, Tensor]

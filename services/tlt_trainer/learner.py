@@ -16,17 +16,15 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter
-from tlt_trainer.drafter.kinds import drafter_of
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
 from tlt_trainer.drafter.merge import share_of
-from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate
+from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate, step_tokens
 from tlt_trainer.drafter.precision import compute_dtype
-from tlt_trainer.drafter.step_size import step_tokens
+from tlt_trainer.drafter.score import ScoreTally
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.drafter.values import copies, load, move, tensors_of
-from tlt_trainer.learned import Counters, Published, Snapshot
-from tlt_trainer.sharing.score import ScoreTally
-from tlt_trainer.store.shared_weights import SharedWeights
+from tlt_trainer.learned import Published, Snapshot, TrainingCounters
 
 SCORED_DRAFTS = 3
 """Drafts of the chain by which drafters are compared, at least."""
@@ -58,7 +56,7 @@ class Learner:
         self.dtype = compute_dtype(device)
         """Type of states, embedding, head and multiplications."""
         self._passes, self._regression_weight = passes, regression_weight
-        self.counters = Counters()
+        self.counters = TrainingCounters()
         self.followed = DrafterVersion(0)
         """The drafter of another trainer that was last made the base."""
         self.policies = 0
@@ -191,7 +189,7 @@ class Learner:
         own = self.counters
         ahead = 1 if has_own else 0
         self._base, self.followed = dict(newest.weights), newest.version
-        self.counters = Counters(
+        self.counters = TrainingCounters(
             steps=newest.steps + ahead * own.own_steps,
             tokens=newest.tokens + ahead * own.own_tokens,
             base_version=newest.version,
@@ -206,7 +204,7 @@ class Learner:
         if before_D is not None and (after_D := self.tokens) is not None and not torch.equal(before_D, after_D):
             self._optimizer.rearrange(HEAD, before_D, after_D)
 
-    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: Counters) -> None:
+    def settle(self, version: DrafterVersion, weights: Mapping[str, Tensor], trained: TrainingCounters) -> None:
         """Record that these own weights, as they were at `trained`, were published; training continues unchanged."""
         self._base = dict(weights)
         self.counters = replace(

@@ -17,14 +17,15 @@ from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import trainer as wire
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.draft_tokens import DraftTokens
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import DeviceThread, limit_memory, make_nicer, torch_device
+from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
@@ -33,11 +34,10 @@ from tlt_trainer.servicer import TrainerServicer
 from tlt_trainer.sharing.drafter_registry import CoordinatorClient
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
-from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate, draft_cost
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
-from tlt_trainer.store.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.store.storage import Storage
 from tlt_trainer.training_loop import TrainingLoop
 
@@ -83,7 +83,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
         lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
         turn, feed = LearnerTurn(), _feed(config, pool)
-        examiner = Examiner(
+        evaluator = Evaluator(
             learner,
             device,
             pool,
@@ -93,10 +93,10 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
         )
         gate = PublishGate(config.publish, draft_cost(learner.form, layers_of(policy)))
         rest, memory = Rest(learner, pool, config.pay), ShortMemory(learner, device, feed)
-        sharing = await _sharing(config, stack, learner, device, turn, examiner, gate, memory)
+        sharing = await _sharing(config, stack, learner, device, turn, evaluator, gate, memory)
         tokens = DraftTokens(learner, device, turn, said, allowed=lease.holds)
         loop = TrainingLoop(
-            learner, device, turn, lease, feed, tokens, examiner, checkpoints, sharing, gate, rest, memory, config
+            learner, device, turn, lease, feed, tokens, evaluator, checkpoints, sharing, gate, rest, memory, config
         )
         parts = await stack.enter_async_context(asyncio.TaskGroup())
         tasks = [
@@ -180,7 +180,7 @@ async def _sharing(
     learner: Learner,
     device: DeviceThread,
     turn: LearnerTurn,
-    examiner: Examiner,
+    evaluator: Evaluator,
     gate: PublishGate,
     memory: ShortMemory,
 ) -> DrafterSharing | None:
@@ -195,7 +195,7 @@ async def _sharing(
         learner,
         device,
         turn,
-        DrafterSync(fleet, learner, device, turn, examiner, memory),
+        DrafterSync(fleet, learner, device, turn, evaluator, memory),
         gate,
         worker_id=config.worker_id,
         kept=config.publish.kept,

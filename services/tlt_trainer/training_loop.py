@@ -19,24 +19,24 @@ from tlt_common.errors import WeightsError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.draft_tokens import DraftTokens
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.pack import collate
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
+from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.lease_times import LeaseTimes
 from tlt_trainer.lease.pieces import snapshot_of, stepped
+from tlt_trainer.lease.policy_reading import PolicyReader
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
-from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.sharing.rest import Rest
-from tlt_trainer.sharing.score import Score
 from tlt_trainer.store.checkpoints import Checkpoints
-from tlt_trainer.store.policy_reading import PolicyReader
 
 log = get_logger(__name__)
 
@@ -52,12 +52,12 @@ class TrainingLoop:
     def __init__(
         self,
         learner: Learner,
-        device: Device,
+        device: TrainingDevice,
         turn: LearnerTurn,
         lease: TrainingLease,
         feed: Feed,
         tokens: DraftTokens,
-        examiner: Examiner,
+        evaluator: Evaluator,
         checkpoints: Checkpoints,
         sharing: DrafterSharing | None,
         gate: PublishGate,
@@ -70,7 +70,7 @@ class TrainingLoop:
         self._policy = PolicyReader(learner, device, turn, lease)
         self._lease = lease
         self._feed, self._tokens = feed, tokens
-        self._examiner, self._gate = examiner, gate
+        self._evaluator, self._gate = evaluator, gate
         self._checkpoints, self._sharing = checkpoints, sharing
         self._rest, self._memory = rest, memory
         self._config = config
@@ -235,7 +235,7 @@ class TrainingLoop:
         try:
             await self._tokens.renew()
             async with self._turn.of(Occupation.SCORING):
-                scores = await self._examiner.scores(None, *((published,) if published is not None else ()))
+                scores = await self._evaluator.scores(None, *((published,) if published is not None else ()))
         except torch.OutOfMemoryError:
             self._is_short = True
         if self._is_short:

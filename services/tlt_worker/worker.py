@@ -30,12 +30,12 @@ from tlt_worker.speculation.frame_sender import OFF, FrameSender
 from tlt_worker.speculation.round_log import RoundLog
 from tlt_worker.speculation.served_drafter import ServedDrafter
 from tlt_worker.speculation.tuner_stream import TunerStream
-from tlt_worker.weights.folding import Folding
-from tlt_worker.weights.peers import Peers
-from tlt_worker.weights.receiving.collection import Collection
+from tlt_worker.weights.delta_folding import DeltaFolding
+from tlt_worker.weights.peers import WeightPeers
+from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 from tlt_worker.weights.receiving.receiver import Receiver
 from tlt_worker.weights.served_weights import ServedWeights
-from tlt_worker.weights.source import Sources
+from tlt_worker.weights.source import WeightSources
 from tlt_worker.weights.staging import Staging
 
 log = get_logger(__name__)
@@ -68,7 +68,7 @@ class Worker:
         self.activity.on_transition(self._note_transition)
         self.changes = Changes()
         max_bytes = fitting(config.max_weights_bytes, volume_bytes=config.spool_bytes)
-        sources = Sources(prefixes=config.sources, max_bytes=max_bytes)
+        sources = WeightSources(prefixes=config.sources, max_bytes=max_bytes)
         self.weights = ServedWeights(
             engine,
             self.changes,
@@ -78,19 +78,19 @@ class Worker:
             staging=Staging(
                 spool_dir,
                 sources,
-                Peers(partial(connect, to="worker", tls=config.tls)),
+                WeightPeers(partial(connect, to="worker", tls=config.tls)),
                 check=engine.check_weights,
             ),
         )
         self.kept = Kept()
         self.watchers = Watchers(lambda: self.info, self.kept)
         self.receiver = Receiver(
-            Collection(spool_dir, config.model, lambda: self.weights.directory),
+            CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,
             max_bytes=max_bytes,
             on_change=self.watchers.changed,
         )
-        self.folding = Folding(
+        self.folding = DeltaFolding(
             spool_dir,
             config.model,
             lambda: (self.weights.release.id, self.weights.directory),

@@ -15,10 +15,10 @@ from typing import Any
 
 import ray
 
-from tlt_local.config import check
-from tlt_local.file import stack_config
+from tlt_local.configuration.config import check
+from tlt_local.configuration.file import stack_config
 from tlt_local.fleet import fleet_of
-from tlt_local.home import ENVIRONMENT, Home
+from tlt_local.supervision.home import ENVIRONMENT, Home
 from tlt_worker.engine.device import detect, gpu_memory
 from tlt_worker.lending.trainer_process import TrainerProcess
 from tlt_worker.placement.gpus import claim

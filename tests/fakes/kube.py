@@ -9,10 +9,10 @@ from tlt_coordinator.kube.api import (
     AwayError,
     ConflictError,
     EventObject,
+    KubeRefusedError,
     LeaseObject,
     MissingError,
     PodObject,
-    RefusedError,
 )
 
 
@@ -116,7 +116,7 @@ class FakeKube:
         if self.away:
             raise AwayError(verb, resource, "connection refused")
         if (verb, resource) in self.refused:
-            raise RefusedError(verb, resource, f"cannot {verb} {resource}")
+            raise KubeRefusedError(verb, resource, f"cannot {verb} {resource}")
 
     def _answer(self, verb: str, resource: str) -> None:
         if self.mute:

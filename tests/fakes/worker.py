@@ -97,7 +97,7 @@ class FakeWorker(ReceivingWorker):
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
         self.watchers = Watchers(self._info, self.kept)
-        self._door = security
+        self._auth = security
         self.drain = Drain()
         self._streams: list[RequestStream] = []
         self.prefixes = PrefixCache()
@@ -112,7 +112,7 @@ class FakeWorker(ReceivingWorker):
         self.watchers = Watchers(self._info, self.kept)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
         server = await self._server.enter_async_context(
-            serving(self.address, service, security=self._door, drain=self.drain)
+            serving(self.address, service, security=self._auth, drain=self.drain)
         )
         self.address = f"127.0.0.1:{server.port}"
         return self

@@ -16,7 +16,7 @@ BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class ConfigKey:
     """A configuration key."""
 
     name: str
@@ -29,7 +29,7 @@ class Key:
     meaning: str
 
 
-def keys(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
+def keys(model: type[BaseModel], prefix: str = "") -> Iterator[ConfigKey]:
     """Yield the keys of a model and of its nested models, in order."""
     for name, field in model.model_fields.items():
         annotation = field.annotation
@@ -38,7 +38,7 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[Key]:
             default = None if field.is_required() else to_json(_default(field)).decode()
             meaning = " ".join((field.description or "").split())
             key = f"{prefix}{name}"
-            yield Key(name=key, kind=_kind(annotation), bounds=_bounds(field), default=default, meaning=meaning)
+            yield ConfigKey(name=key, kind=_kind(annotation), bounds=_bounds(field), default=default, meaning=meaning)
         if inner is not None:
             yield from keys(inner, f"{prefix}{name}.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.files import weight_files
-from tlt_common.weights.safetensors_file import Entry, entries_of
+from tlt_common.weights.safetensors_file import TensorEntry, entries_of
 
 PIECE_BYTES = 4 * 2**20
 """Size of a streamed piece: message overhead is negligible, and pieces still interleave with chunks."""
@@ -54,7 +54,7 @@ def pieces(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> I
         yield TensorChunk(name=name, dtype=dtype, shape=shape, offset_bytes=offset, data=piece)
 
 
-def entries_in(directory: Path) -> tuple[tuple[Path, Entry], ...]:
+def entries_in(directory: Path) -> tuple[tuple[Path, TensorEntry], ...]:
     """
     Return the tensors of a checkpoint and the file of each, in order of file name and position. Reads headers only.
 
@@ -62,7 +62,7 @@ def entries_in(directory: Path) -> tuple[tuple[Path, Entry], ...]:
         OSError: A file cannot be read.
         WeightsError: A file is damaged, a tensor is in two files, or see `weight_files`.
     """
-    found: dict[str, tuple[Path, Entry]] = {}
+    found: dict[str, tuple[Path, TensorEntry]] = {}
     for file in weight_files(directory):
         for entry in entries_of(file):
             if (other := found.get(entry.name)) is not None:
@@ -91,7 +91,7 @@ def read(file: Path) -> Iterator[TensorChunk]:
             yield piece.read()
 
 
-def pieces_of(file: Path, entry: Entry) -> Iterator[Piece]:
+def pieces_of(file: Path, entry: TensorEntry) -> Iterator[Piece]:
     """Yield the pieces of a tensor; an empty one is one piece without data."""
     size = entry.end - entry.start
     for offset in range(0, max(1, size), PIECE_BYTES):

@@ -27,7 +27,7 @@ DTYPE_BYTES: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TensorEntry:
     """A tensor of a safetensors file."""
 
     name: str
@@ -38,7 +38,7 @@ class Entry:
     end: int
 
 
-def entries_of(file: Path) -> tuple[Entry, ...]:
+def entries_of(file: Path) -> tuple[TensorEntry, ...]:
     """
     Return the tensors of a file, in the order of their data. Reads only the header.
 
@@ -88,7 +88,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[Entry]:
+def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[TensorEntry]:
     found = [_entry(name, value, begin, size) for name, value in header.items()]
     found.sort(key=lambda entry: (entry.start, entry.end))  # empty tensors first
     position = begin
@@ -103,7 +103,7 @@ def _entries(header: Mapping[str, Any], *, begin: int, size: int) -> list[Entry]
     return found
 
 
-def _entry(name: str, value: Any, begin: int, size: int) -> Entry:
+def _entry(name: str, value: Any, begin: int, size: int) -> TensorEntry:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} must have exactly dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
@@ -116,7 +116,7 @@ def _entry(name: str, value: Any, begin: int, size: int) -> Entry:
         raise ValueError(f"tensor {name!r} is truncated: it is at {start} to {end} of {size} bytes")
     if (needed := _bytes(dtype, shape, limit=size)) != end - start:
         raise ValueError(f"tensor {name!r} of type {dtype} and shape {shape} has {end - start} bytes, needs {needed}")
-    return Entry(name=name, dtype=dtype, shape=tuple(shape), start=start, end=end)
+    return TensorEntry(name=name, dtype=dtype, shape=tuple(shape), start=start, end=end)
 
 
 def _are_counts(found: object) -> bool:

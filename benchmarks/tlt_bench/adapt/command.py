@@ -8,13 +8,13 @@ from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
 from tlt_bench.adapt.data import Frames, Policy
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.store.shared_weights import read_format
+from tlt_trainer.drafter.shared_weights import read_format
 
 REPEATS = 3
 GOALS = (4.0, 5.0)

@@ -9,14 +9,14 @@ from itertools import pairwise
 from torch import Tensor
 
 from tlt_bench.adapt.data import BATCH_TOKENS, SCORED_TOKENS, Frames, packs
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.feed import DRAWN_BATCHES
 from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learned import Published
-from tlt_trainer.sharing.score import score_of
 
 DRAFTS = 7
 """Drafts of the chain whose accept length is reported."""
@@ -32,7 +32,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CoursePoint:
     """A score on the way."""
 
     seconds: float
@@ -93,17 +93,17 @@ class Course:
                 self.learner.micro_step(pack)
                 self.seconds += time.thread_time() - began_s
 
-    def climb(self, frames: Frames, goals: Sequence[float], *, max_tokens: int) -> list[Point]:
+    def climb(self, frames: Frames, goals: Sequence[float], *, max_tokens: int) -> list[CoursePoint]:
         """Train until the last goal is reached, or `max_tokens`; return the scores on the way."""
-        way = [Point(seconds=0.0, accept_length=self.score())]
+        way = [CoursePoint(seconds=0.0, accept_length=self.score())]
         while way[-1].accept_length < goals[-1] and self.learner.counters.tokens < max_tokens:
             self.train(frames, tokens=SCORE_EVERY_TOKENS)
-            way.append(Point(seconds=self.seconds, accept_length=self.score()))
+            way.append(CoursePoint(seconds=self.seconds, accept_length=self.score()))
         log(f"  {way[-1].accept_length:.2f} tokens per round after {way[-1].seconds:.0f} device seconds")
         return way
 
 
-def seconds_to(goal: float, way: Sequence[Point]) -> float | None:
+def seconds_to(goal: float, way: Sequence[CoursePoint]) -> float | None:
     """Return when an accept length was first reached, interpolated between two scores; None: it was not."""
     for before, after in pairwise(way):
         if after.accept_length >= goal:

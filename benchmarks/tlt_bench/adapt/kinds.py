@@ -8,12 +8,12 @@ from countdown.model import CHECKPOINT
 from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt.course import Course
 from tlt_bench.adapt.data import Frames, Policy
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_trainer.data.frame import TrainingFrame
+from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_trainer.drafter.vocabulary import TokenCounts
-from tlt_trainer.store.shared_weights import read_config, trained_format
 
 EQUAL_S = 50.0
 """Device seconds of each."""

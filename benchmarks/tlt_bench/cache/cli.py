@@ -16,7 +16,7 @@ def cache(
     take reads of a large index; accept lengths of drafters trained on states of 8 bits, against those of 16.
     """
     from tlt_bench.cache.command import PARTS, measure
-    from tlt_bench.prepare import check_parts
+    from tlt_bench.engines.prepare import check_parts
     from tlt_bench.result import check_target
 
     check_target(json)

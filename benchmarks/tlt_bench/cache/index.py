@@ -5,9 +5,9 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from tlt_bench.bench_engine import log
 from tlt_bench.cache.frames import random_frame
 from tlt_bench.cache.service import MIB
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures
 from tlt_bench.scratch import scratch
 from tlt_cache.embedded import embedded_redis

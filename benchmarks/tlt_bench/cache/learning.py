@@ -7,7 +7,7 @@ import torch
 from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt.course import Course
 from tlt_bench.adapt.data import Frames, Policy
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_common.domain.hidden import SCALED
 from tlt_trainer.data.frame import TrainingFrame

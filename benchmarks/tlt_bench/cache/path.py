@@ -16,9 +16,9 @@ from typing import Any
 import uvloop
 from redis.asyncio import Redis
 
-from tlt_bench.bench_engine import log
 from tlt_bench.cache.frames import random_frame
 from tlt_bench.cache.service import MIB, cache_process
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.scratch import scratch
 from tlt_cache.embedded import embedded_redis

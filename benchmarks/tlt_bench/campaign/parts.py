@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import tlt_bench.campaign as package
 from tlt_bench.campaign.part import Part
-from tlt_bench.prepare import check_parts
+from tlt_bench.engines.prepare import check_parts
 
 
 @cache

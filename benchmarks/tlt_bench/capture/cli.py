@@ -20,7 +20,7 @@ def capture(
     4,096 elements.
     """
     from tlt_bench.capture.command import measure
-    from tlt_bench.prepare import BenchTarget
+    from tlt_bench.engines.prepare import BenchTarget
     from tlt_bench.result import check_target
 
     check_target(json)

@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from tlt_bench import random_model
-from tlt_bench.bench_engine import BenchEngine, log, started
-from tlt_bench.commands import Generate, Timing
-from tlt_bench.prepare import BenchTarget, Prepared, prepared
+from tlt_bench.engines.bench_engine import BenchEngine, log, started
+from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.workload import PROMPT_TOKENS, hard_prompts

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tlt_bench.control.fleet import MEASURED_S, SIZES, STREAMS_PER_CONNECTION, WAVES, Measured, Spread
+from tlt_bench.control.fleet import MEASURED_S, SIZES, STREAMS_PER_CONNECTION, WAVES, MeasuredFleet, Spread
 from tlt_bench.result import Result
 from tlt_common.errors import EngineError
 
@@ -20,7 +20,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> Result:
     return result_of({size: _measured(size) for size in sizes}, {size: _alone_us(size) for size in sizes})
 
 
-def result_of(measured: dict[int, Measured], alone_us: dict[int, float]) -> Result:
+def result_of(measured: dict[int, MeasuredFleet], alone_us: dict[int, float]) -> Result:
     """Return the figures of all sizes, and their ratios to the smallest."""
     smallest, smallest_alone_us = measured[min(measured)], alone_us[min(measured)]
     figures: dict[str, float] = {}
@@ -63,10 +63,10 @@ def result_of(measured: dict[int, Measured], alone_us: dict[int, float]) -> Resu
     )
 
 
-def _measured(size: int) -> Measured:
+def _measured(size: int) -> MeasuredFleet:
     fields: dict[str, Any] = json.loads(_printed("host", size))
     spreads = {name: Spread(**value) for name, value in fields.items() if isinstance(value, dict)}
-    return Measured(**(fields | spreads))
+    return MeasuredFleet(**(fields | spreads))
 
 
 def _alone_us(size: int) -> float:

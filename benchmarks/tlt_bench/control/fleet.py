@@ -60,7 +60,7 @@ def spread_of(times: list[float]) -> Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredFleet:
     """One fleet's figures."""
 
     decision_ms: Spread

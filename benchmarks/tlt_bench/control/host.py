@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, Measured, Spread, shape_of, spread_of
+from tlt_bench.control.fleet import MEASURED_S, WARM_S, WAVES, FleetShape, MeasuredFleet, Spread, shape_of, spread_of
 from tlt_bench.control.streams import CROWD, PROBES
 from tlt_bench.control.timed_servicer import TimedServicer
 from tlt_common.aio import Signal
@@ -31,7 +31,7 @@ CALM_S = 1.5
 LAG_EVERY_S = 0.01
 
 
-async def measure(shape: FleetShape) -> Measured:
+async def measure(shape: FleetShape) -> MeasuredFleet:
     """Run a fleet, and measure after it settled."""
     host = StandaloneCoordinator(CoordinatorConfig(), Clock())
     async with asyncio.TaskGroup() as parts:
@@ -58,7 +58,7 @@ async def measure(shape: FleetShape) -> Measured:
                 reports_per_s = (servicer.reports - began_reports) / took_s
                 decision_ms, roundtrip_ms = spread_of(servicer.decisions_ms), spread_of(await _round_trips(probes))
                 waves = await _waves(coordinator, servicer, shape)
-                figures = Measured(
+                figures = MeasuredFleet(
                     decision_ms=decision_ms,
                     roundtrip_ms=roundtrip_ms,
                     loop_lag_ms=spread_of(lags_ms),

@@ -12,7 +12,7 @@ VERDICT = "That fails ."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class CurveEpisode:
     """One episode. The three tuples after `prompt` have the same length."""
 
     prompt: tuple[int, ...]
@@ -43,10 +43,12 @@ class Player:
     """Whether speculation and the capture of states are allowed."""
     max_staleness: int | None = None
 
-    async def play(self, problem: Problem, *, turns: int = 1) -> Episode | None:
+    async def play(self, problem: Problem, *, turns: int = 1) -> CurveEpisode | None:
         """Play one episode; None: it was ended because it became too stale."""
         prompt = tuple(prompt_ids(problem.prompt))
-        episode = Episode(prompt=prompt, token_ids=(), logprobs=(), sampled=(), reward=0.0, began_version=-1, rounds=0)
+        episode = CurveEpisode(
+            prompt=prompt, token_ids=(), logprobs=(), sampled=(), reward=0.0, began_version=-1, rounds=0
+        )
         for turn in range(turns):
             answer = await self._turn(prompt + episode.token_ids, self.cap_tokens // turns)
             if answer.finish_reason is FinishReason.ABORT:
@@ -69,7 +71,7 @@ class Player:
         )
 
 
-def _with_answer(episode: Episode, answer: TokenChunk) -> Episode:
+def _with_answer(episode: CurveEpisode, answer: TokenChunk) -> CurveEpisode:
     return replace(
         episode,
         token_ids=episode.token_ids + answer.token_ids,
@@ -80,7 +82,7 @@ def _with_answer(episode: Episode, answer: TokenChunk) -> Episode:
     )
 
 
-def _with_tool(episode: Episode, token_ids: list[int]) -> Episode:
+def _with_tool(episode: CurveEpisode, token_ids: list[int]) -> CurveEpisode:
     return replace(
         episode,
         token_ids=(*episode.token_ids, *token_ids),

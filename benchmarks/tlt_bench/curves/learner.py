@@ -8,14 +8,14 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaForCausalLM
 
 from countdown.model import CHECKPOINT, LAYERS, SERVED_LAYERS, deepen_state
-from tlt_bench.curves.episode import Episode
+from tlt_bench.curves.episode import CurveEpisode
 from tlt_bench.curves.kind import Kind
 from tlt_bench.curves.loss import Step, loss_of
 
 RATE = 5e-5
 
 
-class Learner:
+class CurveLearner:
     """The demo's policy, and how it learns."""
 
     def __init__(self, kind: Kind, *, samples: int) -> None:
@@ -29,7 +29,7 @@ class Learner:
         state = {name: tensor.detach().clone() for name, tensor in self._policy.state_dict().items()}
         return deepen_state(state, from_layers=LAYERS, to_layers=SERVED_LAYERS)
 
-    def learn(self, episodes: Sequence[Episode]) -> None:
+    def learn(self, episodes: Sequence[CurveEpisode]) -> None:
         """Make one optimizer step; the samples of a prompt are next to each other."""
         rows = [torch.tensor([*episode.prompt, *episode.token_ids]) for episode in episodes]
         tokens_BT = pad_sequence(rows, batch_first=True)
@@ -49,6 +49,6 @@ class Learner:
         self._optimizer.zero_grad()
 
 
-def _behind(episode: Episode, values: Tensor) -> Tensor:
+def _behind(episode: CurveEpisode, values: Tensor) -> Tensor:
     """Return values behind the prompt's, which are zero."""
     return torch.cat((torch.zeros(len(episode.prompt), dtype=values.dtype), values))

@@ -12,9 +12,9 @@ from countdown.curriculum import Curriculum
 from countdown.record import Side
 from countdown.task import Problem
 from tlt_bench.curves.curve import Curve
-from tlt_bench.curves.episode import Episode, Player
+from tlt_bench.curves.episode import CurveEpisode, Player
 from tlt_bench.curves.kind import Kind
-from tlt_bench.curves.learner import Learner
+from tlt_bench.curves.learner import CurveLearner
 from tlt_common.client import Client
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.errors import TltError
@@ -37,7 +37,7 @@ class Settings:
 
 SHORT = Settings(steps=2, prompts=3, cap_tokens=96)
 
-Group = list[Episode]
+Group = list[CurveEpisode]
 """The episodes of one prompt."""
 
 
@@ -57,7 +57,7 @@ class Run:
     ) -> None:
         self._kind, self._side, self._seed, self._settings, self._say = kind, side, seed, settings, say
         self._client = client
-        self._learner = Learner(kind, samples=settings.samples)
+        self._learner = CurveLearner(kind, samples=settings.samples)
         self._player = Player(
             client=client,
             cap_tokens=settings.cap_tokens,
@@ -126,7 +126,7 @@ class Run:
     async def _group(self, problem: Problem) -> Group:
         return await asyncio.gather(*(self._episode(problem) for _ in range(self._settings.samples)))
 
-    async def _episode(self, problem: Problem) -> Episode:
+    async def _episode(self, problem: Problem) -> CurveEpisode:
         """Play an episode, again if it became too stale."""
         while True:
             self._played += 1

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.gateway import servers
 from tlt_bench.gateway.processes import process
 from tlt_common.client import Client, SamplingParams

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import psutil
 import yaml
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.gateway import fairness, servers
 from tlt_bench.gateway.processes import process
 from tlt_bench.result import Result
@@ -32,7 +32,7 @@ CROWD, OTHER = "crowd-0123456789abcdef", "other-0123456789abcdef"
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class LoadedGateway:
     """A gateway under load, and its two callers."""
 
     pid: int
@@ -83,14 +83,14 @@ def measure(streams: int) -> Result:
 
 
 @asynccontextmanager
-async def _gateway(tokens: Path, slots: int) -> AsyncIterator[Gateway]:
+async def _gateway(tokens: Path, slots: int) -> AsyncIterator[LoadedGateway]:
     with (
         process(servers.serve_worker, str(slots)) as (worker, _),
         process(servers.serve_gateway, worker, str(tokens)) as (address, pid),
     ):
         async with Client(address, token=CROWD) as crowd, Client(address, token=OTHER) as other:
             await crowd.wait_ready(30)
-            yield Gateway(pid, crowd, other)
+            yield LoadedGateway(pid, crowd, other)
 
 
 async def _open_streams(tokens: Path, count: int) -> dict[str, float]:

@@ -38,10 +38,10 @@ def measure() -> Result:
         process(servers.serve_worker) as (worker, _),
         process(servers.serve_gateway, worker) as (gateway, pid),
     ):
-        return asyncio.run(_measured(Measured(bare, bare_pid), Measured(gateway, pid)))
+        return asyncio.run(_measured(MeasuredLoad(bare, bare_pid), MeasuredLoad(gateway, pid)))
 
 
-class Measured(NamedTuple):
+class MeasuredLoad(NamedTuple):
     """A server under load."""
 
     address: str
@@ -53,7 +53,7 @@ class Measured(NamedTuple):
         return times.user + times.system
 
 
-async def _measured(bare_server: Measured, gateway_server: Measured) -> Result:
+async def _measured(bare_server: MeasuredLoad, gateway_server: MeasuredLoad) -> Result:
     bare, gateway = bare_server.address, gateway_server.address
     async with Client(gateway) as client:
         await client.wait_ready(30)
@@ -124,7 +124,7 @@ async def latency_of(call: Callable[[], Awaitable[None]]) -> float:
     return statistics.median(taken_s)
 
 
-async def _paced_cpu_s(server: Measured) -> float:
+async def _paced_cpu_s(server: MeasuredLoad) -> float:
     """Return the processor seconds of responses whose rounds arrive at the pace of an engine."""
     async with plain(server.address) as channel:
         stub = wire.Stub(channel)

@@ -16,9 +16,9 @@ from torch import Tensor
 from tlt_bench.gpu.timing import seconds
 from tlt_trainer.drafter.attention.causal import CausalAttention
 from tlt_trainer.drafter.attention.choice import TOLERANCE, attention_for, difference, run
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.row_kernels import Written
-from tlt_trainer.drafter.attention.rows import Rows
+from tlt_trainer.drafter.attention.rows import RowAttention
 from tlt_trainer.drafter.attention.varlen import Varlen
 
 LENGTHS = {"cuda": (17, 60, 300, 301, 750, 1500, 2048, 3000), "cpu": (17, 60, 130, 305)}
@@ -31,9 +31,9 @@ def main(path: Path) -> None:
     """Compare and time."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
-    layout, (heads, size) = Layout.of(LENGTHS[device.type], device), SHAPES[device.type]
+    layout, (heads, size) = PackLayout.of(LENGTHS[device.type], device), SHAPES[device.type]
     tensors = [torch.randn(heads, layout.tokens, size, device=device, dtype=torch.bfloat16) for _ in range(4)]
-    chosen, written = attention_for(layout, tensors[0]), Rows(layout, Written())
+    chosen, written = attention_for(layout, tensors[0]), RowAttention(layout, Written())
     figures = {
         "variable_length": float(isinstance(chosen, Varlen)),
         "largest_difference": difference(run(chosen, *tensors), run(written, *(x.float() for x in tensors))),

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from countdown.machine import machine, versions
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
+from tlt_bench.engines.prepare import check_parts
 from tlt_bench.gpu.parts import PARTS
 from tlt_bench.gpu.run import run, table
-from tlt_bench.prepare import check_parts
 from tlt_bench.result import Result
 from tlt_worker.hardware.cuda import gpus
 

@@ -15,7 +15,7 @@ RESULT: Final = "{result}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class GpuPart:
     """One command, and what it shows."""
 
     name: str
@@ -26,7 +26,7 @@ class Part:
     """Skipped by name where there is no GPU."""
 
 
-class Outcome(Frozen):
+class GpuOutcome(Frozen):
     """What became of a part."""
 
     name: str

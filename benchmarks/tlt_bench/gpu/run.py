@@ -11,15 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tlt_bench.gpu.part import LIMIT_S, RESULT, Outcome, Part
+from tlt_bench.gpu.part import LIMIT_S, RESULT, GpuOutcome, GpuPart
 from tlt_common.errors import ConfigError
 
 TAIL_CHARACTERS = 4000
 
 
 def run(
-    parts: Sequence[Part], directory: Path, *, has_gpu: bool, log: Callable[[str], None], limit_s: float = LIMIT_S
-) -> list[Outcome]:
+    parts: Sequence[GpuPart], directory: Path, *, has_gpu: bool, log: Callable[[str], None], limit_s: float = LIMIT_S
+) -> list[GpuOutcome]:
     """
     Run all parts that have not passed yet; return the outcomes of all.
 
@@ -39,8 +39,8 @@ def run(
         raise ConfigError(f"--keep: {directory} cannot be created: {error}", field="keep") from error
     found = []
     for part in parts:
-        path = Outcome.path(directory, part.name)
-        kept = Outcome.model_validate_json(path.read_text()) if path.exists() else None
+        path = GpuOutcome.path(directory, part.name)
+        kept = GpuOutcome.model_validate_json(path.read_text()) if path.exists() else None
         if kept is None or not kept.is_final:
             log(f"{part.name}: {part.shows}")
             kept = _outcome(part, directory, has_gpu=has_gpu, limit_s=limit_s)
@@ -50,7 +50,7 @@ def run(
     return found
 
 
-def table(outcomes: Sequence[Outcome], machine: Mapping[str, str]) -> str:
+def table(outcomes: Sequence[GpuOutcome], machine: Mapping[str, str]) -> str:
     """Return the outcomes as a page in Markdown."""
     lines = [
         "# `tlt bench gpu`",
@@ -67,16 +67,16 @@ def table(outcomes: Sequence[Outcome], machine: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", "```", commands, "```", ""])
 
 
-def _outcome(part: Part, directory: Path, *, has_gpu: bool, limit_s: float) -> Outcome:
+def _outcome(part: GpuPart, directory: Path, *, has_gpu: bool, limit_s: float) -> GpuOutcome:
     result = directory / f"{part.name}.figures.json"
     result.unlink(missing_ok=True)
     arguments = [str(result) if argument == RESULT else argument for argument in part.command]
     shown = " ".join(["python", *("FILE" if argument == RESULT else argument for argument in part.command)])
     if part.needs_gpu and not has_gpu:
-        return Outcome(name=part.name, shows=part.shows, command=shown, seconds=0.0, status="skipped: no GPU")
+        return GpuOutcome(name=part.name, shows=part.shows, command=shown, seconds=0.0, status="skipped: no GPU")
     began_s = time.monotonic()
     status, output = _status([sys.executable, *arguments], directory / f"{part.name}.log", limit_s)
-    return Outcome(
+    return GpuOutcome(
         name=part.name,
         shows=part.shows,
         command=shown,

@@ -21,8 +21,8 @@ from tlt_bench.random_model import SHAPE
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 from tlt_trainer.data.pack import collate
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.learner import Learner
-from tlt_trainer.store.shared_weights import SharedWeights
 
 TINY: Mapping[str, Any] = {**SHAPE, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
                            "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip

@@ -17,7 +17,7 @@ POOL_VALUES = 2**22
 
 
 @dataclass(slots=True)
-class Pool:
+class BufferPool:
     """Memory for one output of one model."""
 
     _memory: Tensor = field(default_factory=lambda: torch.full((POOL_VALUES,), torch.nan))
@@ -33,7 +33,7 @@ class Pool:
         return self._memory.view(made.dtype)[: self._used].view(made.shape).copy_(made)
 
 
-_pools = {(is_draft, name): Pool() for is_draft in (False, True) for name in OUTPUTS}
+_pools = {(is_draft, name): BufferPool() for is_draft in (False, True) for name in OUTPUTS}
 
 
 def forward_into_buffers(original: Callable[..., Any], self: Any, forward_batch: Any, *args: Any, **kw: Any) -> Any:

@@ -17,8 +17,8 @@ def lease(
     Parts: leases granted and revoked at random moments of a trainer process; requests that find their worker training
     against ones that find it idle, with a real engine; training speed by the size of micro-steps.
     """
+    from tlt_bench.engines.prepare import check_parts
     from tlt_bench.lease.command import PARTS, measure
-    from tlt_bench.prepare import check_parts
     from tlt_bench.result import check_target
 
     check_target(json)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from countdown.coordinator import fleet_at, lend
 from countdown.run import deepened
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.lease.percentiles import SHARES, add_percentiles
 from tlt_bench.ratios import Figures
 from tlt_bench.workload import mixed_prompts
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.fleet import WorkerState
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
 PROMPTS = 24

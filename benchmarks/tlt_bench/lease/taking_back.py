@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.lease.percentiles import add_percentiles
 from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.trainer import RunningTrainer, running
@@ -30,7 +30,7 @@ from tlt_common.rpc.channel import connect
 from tlt_common.rpc.server import Service, serving
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire import hidden
-from tlt_trainer.store.shared_weights import read_format
+from tlt_trainer.drafter.shared_weights import read_format
 
 WINDOWS = 320
 SHORTEST_TOKENS, LONGEST_TOKENS = 64, 256
@@ -56,7 +56,7 @@ IDLE_CALLS = 100
 
 
 @dataclass(slots=True)
-class Waits:
+class LeaseWaits:
     """Milliseconds."""
 
     grants: list[float] = field(default_factory=list)
@@ -76,7 +76,7 @@ def measure(*, leases: int, seed: int = 0) -> Figures:
     return figures_of(asyncio.run(_measure(_frames(rng), leases, rng)))
 
 
-def figures_of(waits: Waits) -> Figures:
+def figures_of(waits: LeaseWaits) -> Figures:
     """Return the figures."""
     found = Figures()
     for name, values in (
@@ -92,8 +92,8 @@ def figures_of(waits: Waits) -> Figures:
     return found
 
 
-async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> Waits:
-    drafters, waits = Drafters(), Waits()  # type: ignore[abstract]
+async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> LeaseWaits:
+    drafters, waits = Drafters(), LeaseWaits()  # type: ignore[abstract]
     async with _started(frames, drafters) as trainer:
         sent_s: dict[int, float] = {}
         asked: dict[int, float] = {}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import CPU, demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.random_frame import random_frame
 from tlt_bench.ratios import Figures, over
 from tlt_trainer.config import DataSettings

@@ -14,7 +14,7 @@ def starts(
 
     Cases: checkpoints that no engine runs, options and ports, a Redis that is none, an engine that dies as it loads.
     """
-    from tlt_bench.prepare import check_parts
+    from tlt_bench.engines.prepare import check_parts
     from tlt_bench.result import check_target
     from tlt_bench.starts.cases import CASES
     from tlt_bench.starts.measure import measure

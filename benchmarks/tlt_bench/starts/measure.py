@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.starts.cases import CASES, Case, prepared
 
@@ -23,7 +23,7 @@ LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedStart:
     """What the terminal showed."""
 
     line: str
@@ -35,7 +35,7 @@ class Failure:
     code: int
 
 
-def failure_of(case: Case, checkpoint: Path = CHECKPOINT) -> Failure:
+def failure_of(case: Case, checkpoint: Path = CHECKPOINT) -> FailedStart:
     """Run `tlt up` until it fails; one that does not fail within LIMIT_S is ended, and shows no line."""
     with tempfile.TemporaryDirectory(prefix="tlt-starts-") as temporary, _used_port() as port:
         directory = Path(temporary)
@@ -59,7 +59,7 @@ def failure_of(case: Case, checkpoint: Path = CHECKPOINT) -> Failure:
                     line, cause_s = shown.strip(), time.monotonic() - began_s
             code = process.wait()
             giving_up.cancel()
-        return Failure(line=line, cause_s=cause_s, exit_s=time.monotonic() - began_s, code=code)
+        return FailedStart(line=line, cause_s=cause_s, exit_s=time.monotonic() - began_s, code=code)
 
 
 def measure(names: Sequence[str] = ()) -> Result:

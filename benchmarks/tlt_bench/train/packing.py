@@ -5,15 +5,15 @@ import time
 from collections.abc import Mapping, Sequence
 
 from countdown.model import CHECKPOINT
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.train.windows import WAYS, packed, windows
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
 from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learner import Learner
-from tlt_trainer.sharing.score import score_of
 
 CASES: Mapping[str, tuple[int, int]] = {"": (2048, 8192), "_windows": (256, 512)}
 """Tokens of a window and of a micro-step: whole responses in batches as a GPU takes them, and what engines capture and

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.random_frame import random_frame
 from tlt_bench.random_model import SHAPE
 from tlt_bench.ratios import Figures, over
@@ -19,8 +19,8 @@ from tlt_bench.train.windows import CPU
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 from tlt_trainer.data.pack import collate
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.learner import Learner
-from tlt_trainer.store.shared_weights import SharedWeights
 
 SMALL: Mapping[str, Any] = {**SHAPE, "vocab_size": 32_000, "hidden_size": 1024, "intermediate_size": 2816,
                             "num_attention_heads": 16, "num_key_value_heads": 4}  # fmt: skip

@@ -8,13 +8,13 @@ from operator import add
 from pathlib import Path
 
 from countdown.run import deepened
-from tlt_bench.bench_engine import log, rotated
+from tlt_bench.engines.bench_engine import log, rotated
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.scratch import scratch
 from tlt_bench.turns.talk import Prefills, Shape, Talk, together
 from tlt_common.client import Client
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
 WORKERS, SESSIONS, MAX_RUNNING = 2, 6, 8
@@ -23,7 +23,7 @@ SIDES = ("with", "without")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredTurns:
     """Some conversations at a time."""
 
     seconds: float
@@ -58,8 +58,8 @@ def measure(*, repeats: int, shape: Shape) -> Result:
     return Result(name="turns", figures=figures.figures, spread=figures.spread, repeats=repeats, notes=figures.notes)
 
 
-async def _measured(directory: Path, repeats: int, shape: Shape) -> dict[str, list[Measured]]:
-    found: dict[str, list[Measured]] = {side: [] for side in SIDES}
+async def _measured(directory: Path, repeats: int, shape: Shape) -> dict[str, list[MeasuredTurns]]:
+    found: dict[str, list[MeasuredTurns]] = {side: [] for side in SIDES}
     async with Stack(await _suite(directory, shape), say=log) as stack, Client(stack.endpoint) as client:
         vocabulary = (await client.info()).vocab_size
         for repeat in range(repeats + 1):
@@ -82,7 +82,7 @@ async def _suite(directory: Path, shape: Shape) -> StackConfig:
     return StackConfig(model=directory / "model", workers=WORKERS, cores_per_worker=1, settings={"worker": worker})
 
 
-async def _conversations(client: Client, shape: Shape, vocabulary: int, *, named: bool, batch: int) -> Measured:
+async def _conversations(client: Client, shape: Shape, vocabulary: int, *, named: bool, batch: int) -> MeasuredTurns:
     talks = [
         Talk(
             shape,
@@ -94,4 +94,4 @@ async def _conversations(client: Client, shape: Shape, vocabulary: int, *, named
     ]
     began_s = time.monotonic()
     await together(client, talks, turns=shape.turns)
-    return Measured(seconds=time.monotonic() - began_s, prefills=reduce(add, (one.found for one in talks)))
+    return MeasuredTurns(seconds=time.monotonic() - began_s, prefills=reduce(add, (one.found for one in talks)))

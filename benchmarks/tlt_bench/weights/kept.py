@@ -15,11 +15,11 @@ from safetensors.torch import load_file, save_file
 
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_bench.weights.engine_worker import ARM, engine_worker
-from tlt_bench.weights.ways import FILE, WAYS, Trainer, disk, group
+from tlt_bench.weights.ways import FILE, WAYS, UpdatingTrainer, disk, group
 from tlt_bench.workload import hard_prompts
 from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.response import TokenChunk
@@ -101,7 +101,7 @@ def _checkpoints(scratch: Path) -> tuple[Path, Path]:
     return same, other
 
 
-async def _responses(trainer: Trainer, version: int) -> list[TokenChunk]:
+async def _responses(trainer: UpdatingTrainer, version: int) -> list[TokenChunk]:
     groups = await trainer.client.batch(PROMPTS, 1, GREEDY)
     responses = [response for (response,) in groups]
     served = {found for response in responses for found in response.policy_versions}
@@ -111,7 +111,7 @@ async def _responses(trainer: Trainer, version: int) -> list[TokenChunk]:
 
 
 @asynccontextmanager
-async def _trainer(checkpoint: Path, scratch: Path) -> AsyncIterator[Trainer]:
+async def _trainer(checkpoint: Path, scratch: Path) -> AsyncIterator[UpdatingTrainer]:
     """Run a worker and a gateway; yield a trainer in front of them."""
     ports = scratch / "ports.json"
     run_dir = scratch / "run"
@@ -135,15 +135,15 @@ async def _trainer(checkpoint: Path, scratch: Path) -> AsyncIterator[Trainer]:
             url = "http://" + json.loads(await asyncio.to_thread(ports.read_text))["rollout_http"]
             http = await parts.enter_async_context(httpx.AsyncClient(base_url=url, timeout=CALL_S))
             async with _joined(checkpoint, http, "same") as sender:
-                yield Trainer(client=client, http=http, broadcaster=sender, checkpoint=checkpoint)
+                yield UpdatingTrainer(client=client, http=http, broadcaster=sender, checkpoint=checkpoint)
             serving.cancel()
 
 
 @asynccontextmanager
-async def _sender(checkpoint: Path, trainer: Trainer, name: str) -> AsyncIterator[Trainer]:
+async def _sender(checkpoint: Path, trainer: UpdatingTrainer, name: str) -> AsyncIterator[UpdatingTrainer]:
     """Yield a trainer of another checkpoint, with a group of its own."""
     async with _joined(checkpoint, trainer.http, name) as sender:
-        yield Trainer(client=trainer.client, http=trainer.http, broadcaster=sender, checkpoint=checkpoint)
+        yield UpdatingTrainer(client=trainer.client, http=trainer.http, broadcaster=sender, checkpoint=checkpoint)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tlt_bench.bench_engine import log
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.result import Result
 from tlt_bench.weights.services import gateway, raw, started, worker
 from tlt_bench.weights.setup import Round, Setup

@@ -21,7 +21,7 @@ FILE = "model.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trainer:
+class UpdatingTrainer:
     """What a trainer has: clients of the gateway, its side of a process group, and a checkpoint."""
 
     client: Client
@@ -45,27 +45,27 @@ class Trainer:
         return [names[begin::CALLS] for begin in range(CALLS)]
 
 
-Way: TypeAlias = Callable[[Trainer, int], Awaitable[None]]
+Way: TypeAlias = Callable[[UpdatingTrainer, int], Awaitable[None]]
 
 
-async def disk(trainer: Trainer, version: int) -> None:
+async def disk(trainer: UpdatingTrainer, version: int) -> None:
     """Publish a directory over gRPC."""
     await trainer.client.publish_weights(version, trainer.checkpoint)
 
 
-async def stream(trainer: Trainer, version: int) -> None:
+async def stream(trainer: UpdatingTrainer, version: int) -> None:
     """Stream a state dict over gRPC."""
     await trainer.client.publish_weights(version, load_file(trainer.checkpoint / FILE))
 
 
-async def http_disk(trainer: Trainer, version: int) -> None:
+async def http_disk(trainer: UpdatingTrainer, version: int) -> None:
     """Name a directory in SGLang's call."""
     await trainer.post(
         "/update_weights_from_disk", {"model_path": str(trainer.checkpoint), "weight_version": str(version)}
     )
 
 
-async def group(trainer: Trainer, version: int) -> None:
+async def group(trainer: UpdatingTrainer, version: int) -> None:
     """Broadcast to a process group, in several calls."""
     state = load_file(trainer.checkpoint / FILE)
     for names in trainer.calls():
@@ -80,7 +80,7 @@ async def group(trainer: Trainer, version: int) -> None:
         await asyncio.gather(trainer.post("/update_weights_from_distributed", body), trainer.broadcaster.sent())
 
 
-async def tensor(trainer: Trainer, version: int) -> None:
+async def tensor(trainer: UpdatingTrainer, version: int) -> None:
     """Send pickled tensors in several of SGLang's calls."""
     state = load_file(trainer.checkpoint / FILE)
     for names in trainer.calls():
@@ -89,7 +89,7 @@ async def tensor(trainer: Trainer, version: int) -> None:
         await trainer.post("/update_weights_from_tensor", body)
 
 
-async def marked(trainer: Trainer, version: int) -> None:
+async def marked(trainer: UpdatingTrainer, version: int) -> None:
     """Name a directory with a marker in prime-rl's call."""
     (trainer.checkpoint / "STABLE").touch()
     await trainer.post("/update_weights", {"weight_dir": str(trainer.checkpoint), "weight_version": version})

@@ -23,12 +23,12 @@ from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.score import Score, score_of
+from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learner import Learner
-from tlt_trainer.offline.rollouts import Rollout
+from tlt_trainer.offline.rollouts import RecordedRollout
 from tlt_trainer.offline.states import FRAME_TOKENS, frames_of
 from tlt_trainer.offline.training import BATCH_TOKENS
-from tlt_trainer.sharing.score import Score, score_of
-from tlt_trainer.store.shared_weights import read_format, read_shared
 
 TOKEN_BUDGET: Final = 700_000
 """Expected tokens per round of a greedy chain of 3: 3.0 after 80 k tokens, 3.5 after 300 k, 3.6 after 480 k and after
@@ -124,9 +124,9 @@ def frames_of_responses(
         number += 1
 
 
-def rollout_of(response: Response) -> Rollout:
+def rollout_of(response: Response) -> RecordedRollout:
     """Return a response with its prompt, as token ids."""
-    return Rollout(prompt=tuple(prompt_ids(response.problem.prompt)), response=response.ids)
+    return RecordedRollout(prompt=tuple(prompt_ids(response.problem.prompt)), response=response.ids)
 
 
 def _score(learner: Learner, held_out: list[TrainingFrame]) -> Score | None:

@@ -18,7 +18,7 @@ from countdown.settings import DemoSettings
 from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.processes.children import end
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.readiness import PUBLISHER
 from tlt_local.stack import Stack
 from tlt_local.watch import fleets

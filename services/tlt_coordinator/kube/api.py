@@ -37,7 +37,7 @@ class MissingError(ApiError):
     """The object does not exist, or no longer does."""
 
 
-class RefusedError(ApiError):
+class KubeRefusedError(ApiError):
     """The call is not allowed, or the object was rejected."""
 
 

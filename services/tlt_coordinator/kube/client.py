@@ -25,10 +25,10 @@ from tlt_coordinator.kube.api import (
     AwayError,
     ConflictError,
     EventObject,
+    KubeRefusedError,
     LeaseObject,
     MissingError,
     PodObject,
-    RefusedError,
 )
 
 STATE_ANNOTATION = "tlt.dev/state"
@@ -39,13 +39,13 @@ CALL_S = 5.0
 """Time limit, in seconds, for connecting and for each read of a response."""
 
 _ERRORS: dict[int, type[ApiError]] = {
-    400: RefusedError,
-    401: RefusedError,
-    403: RefusedError,
+    400: KubeRefusedError,
+    401: KubeRefusedError,
+    403: KubeRefusedError,
     404: MissingError,
     409: ConflictError,
-    413: RefusedError,
-    422: RefusedError,
+    413: KubeRefusedError,
+    422: KubeRefusedError,
 }
 
 

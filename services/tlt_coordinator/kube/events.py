@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tlt_common.domain.ids import Epoch
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.kube.api import ApiError, EventObject, Kube, MissingError, PodObject, RefusedError
+from tlt_coordinator.kube.api import ApiError, EventObject, Kube, KubeRefusedError, MissingError, PodObject
 from tlt_coordinator.kube.pod_metadata import Role
 from tlt_coordinator.kube.refusals import Refusals
 
@@ -19,7 +19,7 @@ NAME_CHARACTERS = 230
 """Maximum characters of the pod's name in the name of an Event, which is limited to 253."""
 
 
-class Events:
+class KubeEvents:
     """
     Creates one Event per pod and kind of change: a repeated change increases its count and updates its message.
 
@@ -54,7 +54,7 @@ class Events:
                 self._made[key] = event
         except ApiError as error:
             metrics.POD_EVENTS.labels(outcome="failed").inc()
-            if isinstance(error, RefusedError):
+            if isinstance(error, KubeRefusedError):
                 self._refusals.note(error, consequence="role changes are not recorded as Events")
             else:
                 log.warning("event_not_made", pod=pod.name, reason=str(error))

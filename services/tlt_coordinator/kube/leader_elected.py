@@ -10,7 +10,7 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig, KubernetesSettings
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.kube.api import Kube
-from tlt_coordinator.kube.events import Events
+from tlt_coordinator.kube.events import KubeEvents
 from tlt_coordinator.kube.leader_label import LeaderLabel
 from tlt_coordinator.kube.leader_lease import LeaderLease, LostError, Term
 from tlt_coordinator.kube.pod_reporter import PodReporter
@@ -57,7 +57,7 @@ class LeaderElectedCoordinator:
     async def _lead(self, term: Term) -> None:
         coordinator = Coordinator(self._config, StateStore(term.state, term), self._clock)
         refusals = Refusals()
-        reporter = PodReporter(self._kube, coordinator.changed, Events(self._kube, refusals), refusals)
+        reporter = PodReporter(self._kube, coordinator.changed, KubeEvents(self._kube, refusals), refusals)
         label = LeaderLabel(self._kube, self._settings.pod, refusals)
         log.info("leading", pod=self._settings.pod, lease=self._settings.lease, epoch=term.state.reserved_epoch)
         try:

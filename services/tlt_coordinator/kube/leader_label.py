@@ -4,7 +4,7 @@ import asyncio
 from typing import Never
 
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.kube.api import ApiError, Kube, MissingError, RefusedError
+from tlt_coordinator.kube.api import ApiError, Kube, KubeRefusedError, MissingError
 from tlt_coordinator.kube.refusals import Refusals
 
 log = get_logger(__name__)
@@ -37,7 +37,7 @@ class LeaderLabel:
         while True:
             try:
                 await self._set()
-            except RefusedError as error:
+            except KubeRefusedError as error:
                 self._refusals.note(error, consequence="the coordinator's Service does not select the leader")
                 await asyncio.sleep(CHECK_EVERY_S)
             except ApiError as error:

@@ -16,9 +16,9 @@ from tlt_coordinator.kube.api import (
     ApiError,
     ConflictError,
     Kube,
+    KubeRefusedError,
     LeaseObject,
     MissingError,
-    RefusedError,
 )
 from tlt_coordinator.kube.election import LeaderElection
 from tlt_coordinator.kube.refusals import Refusals
@@ -198,7 +198,7 @@ class LeaderLease:
 
     def _note(self, error: ApiError | TimeoutError) -> None:
         """Log why a call for the Lease failed."""
-        if isinstance(error, RefusedError):
+        if isinstance(error, KubeRefusedError):
             self._refusals.note(error, consequence="no replica can lead")
         elif isinstance(error, ConflictError):
             log.debug("lease_contended", reason=str(error))

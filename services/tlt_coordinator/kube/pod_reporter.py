@@ -9,8 +9,8 @@ from tlt_common.aio import backoff
 from tlt_common.domain.fleet import Member
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.kube.api import ApiError, Kube, MissingError, PodObject, RefusedError
-from tlt_coordinator.kube.events import Events
+from tlt_coordinator.kube.api import ApiError, Kube, KubeRefusedError, MissingError, PodObject
+from tlt_coordinator.kube.events import KubeEvents
 from tlt_coordinator.kube.pod_metadata import ROLE_LABEL, PodMetadata, Pods, Role
 from tlt_coordinator.kube.refusals import Refusals
 
@@ -58,7 +58,7 @@ class PodReporter:
     """
 
     def __init__(
-        self, kube: Kube, changed: Callable[[int], tuple[int, list[Member]]], events: Events, refusals: Refusals
+        self, kube: Kube, changed: Callable[[int], tuple[int, list[Member]]], events: KubeEvents, refusals: Refusals
     ) -> None:
         self._kube = kube
         self._changed = changed
@@ -121,7 +121,7 @@ class PodReporter:
         known.pod = None  # the patch may have been applied
         known.delays = known.delays or backoff(2 * PATCH_EVERY_S, MAX_RETRY_S)
         retry_s = next(known.delays)
-        if isinstance(error, RefusedError):
+        if isinstance(error, KubeRefusedError):
             retry_s = MAX_RETRY_S
             metrics.POD_PATCHES.labels(outcome="refused").inc()
             self._refusals.note(error, consequence="pods do not show the roles of their workers")

@@ -1,7 +1,7 @@
 """Permissions the coordinator lacks, logged once each: they stay missing until an operator grants them."""
 
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.kube.api import RefusedError
+from tlt_coordinator.kube.api import KubeRefusedError
 
 log = get_logger(__name__)
 
@@ -12,7 +12,7 @@ class Refusals:
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
-    def note(self, error: RefusedError, *, consequence: str) -> None:
+    def note(self, error: KubeRefusedError, *, consequence: str) -> None:
         """Log the first refusal of a verb on a resource, and what does not work because of it."""
         if (error.verb, error.resource) not in self._logged:
             self._logged.add((error.verb, error.resource))

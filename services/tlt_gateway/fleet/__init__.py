@@ -1,5 +1,5 @@
 """
 What a gateway shares with its peers and the coordinator: pauses, and how long its queue is.
 
-Others use `Peers`, `Pauses` and `QueueReport`.
+Others use `GatewayPeers`, `Pauses` and `QueueReport`.
 """

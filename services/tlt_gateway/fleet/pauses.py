@@ -6,7 +6,7 @@ from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.fleet.peers import Peers
+from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.workers.pause_lease import PauseLease
@@ -33,7 +33,7 @@ class Pauses:
         pool: WorkerPool,
         admission: Admission[PooledWorker],
         requests: Requests,
-        peers: Peers,
+        peers: GatewayPeers,
         *,
         max_s: float | None,
     ) -> None:

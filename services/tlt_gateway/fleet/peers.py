@@ -25,7 +25,7 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 Answer = TypeVar("Answer")
 
 
-class Peers:
+class GatewayPeers:
     """
     Args:
         endpoints: host:port of each, or names with several addresses. This gateway may be among them.

@@ -15,7 +15,7 @@ CHANGES = "UpdateWeights"
 """The method as which calls that change what is served are permitted."""
 
 
-class Door:
+class HttpAuth:
     """
     Args:
         access: Identifies and permits callers. If it is open to all, it is so to programs only, not to web pages.

@@ -21,7 +21,7 @@ HEAD = {
 }
 
 
-class Events(Response):
+class EventResponse(Response):
     """
     A response that sends each answer, of which there is at least one, an error if they end with one, and [DONE].
 

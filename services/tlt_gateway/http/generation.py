@@ -19,7 +19,7 @@ from tlt_gateway.requests.batch import Batches
 T = TypeVar("T")
 
 
-class Generation:
+class HttpGeneration:
     """
     Args:
         batches: Runs prompts.

@@ -13,9 +13,9 @@ from tlt_common.rpc.security.access import Access
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.app import http_app
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.draining import Draining
-from tlt_gateway.http.text.language import Language, load_language
+from tlt_gateway.http.text.codec import TextCodec, load_codec
 
 
 class HttpServer:
@@ -30,14 +30,14 @@ class HttpServer:
         """
         self._config = config
         self._bound = bind(listen, key="http.listen")
-        self._language = Language()
+        self._codec = TextCodec()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bound.close()
-        self._language.close()
+        self._codec.close()
 
     async def prepare(self) -> None:
         """
@@ -46,13 +46,13 @@ class HttpServer:
         Raises:
             ConfigError: One cannot be loaded.
         """
-        self._language = await asyncio.to_thread(load_language, self._config.http, trusted=self._config.tokens is None)
+        self._codec = await asyncio.to_thread(load_codec, self._config.http, trusted=self._config.tokens is None)
         announce("rollout_http", address_of(self._bound))
 
     async def run(self, gateway: Gateway, access: Access, limits: Limits, drain: Drain) -> None:
         """Serve until cancelled. Once `drain` has begun, calls that run complete, and further ones are refused."""
-        door = Door(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
-        app = await asyncio.to_thread(http_app, gateway, door, self._language)  # a tenth of a second
+        auth = HttpAuth(access, limits, on_loopback=ip_address(self._bound.getsockname()[0]).is_loopback)
+        app = await asyncio.to_thread(http_app, gateway, auth, self._codec)  # a tenth of a second
         api = Draining(app, drain, retry_after_s=limits.retry_after_s)
         await serve_http(
             api,

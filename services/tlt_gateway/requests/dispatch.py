@@ -30,7 +30,7 @@ from tlt_gateway.requests.across import learn_of
 from tlt_gateway.requests.keeping import keep_key, taken
 from tlt_gateway.requests.request_metrics import RequestMetrics
 from tlt_gateway.requests.requests import Requests
-from tlt_gateway.requests.running_request import Ending, RunningRequest, Stage
+from tlt_gateway.requests.running_request import Ending, RequestStage, RunningRequest
 from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
 
@@ -153,7 +153,7 @@ class Dispatch:
                 transcript.rest(),
                 room=request.room,
                 first=request.waits_first,
-                packed=request.stage is Stage.MOVED,
+                packed=request.stage is RequestStage.MOVED,
             ) as worker:
                 try:
                     async with aclosing(self._from_worker(request, worker)) as chunks:
@@ -165,7 +165,7 @@ class Dispatch:
                                 raise _stale(request)
                             if transcript.finish_reason is None:
                                 self._require_wanted(request)
-                    if request.stage is Stage.MOVED:
+                    if request.stage is RequestStage.MOVED:
                         self._handed_over(transcript, worker)
                 except DrainingError:  # nothing was generated: queue the request again, ahead of others
                     self._pool.refused(worker)

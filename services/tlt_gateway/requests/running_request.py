@@ -12,7 +12,7 @@ from tlt_gateway.workers.pooled_worker import PooledWorker
 from tlt_gateway.workers.response_stream import ResponseStream
 
 
-class Stage(StrEnum):
+class RequestStage(StrEnum):
     """Where a request is."""
 
     NEW = "new"
@@ -49,7 +49,7 @@ class RunningRequest:
     """Its place in the queue until it starts; None: it needs none."""
     hold: int | None = None
     """Number of the pause in which it arrived; None if it arrived in none."""
-    stage: Stage = Stage.NEW
+    stage: RequestStage = RequestStage.NEW
     ending: Ending | None = None
     response: ResponseStream | None = None
     """Set while a worker streams the response."""
@@ -63,7 +63,7 @@ class RunningRequest:
     @property
     def waits_first(self) -> bool:
         """Whether it queues ahead of its owner's others, since an earlier attempt has waited."""
-        return self.stage is not Stage.NEW or self.transcript.prompt.attempt > 0
+        return self.stage is not RequestStage.NEW or self.transcript.prompt.attempt > 0
 
     @property
     def occupies(self) -> bool:
@@ -77,28 +77,28 @@ class RunningRequest:
     def begin(self, worker: PooledWorker, attempt: RequestId, response: ResponseStream, *, now_s: float) -> None:
         """Record that it is sent to a worker."""
         self.worker, self.attempt, self.response, self.began_s = worker, attempt, response, now_s
-        self.stage = Stage.RUNNING
+        self.stage = RequestStage.RUNNING
         self.started()
 
     def leave(self) -> None:
         """Record that its worker is asked to end it."""
-        if self.worker is not None and self.stage is Stage.RUNNING:
-            self.stage = Stage.LEAVING
+        if self.worker is not None and self.stage is RequestStage.RUNNING:
+            self.stage = RequestStage.LEAVING
             self.worker.leaving += 1
 
     def received(self, chunk: TokenChunk) -> TokenChunk:
         """Return a chunk of its worker as one of the response, which does not end when the request only leaves."""
-        if self.stage is Stage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
+        if self.stage is RequestStage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
             self._left()
-            self.stage = Stage.MOVED
+            self.stage = RequestStage.MOVED
             return replace(chunk, finish_reason=None, stats=None)
         return chunk
 
     def ended(self) -> None:
         """Record that its worker's stream has ended."""
         self._left()
-        if self.stage is not Stage.MOVED:
-            self.stage = Stage.AGAIN
+        if self.stage is not RequestStage.MOVED:
+            self.stage = RequestStage.AGAIN
         self.response = self.worker = None
 
     def started(self) -> None:
@@ -108,5 +108,5 @@ class RunningRequest:
             self.reservation = None
 
     def _left(self) -> None:
-        if self.worker is not None and self.stage is Stage.LEAVING:
+        if self.worker is not None and self.stage is RequestStage.LEAVING:
             self.worker.leaving -= 1

@@ -8,8 +8,8 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, TltError, UnavailableError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
-from tlt_common.weights.incoming import Incoming
 from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.received_spool import ReceivedSpool
 from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.weights.trainer_stream import received
 from tlt_gateway.workers.pooled_worker import PooledWorker
@@ -47,7 +47,7 @@ class Deltas:
         if uri is not None:
             yield self._whole(base, uri, None)
             return
-        incoming = await Incoming.begin(self._directory, max_bytes=self._room.limit()[0])
+        incoming = await ReceivedSpool.begin(self._directory, max_bytes=self._room.limit()[0])
         try:
             await received(incoming, changes)
             yield self._whole(base, None, incoming.log)

@@ -12,7 +12,7 @@ from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, Weig
 from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_common.weights.incoming import Incoming
+from tlt_common.weights.received_spool import ReceivedSpool
 from tlt_common.weights.room import SpoolRoom
 from tlt_common.weights.update_key import generated_key
 from tlt_gateway.weights.deltas import Deltas, require_base
@@ -133,7 +133,7 @@ class WeightsFanout:
             return await self._from_source(release, update.uri)
         self._previous.remove()  # whoever read it has had a whole update's time; there is room for two releases
         self._room.require(update.size_bytes)
-        incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
+        incoming = await ReceivedSpool.begin(self._store.directory, max_bytes=self._room.limit()[0])
         if release.version == self._release.id.version:
             return await self._compared(release, incoming, tensors)
         return await self._streamed(release, incoming, tensors)
@@ -156,7 +156,7 @@ class WeightsFanout:
             raise self._not_newer(release)
         self._previous.remove()
         async with self._deltas.folded(base, uri, changes) as tensors:
-            incoming = await Incoming.begin(self._store.directory, max_bytes=self._room.limit()[0])
+            incoming = await ReceivedSpool.begin(self._store.directory, max_bytes=self._room.limit()[0])
             return await self._streamed(release, incoming, tensors, base=base)
 
     async def _from_source(self, release: ReleaseId, uri: str) -> int:
@@ -166,7 +166,7 @@ class WeightsFanout:
             return self._count(self._release.id)
         return await self._changes.do(lambda: self._install(Release(id=release, uri=uri)))
 
-    async def _compared(self, release: ReleaseId, incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> int:
+    async def _compared(self, release: ReleaseId, incoming: ReceivedSpool, tensors: AsyncIterator[TensorChunk]) -> int:
         """Accept an update of the served version under another key if its tensors are the served ones."""
         try:
             await received(incoming, tensors)
@@ -179,7 +179,7 @@ class WeightsFanout:
     async def _streamed(
         self,
         release: ReleaseId,
-        incoming: Incoming,
+        incoming: ReceivedSpool,
         tensors: AsyncIterator[TensorChunk],
         *,
         base: ReleaseId | None = None,
@@ -200,7 +200,7 @@ class WeightsFanout:
             raise errors.exceptions[0] from None
         return installed.result()
 
-    async def _install(self, release: Release, incoming: Incoming | None = None) -> int:
+    async def _install(self, release: Release, incoming: ReceivedSpool | None = None) -> int:
         """Run both phases; return how many workers switched."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._installing[release.id] = done

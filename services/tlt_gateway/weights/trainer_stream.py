@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from tlt_common.domain.weights import TensorChunk, plain_name
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError
-from tlt_common.weights.incoming import IDLE_S, Incoming
+from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
 
 
-async def received(incoming: Incoming, tensors: AsyncIterator[TensorChunk]) -> None:
+async def received(incoming: ReceivedSpool, tensors: AsyncIterator[TensorChunk]) -> None:
     """
     Receive tensors to the end of the stream, and complete the file.
 

@@ -18,7 +18,7 @@ from tlt_common.errors import (
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict
-from tlt_common.weights.incoming import Incoming
+from tlt_common.weights.received_spool import ReceivedSpool
 from tlt_gateway.weights.release import Release
 from tlt_gateway.weights.stage_chain import StageChain
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
@@ -50,7 +50,7 @@ class TwoPhases:
         self._pool = pool
         self._straggler_s = straggler_s
 
-    async def stage(self, release: Release, incoming: Incoming | None) -> StagedRelease:
+    async def stage(self, release: Release, incoming: ReceivedSpool | None) -> StagedRelease:
         """
         Stage the weights; if a worker refuses them, discard them everywhere.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from tlt_common.domain.hidden import SCALED, FrameHeader
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.scaled_states import unscaled
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.loss import Pack
 
 
@@ -66,7 +66,7 @@ def collate(frames: Sequence[TrainingFrame], device: torch.device) -> Pack:
     for header in headers:
         scored.append(torch.arange(first + first_scored(header), first + header.token_count - 1))
         first += header.token_count
-    layout = Layout.of([header.token_count for header in headers], device)
+    layout = PackLayout.of([header.token_count for header in headers], device)
     starts = torch.cat([torch.full((header.token_count,), header.start) for header in headers])
     return Pack(
         next_ids=torch.cat([frame.token_ids[1:] for frame in frames]).long().to(device),

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter.draft_model import Attend, DraftModel, Targets
-from tlt_trainer.drafter.model import Attention, Mlp, Norm, reset
+from tlt_trainer.drafter.model import DraftAttention, Drafter, Mlp, Norm, reset
 from tlt_trainer.drafter.precision import widened
 from tlt_trainer.drafter.vocabulary import map_of, rows_for, tokens_of
 
@@ -34,7 +34,7 @@ class Eagle3Layer(nn.Module):
 
     def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
-        self.self_attn = Attention(form, 2 * form.hidden_size)
+        self.self_attn = DraftAttention(form, 2 * form.hidden_size)
         self.mlp = Mlp(form)
         self.input_layernorm = Norm(form.hidden_size, form.norm_eps)
         self.hidden_norm = Norm(form.hidden_size, form.norm_eps)
@@ -107,3 +107,8 @@ class Eagle3Drafter(DraftModel):
         drafts_V = torch.full((len(head_VH),), -1, device=tokens_D.device)
         drafts_V[tokens_D] = torch.arange(len(tokens_D), device=tokens_D.device)
         return Targets(states=last_SH, shares=shares_SV[:, tokens_D], best=drafts_V[shares_SV.argmax(-1)])
+
+
+def drafter_of(form: DrafterFormat) -> DraftModel:
+    """Return an untrained drafter of this format. Equal formats give equal weights."""
+    return Eagle3Drafter(form) if form.is_eagle3 else Drafter(form)

@@ -5,7 +5,9 @@ Only trained tensors and the map of EAGLE-3's draft tokens are written; the rest
 zeros: SGLang's layer has one, and would leave it uninitialised if it were missing from the file.
 """
 
+import io
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -112,3 +114,37 @@ def config_of(files: Mapping[str, bytes]) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise WeightsError(f"{CONFIG_FILE} is not a JSON object", field=CONFIG_FILE)
     return config
+
+
+PICKLED_FILE = "pytorch_model.bin"
+
+
+def as_safetensors(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """
+    Return the files of a drafter with its weights in model.safetensors. Nothing in a pickle is executed.
+
+    Raises:
+        WeightsError: pytorch_model.bin is damaged, or holds other objects than tensors by name.
+    """
+    if WEIGHTS_FILE in files or PICKLED_FILE not in files:
+        return dict(files)
+    tensors = unpickled(PICKLED_FILE, files[PICKLED_FILE])
+    return {name: content for name, content in files.items() if name != PICKLED_FILE} | {
+        WEIGHTS_FILE: save(tensors, {"format": "pt"})
+    }
+
+
+def unpickled(name: str, content: bytes) -> dict[str, Tensor]:
+    """
+    Return the tensors of a pickle, each with memory of its own, which safetensors requires.
+
+    Raises:
+        WeightsError: It is damaged, or holds other objects than tensors by name.
+    """
+    try:
+        tensors = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise WeightsError(f"{name} cannot be read: {error}", field=name) from error
+    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+        raise WeightsError(f"{name} is not a dictionary of tensors", field=name)
+    return {str(key): tensor.contiguous().clone() for key, tensor in tensors.items()}

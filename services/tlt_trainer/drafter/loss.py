@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.packed import PackedAttention
 from tlt_trainer.drafter.draft_model import DraftModel
 from tlt_trainer.drafter.precision import widened
@@ -38,7 +38,7 @@ class Pack:
     """(P,), positions of the states in their sequences."""
     scored: Tensor
     """(S,), indices of the scored entries: the next state exists and the token to predict was generated."""
-    layout: Layout
+    layout: PackLayout
     """Where the samples are."""
 
     @property

@@ -43,7 +43,7 @@ class Norm(nn.Module):
         return functional.rms_norm(x.to(self.weight.dtype), x.shape[-1:], self.weight, self._eps).to(x.dtype)
 
 
-class Attention(nn.Module):
+class DraftAttention(nn.Module):
     """
     Grouped-query attention without biases. The caller passes the attention function, which spans several passes.
 
@@ -89,7 +89,7 @@ class Layer(nn.Module):
 
     def __init__(self, form: DrafterFormat) -> None:
         super().__init__()
-        self.self_attn = Attention(form, form.hidden_size)
+        self.self_attn = DraftAttention(form, form.hidden_size)
         self.mlp = Mlp(form)
         self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
 

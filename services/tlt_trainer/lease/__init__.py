@@ -1,1 +1,5 @@
-"""Holding the device only while a lease lasts: pieces, turns and times."""
+"""
+The device while a lease lasts: calls short enough to be taken back between, and who has the learner.
+
+Others may use all of it but `device_clock`.
+"""

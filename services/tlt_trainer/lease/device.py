@@ -41,7 +41,7 @@ def release_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-class Device(Protocol):
+class TrainingDevice(Protocol):
     """Runs computations one at a time."""
 
     @property

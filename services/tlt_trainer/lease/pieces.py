@@ -10,13 +10,13 @@ from tlt_common.telemetry import metrics
 from tlt_trainer.drafter.values import copied
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device, wait_for
+from tlt_trainer.lease.device import TrainingDevice, wait_for
 
 T = TypeVar("T")
 
 
 async def in_pieces(
-    device: Device, call: Callable[[T], Tensor], items: Mapping[str, T], *, allowed: Callable[[], bool]
+    device: TrainingDevice, call: Callable[[T], Tensor], items: Mapping[str, T], *, allowed: Callable[[], bool]
 ) -> dict[str, Tensor] | None:
     """Return the results of `call` by name; None: the device was taken back before the last one."""
     found: dict[str, Tensor] = {}
@@ -28,7 +28,7 @@ async def in_pieces(
 
 
 async def placed(
-    device: Device, weights: Mapping[str, Tensor], *, allowed: Callable[[], bool]
+    device: TrainingDevice, weights: Mapping[str, Tensor], *, allowed: Callable[[], bool]
 ) -> dict[str, Tensor] | None:
     """Return weights on the device, without a copy if they are there; None: it was taken back meanwhile."""
 
@@ -38,12 +38,12 @@ async def placed(
     return await in_pieces(device, place, weights, allowed=allowed)
 
 
-async def copies(device: Device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+async def copies(device: TrainingDevice, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies on the CPU."""
     return {name: await device.run(copied, tensor) for name, tensor in tensors.items()}
 
 
-async def snapshot_of(device: Device, state: Snapshot, *, allowed: Callable[[], bool]) -> Snapshot | None:
+async def snapshot_of(device: TrainingDevice, state: Snapshot, *, allowed: Callable[[], bool]) -> Snapshot | None:
     """Return a copy of a learner's state; None: it was given up meanwhile."""
     weights = await in_pieces(device, copied, state.weights, allowed=allowed)
     average = await in_pieces(device, copied, state.average, allowed=allowed)
@@ -53,7 +53,9 @@ async def snapshot_of(device: Device, state: Snapshot, *, allowed: Callable[[], 
     return replace(state, weights=weights, average=average, optimizer=optimizer)
 
 
-async def stepped(device: Device, learner: Learner, *, begins: Callable[[], None], allowed: Callable[[], bool]) -> None:
+async def stepped(
+    device: TrainingDevice, learner: Learner, *, begins: Callable[[], None], allowed: Callable[[], bool]
+) -> None:
     """
     Take the optimizer step that is due, if one is, or complete one that has begun.
 

@@ -4,7 +4,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device, release_memory
+from tlt_trainer.lease.device import TrainingDevice, release_memory
 from tlt_trainer.lease.learner_turn import Occupation
 
 log = get_logger(__name__)
@@ -13,7 +13,7 @@ log = get_logger(__name__)
 class ShortMemory:
     """Returns memory to the device, and asks for less from then on."""
 
-    def __init__(self, learner: Learner, device: Device, feed: Feed) -> None:
+    def __init__(self, learner: Learner, device: TrainingDevice, feed: Feed) -> None:
         self._learner = learner
         self._device = device
         self._feed = feed

@@ -4,8 +4,8 @@ import torch
 
 from tlt_trainer.data.frame import whole_response
 from tlt_trainer.data.pack import collate
+from tlt_trainer.drafter.shared_weights import SharedWeights
 from tlt_trainer.learner import Learner
-from tlt_trainer.store.shared_weights import SharedWeights
 
 TOKENS = 64
 VOCABULARY = 64

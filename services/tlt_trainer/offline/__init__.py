@@ -1,1 +1,5 @@
-"""Training and evaluation of a drafter on collected rollouts, without a running suite."""
+"""
+`tlt drafter`: training from recorded rollouts, import and export of drafters, without a suite.
+
+Others may use `training`, `rollouts` and `states`; `cli` uses the rest.
+"""

@@ -9,16 +9,16 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_trainer.drafter.exporting import find_drafter
 from tlt_trainer.drafter.files import config_of, from_files
 from tlt_trainer.drafter.rope import require_rope
-from tlt_trainer.store.shared_weights import trained_format
+from tlt_trainer.drafter.shared_weights import trained_format
+from tlt_trainer.offline.exporting import find_drafter
 
 KINDS = tuple(map(str, DrafterArchitecture))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedDrafter:
     """The options that choose the drafter."""
 
     begin: str = ""
@@ -40,7 +40,7 @@ class Beginning:
     """None: it has not been trained."""
 
 
-def beginning(wanted: Wanted, target: Json) -> Beginning:
+def beginning(wanted: WantedDrafter, target: Json) -> Beginning:
     """
     Return the drafter that the options choose for a policy with this config.json.
 
@@ -84,7 +84,7 @@ def published(source: str, target: Json, option: str) -> tuple[str, Beginning]:
         raise ConfigError(f"{option}: {uri}: {error.message}", field="source") from error
 
 
-def _new(wanted: Wanted, target: Json) -> DrafterFormat:
+def _new(wanted: WantedDrafter, target: Json) -> DrafterFormat:
     kind = DrafterArchitecture(wanted.kind or DrafterArchitecture.EAGLE)
     layers = _numbers(wanted.layers) if wanted.layers else None
     try:

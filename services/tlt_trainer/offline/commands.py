@@ -6,13 +6,13 @@ from typing import Any
 
 from tlt_common.errors import ConfigError
 from tlt_common.whole_file import write_whole
-from tlt_trainer.drafter.exporting import require_empty
+from tlt_trainer.drafter.score import Score
+from tlt_trainer.drafter.shared_weights import read_config
 from tlt_trainer.lease.device import torch_device
-from tlt_trainer.offline.beginning import Beginning, Wanted, beginning, published
+from tlt_trainer.offline.beginning import Beginning, WantedDrafter, beginning, published
+from tlt_trainer.offline.exporting import require_empty
 from tlt_trainer.offline.rollouts import read_rollouts
 from tlt_trainer.offline.training import SCORED_DRAFTS, Epoch, OfflineTraining
-from tlt_trainer.sharing.score import Score
-from tlt_trainer.store.shared_weights import read_config
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -21,7 +21,7 @@ def train_to(
     model: Path,
     data: Path,
     to: Path,
-    wanted: Wanted,
+    wanted: WantedDrafter,
     *,
     passes: int | None,
     epochs: int,

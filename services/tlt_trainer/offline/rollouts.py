@@ -11,7 +11,7 @@ PROMPT, RESPONSE = "prompt_token_ids", "token_ids"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
+class RecordedRollout:
     """One response of the policy."""
 
     prompt: tuple[int, ...]
@@ -23,7 +23,7 @@ class Rollout:
         return self.prompt + self.response
 
 
-def read_rollouts(path: Path, *, vocab_size: int) -> list[Rollout]:
+def read_rollouts(path: Path, *, vocab_size: int) -> list[RecordedRollout]:
     """
     Read a file with one object per line, of which `prompt_token_ids` and `token_ids` are read.
 
@@ -40,14 +40,16 @@ def read_rollouts(path: Path, *, vocab_size: int) -> list[Rollout]:
     return found
 
 
-def _rollout(line: bytes, place: str, vocab_size: int) -> Rollout:
+def _rollout(line: bytes, place: str, vocab_size: int) -> RecordedRollout:
     try:
         values = json_of(line)
     except ValueError as error:
         raise ConfigError(f"--data: {place} is not JSON: {error}", field="data") from error
     if not isinstance(values, dict):
         raise ConfigError(f"--data: {place} is not a JSON object; the file must have one per line", field="data")
-    return Rollout(prompt=_ids(values, PROMPT, place, vocab_size), response=_ids(values, RESPONSE, place, vocab_size))
+    return RecordedRollout(
+        prompt=_ids(values, PROMPT, place, vocab_size), response=_ids(values, RESPONSE, place, vocab_size)
+    )
 
 
 def _ids(values: dict[str, Any], key: str, place: str, vocab_size: int) -> tuple[int, ...]:

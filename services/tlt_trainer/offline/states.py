@@ -8,14 +8,14 @@ import torch
 from tlt_common.domain.hidden import CapturePolicy, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_trainer.data.frame import TrainingFrame
-from tlt_trainer.offline.rollouts import Rollout
+from tlt_trainer.offline.rollouts import RecordedRollout
 
 FRAME_TOKENS = CapturePolicy().frame_tokens
 
 
 @torch.inference_mode()
 def frames_of(
-    policy: Any, rollout: Rollout, name: str, *, frame_tokens: int = FRAME_TOKENS, layers: Sequence[int] = ()
+    policy: Any, rollout: RecordedRollout, name: str, *, frame_tokens: int = FRAME_TOKENS, layers: Sequence[int] = ()
 ) -> Iterator[TrainingFrame]:
     """
     Yield the windows of a response, without those of prompt tokens alone.

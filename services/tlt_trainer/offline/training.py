@@ -19,14 +19,14 @@ from tlt_trainer.data.held_out import HeldOutPrompts
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.score import Score, score_of
+from tlt_trainer.drafter.shared_weights import read_shared
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Beginning
-from tlt_trainer.offline.rollouts import Rollout
+from tlt_trainer.offline.rollouts import RecordedRollout
 from tlt_trainer.offline.states import frames_of
-from tlt_trainer.sharing.score import Score, score_of
-from tlt_trainer.store.shared_weights import read_shared
 
 AT_ONCE = 64
 """Rollouts whose states are in memory at once."""
@@ -86,7 +86,7 @@ class OfflineTraining:
             self._learner.follow(Published(version=DrafterVersion(0), weights=weights, steps=0, tokens=0), weights)
 
     def train(
-        self, rollouts: Sequence[Rollout], *, epochs: int, seed: int, report: Callable[[Epoch], None]
+        self, rollouts: Sequence[RecordedRollout], *, epochs: int, seed: int, report: Callable[[Epoch], None]
     ) -> tuple[dict[str, bytes], Score]:
         """
         Train; return the drafter's files and its score. One prompt in eight, and at least one, is kept for scoring.
@@ -130,7 +130,7 @@ class OfflineTraining:
             held_out_top1=score.top1,
         )
 
-    def score(self, rollouts: Sequence[Rollout]) -> Score:
+    def score(self, rollouts: Sequence[RecordedRollout]) -> Score:
         """
         Score the averaged weights on all positions of these responses.
 
@@ -142,30 +142,30 @@ class OfflineTraining:
             raise ConfigError("--data has no token to score on; its responses must have several tokens", field="data")
         return score
 
-    def coverage(self, rollouts: Sequence[Rollout]) -> float:
+    def coverage(self, rollouts: Sequence[RecordedRollout]) -> float:
         """Return the share of the responses' tokens that are draft tokens."""
         tokens_D = self._learner.tokens
         return 1.0 if tokens_D is None else _counted(rollouts, self._learner.form).coverage(tokens_D)
 
-    def _packs(self, rollouts: Sequence[Rollout], rng: random.Random) -> Iterator[Pack]:
+    def _packs(self, rollouts: Sequence[RecordedRollout], rng: random.Random) -> Iterator[Pack]:
         for first in range(0, len(rollouts), AT_ONCE):
             some = enumerate(rollouts[first : first + AT_ONCE], first)
             frames = [frame for number, one in some for frame in self._frames(one, f"{number}/0")]
             for group in plan(frames, BATCH_TOKENS, rng):
                 yield collate(group, self._device)
 
-    def _frames(self, rollout: Rollout, name: str) -> Iterator[TrainingFrame]:
+    def _frames(self, rollout: RecordedRollout, name: str) -> Iterator[TrainingFrame]:
         return frames_of(self._policy, rollout, name, layers=self._learner.form.layers)
 
 
-def _counted(rollouts: Sequence[Rollout], form: DrafterFormat) -> TokenCounts:
+def _counted(rollouts: Sequence[RecordedRollout], form: DrafterFormat) -> TokenCounts:
     counts = TokenCounts(form.vocab_size)
     for rollout in rollouts:
         counts.add(torch.tensor(rollout.response))
     return counts
 
 
-def _split(rollouts: Sequence[Rollout]) -> tuple[list[Rollout], list[Rollout]]:
+def _split(rollouts: Sequence[RecordedRollout]) -> tuple[list[RecordedRollout], list[RecordedRollout]]:
     """Return the rollouts to train on and those to score on, by prompt, as spot trainers split them."""
     prompts = HeldOutPrompts()
     hashes = [prompt_hash(rollout.prompt) for rollout in rollouts]

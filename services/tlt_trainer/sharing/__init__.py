@@ -1,1 +1,5 @@
-"""Scoring drafters, publishing them, and merging those of other trainers."""
+"""
+What trainers of a fleet have in common: scores, publication, merges, and rest when training no longer pays.
+
+Others may use all of it but `payoff`.
+"""

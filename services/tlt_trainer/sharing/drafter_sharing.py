@@ -26,14 +26,14 @@ from tlt_common.errors import AbortedError, InvalidRequestError, StaleVersionErr
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.pieces import copies
 from tlt_trainer.sharing.drafter_registry import DrafterRegistry
 from tlt_trainer.sharing.drafter_sync import DrafterSync, SyncOutcome
 from tlt_trainer.sharing.publish_gate import PublishGate
-from tlt_trainer.sharing.score import Score
 from tlt_trainer.store.storage import Storage
 
 log = get_logger(__name__)
@@ -58,7 +58,7 @@ class DrafterSharing:
         registry: DrafterRegistry,
         storage: Storage,
         learner: Learner,
-        device: Device,
+        device: TrainingDevice,
         turn: LearnerTurn,
         sync: DrafterSync,
         gate: PublishGate,

@@ -17,15 +17,15 @@ from tlt_common.errors import NotFoundError, TltError, WeightsError
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.merge import fitted, merge_of
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
-from tlt_trainer.lease.device import Device
+from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
 from tlt_trainer.lease.pieces import in_pieces, placed
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.sharing.drafter_registry import DrafterRegistry
-from tlt_trainer.sharing.examiner import Examiner
-from tlt_trainer.sharing.score import Score
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.store.storage import read_uri
 
 log = get_logger(__name__)
@@ -82,16 +82,16 @@ class DrafterSync:
         self,
         registry: DrafterRegistry,
         learner: Learner,
-        device: Device,
+        device: TrainingDevice,
         turn: LearnerTurn,
-        examiner: Examiner,
+        evaluator: Evaluator,
         memory: ShortMemory,
     ) -> None:
         self._registry = registry
         self._learner = learner
         self._device = device
         self._turn = turn
-        self._examiner = examiner
+        self._evaluator = evaluator
         self._memory = memory
         self._unusable: tuple[DrafterVersion, float] | None = None
         """The version that was last found missing or broken, and since when."""
@@ -184,7 +184,7 @@ class DrafterSync:
             return SyncResult(outcome=SyncOutcome.UNCHANGED)
         # max() returns the first of equals: the merge, which contains the work of all.
         candidates = {SyncOutcome.MERGED: merged, SyncOutcome.NEWEST: newest.weights, SyncOutcome.OWN: own}
-        scores = await self._examiner.scores(*candidates.values())
+        scores = await self._evaluator.scores(*candidates.values())
         if scores is None:
             return await self._adopted(newest, SyncOutcome.MERGED, merged)
         scored = dict(zip(candidates, scores, strict=True))
@@ -204,7 +204,7 @@ class DrafterSync:
         return SyncResult(outcome=outcome)
 
     def _allowed(self) -> bool:
-        return self._examiner.allowed
+        return self._evaluator.allowed
 
     def _read(self, wish: DrafterWish) -> Published:
         files = read_uri(wish.uri, mark=WEIGHTS_FILE)

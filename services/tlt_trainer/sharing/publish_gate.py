@@ -11,7 +11,7 @@ from math import prod
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD, LAYER
 from tlt_trainer.config import PublishSettings
-from tlt_trainer.sharing.score import Score
+from tlt_trainer.drafter.score import Score
 
 
 def draft_cost(form: DrafterFormat, policy_layers: int) -> float:

@@ -7,9 +7,9 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_trainer.config import PaySettings
 from tlt_trainer.data.frame_pool import FramePool
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
 from tlt_trainer.sharing.payoff import Evaluation, News, Payoff, Surroundings
-from tlt_trainer.sharing.score import Score
 
 log = get_logger(__name__)
 

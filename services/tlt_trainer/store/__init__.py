@@ -1,1 +1,5 @@
-"""What a trainer reads from and writes to directories and object stores."""
+"""
+Directories and object stores: drafters and checkpoints.
+
+Others may use `storage` and `checkpoints`.
+"""

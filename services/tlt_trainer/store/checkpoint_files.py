@@ -13,7 +13,7 @@ from torch import Tensor
 from tlt_common.documents import json_of
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import WeightsError
-from tlt_trainer.learned import Counters, Snapshot
+from tlt_trainer.learned import Snapshot, TrainingCounters
 
 STATE_FILE = "state.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -94,17 +94,17 @@ def _reading() -> Iterator[None]:
         raise WeightsError(f"the checkpoint cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _counters(found: Any) -> Counters:
+def _counters(found: Any) -> TrainingCounters:
     """
     Raises:
         KeyError: A counter is missing.
         TypeError: The document is no object.
         ValueError: A counter is not an integer.
     """
-    counts = {name: found[name] for name in (field.name for field in fields(Counters))}
+    counts = {name: found[name] for name in (field.name for field in fields(TrainingCounters))}
     if wrong := [name for name, count in counts.items() if type(count) is not int]:
         raise ValueError(f"{wrong[0]} is {counts[wrong[0]]!r}; accepted: an integer")
-    return Counters(**{**counts, "base_version": DrafterVersion(counts["base_version"])})
+    return TrainingCounters(**{**counts, "base_version": DrafterVersion(counts["base_version"])})
 
 
 def check_finite(snapshot: Snapshot) -> None:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tlt_common.errors import WeightsError
-from tlt_common.weights.safetensors_file import DTYPE_BYTES, Entry
+from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
 
 PIECE_ELEMENTS = 2**21
 
-Place: TypeAlias = tuple[Path, Entry]
+Place: TypeAlias = tuple[Path, TensorEntry]
 """A tensor in a file."""
 
 

@@ -15,8 +15,8 @@ def fetch_command(
     directory: Annotated[Path, typer.Argument(help="Destination; written completely or not at all.")],
 ) -> None:
     """Copy a checkpoint to this machine, unless the directory already contains one."""
-    from tlt_worker.weights.source import Sources
+    from tlt_worker.weights.source import WeightSources
 
     # Whoever types the command may read what the process may read.
-    Sources(prefixes=("/", url)).fetch(url, directory)
+    WeightSources(prefixes=("/", url)).fetch(url, directory)
     typer.echo(f"{directory} contains {sum(1 for file in directory.rglob('*') if file.is_file())} files")

@@ -25,7 +25,7 @@ from tlt_common.errors import (
 )
 from tlt_worker.engine.drafter_load import replace_drafter
 from tlt_worker.engine.pausing import Paused
-from tlt_worker.engine.policy_load import Policy, replace_policy
+from tlt_worker.engine.policy_load import PolicyFiles, replace_policy
 from tlt_worker.link.request_id import sglang_rid
 
 Deliver = Callable[[dict[str, Any] | TltError], object]
@@ -122,7 +122,7 @@ class Control:
         if not self._is_closing:
             self._loop.call_soon_threadsafe(self._engine.tokenizer_manager.abort_request, rid)
 
-    async def load_policy(self, new: Policy, *, served: Policy) -> None:
+    async def load_policy(self, new: PolicyFiles, *, served: PolicyFiles) -> None:
         """
         Replace the target's weights with requests in flight; if that fails, load the `served` ones again.
 
@@ -190,7 +190,7 @@ class Control:
         except Exception as error:  # noqa: BLE001 - converted: the caller waits for an output or an error
             deliver(RequestFailedError(f"the engine failed on the request: {type(error).__name__}: {error}"))
 
-    async def _load_policy(self, new: Policy, served: Policy) -> None:
+    async def _load_policy(self, new: PolicyFiles, served: PolicyFiles) -> None:
         # Retract, not in place: requests continue with a KV cache rebuilt under the new weights, so that every token's
         # probability is that of the version it is attributed to, and no prefix of the old weights is ever reused.
         manager = self._engine.tokenizer_manager
@@ -203,7 +203,7 @@ class Control:
         if refusal:
             raise WeightsError(f"{new.directory}: {refusal}")
 
-    async def _load_from(self, policy: Policy) -> str:
+    async def _load_from(self, policy: PolicyFiles) -> str:
         from sglang.srt.managers.io_struct import UpdateWeightFromDiskReqInput
 
         request = UpdateWeightFromDiskReqInput(

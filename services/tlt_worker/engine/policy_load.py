@@ -10,18 +10,18 @@ from tlt_common.errors import EngineError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class PolicyFiles:
     """Weights on disk and their version."""
 
     directory: Path
     version: PolicyVersion
 
 
-Load: TypeAlias = Callable[[Policy], Awaitable[str]]
+Load: TypeAlias = Callable[[PolicyFiles], Awaitable[str]]
 """Loads weights and empties the KV cache; returns why that failed, or an empty string."""
 
 
-async def replace_policy(load: Load, new: Policy, served: Policy) -> str:
+async def replace_policy(load: Load, new: PolicyFiles, served: PolicyFiles) -> str:
     """
     Load `new` into a paused engine; if that fails, load `served` again and return why, else return an empty string.
 

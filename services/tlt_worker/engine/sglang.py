@@ -38,7 +38,7 @@ from tlt_worker.engine.launch import (
 )
 from tlt_worker.engine.link_reader import LinkReader
 from tlt_worker.engine.planning import log_held, log_plan, plan_of
-from tlt_worker.engine.policy_load import Policy
+from tlt_worker.engine.policy_load import PolicyFiles
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.stall_watch import end_of, watch_of
 from tlt_worker.engine.thread import LoopThread, close_sockets
@@ -75,7 +75,7 @@ class SglangEngine:
         self._experiment, self._trains = experiment, trains
         self._device: Device = detect()
         self._model_config = read_config(model)
-        self._served = Policy(directory=model, version=PolicyVersion(0))
+        self._served = PolicyFiles(directory=model, version=PolicyVersion(0))
         self._tensors = weights.ModelTensors(headers={})
         self._form: DrafterFormat | None = None
         self._arms: tuple[Arm, ...] = (OFF,)
@@ -166,7 +166,7 @@ class SglangEngine:
     async def load_weights(self, directory: Path, version: PolicyVersion) -> float:
         await self.check_weights(directory)
         started_s = time.perf_counter()
-        policy = Policy(directory=directory, version=version)
+        policy = PolicyFiles(directory=directory, version=version)
         await self._need_control().load_policy(policy, served=self._served)
         self._served = policy
         self._need_link().send(PolicyLoaded())

@@ -26,7 +26,7 @@ class ProcessSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class StallSample:
     """The engine at one moment."""
 
     at_s: float
@@ -50,10 +50,10 @@ class StallJudge:
     def __init__(self, stall_s: float, device: str) -> None:
         self._stall_s = stall_s
         self._device = device
-        self._since: Sample | None = None
+        self._since: StallSample | None = None
         self._stopped_at_s: dict[int, float] = {}
 
-    def hangs(self, sample: Sample) -> str:
+    def hangs(self, sample: StallSample) -> str:
         """
         Return why the engine hangs, or an empty string.
 
@@ -63,11 +63,11 @@ class StallJudge:
         """
         return self._stopped(sample) or self._without_round(sample)
 
-    def excuse(self, sample: Sample) -> None:
+    def excuse(self, sample: StallSample) -> None:
         """Accept the time without a round until now."""
         self._since = sample
 
-    def _stopped(self, sample: Sample) -> str:
+    def _stopped(self, sample: StallSample) -> str:
         self._stopped_at_s = {
             pid: self._stopped_at_s.get(pid, sample.at_s)
             for pid, process in sample.processes.items()
@@ -78,7 +78,7 @@ class StallJudge:
                 return f"its process {pid} has been stopped for {self._stall_s:g} s"
         return ""
 
-    def _without_round(self, sample: Sample) -> str:
+    def _without_round(self, sample: StallSample) -> str:
         since = self._since
         if since is None or not sample.requests or sample.loading or sample.rounds != since.rounds:
             self._since = sample
@@ -95,7 +95,7 @@ class StallJudge:
         warms_up = self._device == "cuda" and rounds < WARM_UP_ROUNDS
         return self._stall_s * (WARM_UP_FACTOR if warms_up else 1)
 
-    def _works(self, since: Sample, sample: Sample, elapsed_s: float) -> bool:
+    def _works(self, since: StallSample, sample: StallSample, elapsed_s: float) -> bool:
         """Whether a process was starved or, on a CPU, computed."""
         common = since.processes.keys() & sample.processes.keys()
         waiting_s = [sample.processes[pid].waiting_s - since.processes[pid].waiting_s for pid in common]

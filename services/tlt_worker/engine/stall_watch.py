@@ -10,7 +10,7 @@ import psutil
 from tlt_common.schedule_clock import ScheduleClock
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.engine.control import Control
-from tlt_worker.engine.stall import ProcessSample, Sample, StallJudge
+from tlt_worker.engine.stall import ProcessSample, StallJudge, StallSample
 from tlt_worker.link.worker_end import WorkerEnd
 
 log = get_logger(__name__)
@@ -56,12 +56,12 @@ class StallWatch:
                     return why
         raise AssertionError("a clock does not end")
 
-    def _sample(self, now_s: float) -> Sample:
+    def _sample(self, now_s: float) -> StallSample:
         processes: dict[int, ProcessSample] = {}
         for pid in self._pids():
             with suppress(psutil.NoSuchProcess, OSError):  # it has exited: `Control.died` reports that
                 processes[pid] = process_sample(pid)
-        return Sample(
+        return StallSample(
             at_s=now_s,
             rounds=self._rounds(),
             requests=self._requests(),

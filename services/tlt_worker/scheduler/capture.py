@@ -18,7 +18,7 @@ from torch import Tensor
 from tlt_common import codec
 from tlt_common.domain.hidden import SCALE_BYTES, SCALED, CapturePolicy, EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
-from tlt_worker.scheduler.captured_rows import Rows
+from tlt_worker.scheduler.captured_rows import CapturedRows
 
 DTYPES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32", torch.uint8: SCALED}
 """Type of a frame by that of the rows; `scaled_rows` returns bytes."""
@@ -61,7 +61,7 @@ class HiddenStateCapture:
     _open: dict[str, _OpenFrame] = field(default_factory=dict)
     _state_size: int = 0
 
-    def add(self, states_CH: Tensor, stretches: Sequence[Rows], version: PolicyVersion) -> None:
+    def add(self, states_CH: Tensor, stretches: Sequence[CapturedRows], version: PolicyVersion) -> None:
         """
         Add the states of `stretches`, rows of `states_CH` in the host's memory, computed under `version`.
 
@@ -88,13 +88,13 @@ class HiddenStateCapture:
         if frame is not None and frame.states:
             self._send(request_id, frame, response_tokens=response_tokens, finished=True)
 
-    def _fresh(self, rows: Rows) -> Rows | None:
+    def _fresh(self, rows: CapturedRows) -> CapturedRows | None:
         """Drop states that were added before: a request whose cache was evicted computes its tokens again."""
         frame = self._open.get(rows.request_id)
         skip = max(0, frame.end - rows.position) if frame is not None else 0
         if skip >= rows.count:
             return None
-        return Rows(
+        return CapturedRows(
             request_id=rows.request_id,
             prompt=rows.prompt,
             prompt_tokens=rows.prompt_tokens,
@@ -103,7 +103,7 @@ class HiddenStateCapture:
             token_ids=rows.token_ids[skip:],
         )
 
-    def _append(self, rows: Rows, raw: memoryview, version: PolicyVersion, dtype: str, row_bytes: int) -> None:
+    def _append(self, rows: CapturedRows, raw: memoryview, version: PolicyVersion, dtype: str, row_bytes: int) -> None:
         frame = self._open.get(rows.request_id)
         # The type changes with the capture policy.
         if frame is None or (frame.end, frame.policy_version, frame.dtype) != (rows.position, version, dtype):
@@ -121,7 +121,7 @@ class HiddenStateCapture:
                 self._send(rows.request_id, frame, response_tokens=frame.end + 1 - frame.prompt_tokens, finished=False)
                 frame.start, frame.token_ids, frame.states = frame.end, frame.token_ids[-1:], []
 
-    def _begin(self, rows: Rows, version: PolicyVersion, dtype: str) -> _OpenFrame:
+    def _begin(self, rows: CapturedRows, version: PolicyVersion, dtype: str) -> _OpenFrame:
         frame = _OpenFrame(
             prompt_tokens=rows.prompt_tokens,
             prompt_hash=prompt_hash(rows.prompt[: rows.prompt_tokens]),

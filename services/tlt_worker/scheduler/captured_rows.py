@@ -38,7 +38,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class CapturedRows:
     """Consecutive states of one request."""
 
     request_id: RequestId
@@ -93,7 +93,7 @@ def decoded_rows(reqs: Sequence[Any], nodes: int, depth: int, policy: CapturePol
     ]
 
 
-def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Sequence[int]) -> list[Rows]:
+def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Sequence[int]) -> list[CapturedRows]:
     """
     Return the copied rows of a processed round that are states of a response or its prompt.
 
@@ -113,7 +113,7 @@ def stretches_of(reqs: Sequence[Any], rows: Sequence[Chosen], lengths_before: Se
         if states <= 0:
             continue
         stretches.append(
-            Rows(
+            CapturedRows(
                 request_id=request_id(req.rid),
                 prompt=req.origin_input_ids,
                 prompt_tokens=prompt_tokens - prefix_of(req),

@@ -20,10 +20,10 @@ from torch import Tensor
 from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.width import drafter_steps
 from tlt_worker.scheduler.drafts.backlog import Backlog
-from tlt_worker.scheduler.drafts.completion import Completion
+from tlt_worker.scheduler.drafts.completion import CacheCompletion
 from tlt_worker.scheduler.drafts.source import DraftSource
 from tlt_worker.scheduler.drafts.sources import Sources
-from tlt_worker.scheduler.sampling.proposal import Layout
+from tlt_worker.scheduler.sampling.proposal import ProposalLayout
 from tlt_worker.scheduler.sent import sent
 
 KEEP_UP_ROUNDS = 64
@@ -41,8 +41,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     backlog_bytes: int
     keep_up_below: int
     """At or above this many running requests nothing drafts, and the drafter need not keep up."""
-    completion: Completion
-    layout: Layout
+    completion: CacheCompletion
+    layout: ProposalLayout
     idle: bool
     """No drafter has been loaded yet: its passes would cost time for nothing."""
     building: Arm | None = None
@@ -68,7 +68,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         pool = self.token_to_kv_pool_allocator
         self.backlog = Backlog(slot_count=pool.size + pool.page_size, limit_bytes=self.backlog_bytes)
         table = self.req_to_token_pool.req_to_token
-        self.completion = Completion(backlog=self.backlog, runner=self.draft_runner, slot_table=table)
+        self.completion = CacheCompletion(backlog=self.backlog, runner=self.draft_runner, slot_table=table)
 
     def init_attention_backend(self) -> None:
         """

@@ -29,9 +29,9 @@ from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoade
 from tlt_worker.link.request_id import request_id
 from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
-from tlt_worker.scheduler.arms.choice import Choice
+from tlt_worker.scheduler.arms.choice import ArmChoice
 from tlt_worker.scheduler.arms.states import ArmStates
-from tlt_worker.scheduler.arms.switching import Switch
+from tlt_worker.scheduler.arms.switching import ArmSwitching
 from tlt_worker.scheduler.arms.trace_file import TraceFile
 from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import stretches_of
@@ -46,7 +46,7 @@ from tlt_worker.scheduler.outputs import Outputs, keep_last_states
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
-from tlt_worker.scheduler.sampling.proposal import Layout
+from tlt_worker.scheduler.sampling.proposal import ProposalLayout
 from tlt_worker.scheduler.sampling.settings import RoundSettings
 
 
@@ -62,7 +62,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
         engine, experiment = settings.engine, settings.experiment
         trace = engine.trace if self.ranks.leads else None
-        self.switch = Switch(
+        self.switch = ArmSwitching(
             bandit=Bandit(settings.arms, engine.bandit, experiment.seed),
             report=self.link.send,
             clock=time.perf_counter,
@@ -76,7 +76,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         keep_last_states(self.target_worker.model_runner.model)
         self.memory = HeldMemory(on_gpu=settings.device == "cuda")
         self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
-        self._draft_worker.layout = Layout.of(settings.arms, rejects=rejects)
+        self._draft_worker.layout = ProposalLayout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
         self._learns = any(arm.needs_drafter for arm in settings.arms)
         self._draft_worker.backlog_bytes = settings.backlog_bytes if self._learns else 0
@@ -155,7 +155,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._skip(batch, result)
         return result
 
-    def _choose(self, batch: Any) -> tuple[Choice, Found]:
+    def _choose(self, batch: Any) -> tuple[ArmChoice, Found]:
         """Choose the arm of a round; return the choice and the drafts found for it."""
         blocked = all(is_blocked(req) for req in batch.reqs)
         choice = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch))

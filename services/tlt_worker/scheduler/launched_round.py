@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tlt_common.domain.hidden import SCALE_BYTES, CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
-from tlt_worker.scheduler.arms.choice import Choice
+from tlt_worker.scheduler.arms.choice import ArmChoice
 from tlt_worker.scheduler.captured_rows import Chosen, decoded_rows, prompt_rows
 from tlt_worker.scheduler.outputs import Outputs
 
@@ -34,7 +34,7 @@ class LaunchedRound:
     stream of the round, right behind it.
     """
 
-    choice: Choice | None
+    choice: ArmChoice | None
     """None: the round did not decode."""
     version: PolicyVersion
     rows: Sequence[Chosen] = ()

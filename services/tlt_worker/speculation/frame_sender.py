@@ -33,7 +33,7 @@ OFF = CapturePolicy(enabled=False)
 _WATCH_POLICY = wire.pb.WatchPolicyRequest()
 
 
-class Room:
+class QueueLimit:
     """Whether the queue of frames has room, with a distance between stopping and going on. Pure."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class FrameSender:
         self._cache = cache
         self._tls = tls
         self._policy = OFF
-        self._room = Room()
+        self._room = QueueLimit()
         engine.set_capture(OFF)
 
     async def run(self) -> Never:

@@ -16,7 +16,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine
-from tlt_worker.weights.source import Sources
+from tlt_worker.weights.source import WeightSources
 
 log = get_logger(__name__)
 
@@ -45,7 +45,7 @@ class ServedDrafter:
         engine: Engine,
         changes: Changes,
         activity: Activity,
-        sources: Sources,
+        sources: WeightSources,
         *,
         loaded: DrafterVersion = DrafterVersion(0),
     ) -> None:

@@ -7,10 +7,10 @@ from tlt_common.aio import Blocks
 from tlt_common.domain.weights import ReleaseId, ServedRelease, Staged
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsError
 from tlt_common.weights.checkpoint import pieces_in
-from tlt_common.weights.incoming import Incoming
 from tlt_common.weights.lease import SpoolLease
-from tlt_common.weights.linked import Linked
+from tlt_common.weights.linked_spool import LinkedSpool
 from tlt_common.weights.piece_log import PieceLog
+from tlt_common.weights.received_spool import ReceivedSpool
 
 
 class HeldRelease:
@@ -41,7 +41,7 @@ class HeldRelease:
         self.base = base
         self.directory = directory
         self.staged: Staged | None = None
-        self.incoming: Incoming | Linked | None = None
+        self.incoming: ReceivedSpool | LinkedSpool | None = None
         self.turn = asyncio.Lock()
         self._copy: SpoolLease | None = None
         self._log: PieceLog | None = None
@@ -57,9 +57,9 @@ class HeldRelease:
     @property
     def is_copied(self) -> bool:
         """Whether this worker made a copy, which it deletes with the release."""
-        return isinstance(self.incoming, Incoming) or self._copy is not None
+        return isinstance(self.incoming, ReceivedSpool) or self._copy is not None
 
-    def arrive(self, incoming: Incoming | Linked) -> None:
+    def arrive(self, incoming: ReceivedSpool | LinkedSpool) -> None:
         """Let peers follow what arrives from now on."""
         self.incoming, self._log = incoming, incoming.log
         self._arrived.set()

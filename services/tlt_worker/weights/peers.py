@@ -12,7 +12,7 @@ from tlt_common.machine import boot_id
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import worker as wire
-from tlt_worker.weights.arrival import Arrival
+from tlt_worker.weights.release_attempts import ReleaseAttempts
 
 log = get_logger(__name__)
 
@@ -26,7 +26,7 @@ PAUSE_S = 0.1
 """Pause after all peers failed; they may not have heard of the release yet."""
 
 
-class Peers:
+class WeightPeers:
     """
     Other workers that have a release or are receiving it.
 
@@ -39,7 +39,7 @@ class Peers:
         self._connect = connect
         self._idle_s = idle_s
 
-    async def fetch(self, release: ReleaseId, addresses: Sequence[str], arrival: Arrival) -> None:
+    async def fetch(self, release: ReleaseId, addresses: Sequence[str], arrival: ReleaseAttempts) -> None:
         """
         Receive a release, continuing after what has arrived. Does not finish it.
 
@@ -71,13 +71,13 @@ class Peers:
             await asyncio.sleep(PAUSE_S)
         raise WeightsUnreadableError(f"no peer provides release {release} after piece {reached}: {errors}")
 
-    async def _fetch(self, release: ReleaseId, address: str, arrival: Arrival) -> None:
+    async def _fetch(self, release: ReleaseId, address: str, arrival: ReleaseAttempts) -> None:
         async with self._connect(address) as channel:
             stub = wire.Stub(channel)
             if not await self._attempt(stub, release, arrival, machine="" if arrival.pieces else boot_id()):
                 await self._attempt(stub, release, arrival, machine="")
 
-    async def _attempt(self, stub: wire.Stub, release: ReleaseId, arrival: Arrival, *, machine: str) -> bool:
+    async def _attempt(self, stub: wire.Stub, release: ReleaseId, arrival: ReleaseAttempts, *, machine: str) -> bool:
         """Receive the release from one peer; return False if it offers a file that cannot be linked."""
         call = stub.FetchWeights(
             wire.pb.FetchWeightsRequest(release=wire.release_to_pb(release), from_piece=arrival.pieces, machine=machine)
@@ -97,7 +97,7 @@ class Peers:
             raise UnavailableError(f"the stream ended after {arrival.pieces} of {count} pieces")
         return True
 
-    async def _linked(self, file: SpoolFile, parts: AsyncIterator[Part], arrival: Arrival) -> bool:
+    async def _linked(self, file: SpoolFile, parts: AsyncIterator[Part], arrival: ReleaseAttempts) -> bool:
         try:
             linked = await arrival.link(file)
         except WeightsUnreadableError as error:

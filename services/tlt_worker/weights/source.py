@@ -23,7 +23,7 @@ PARALLEL_FILES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class WeightSources:
     """Where weights may come from. Methods block: call them in a thread."""
 
     prefixes: tuple[str, ...] = SOURCE_PREFIXES

@@ -9,14 +9,14 @@ from tlt_common.domain.weights import Staged, StageOrder
 from tlt_common.errors import InvalidRequestError, UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.weights.digest import contradict, files_digest
-from tlt_common.weights.incoming import IDLE_S
 from tlt_common.weights.lease import SpoolLease
+from tlt_common.weights.received_spool import IDLE_S
 from tlt_common.wire.weights import StagePart, tensors_of, written_of
-from tlt_worker.weights.arrival import Arrival
 from tlt_worker.weights.held_release import HeldRelease
-from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.peers import WeightPeers
 from tlt_worker.weights.read_ahead import read_ahead
-from tlt_worker.weights.source import Sources, is_remote
+from tlt_worker.weights.release_attempts import ReleaseAttempts
+from tlt_worker.weights.source import WeightSources, is_remote
 
 log = get_logger(__name__)
 
@@ -29,7 +29,7 @@ class Staging:
     """
 
     def __init__(
-        self, spool_dir: Path, sources: Sources, peers: Peers, *, check: Callable[[Path], Awaitable[int]]
+        self, spool_dir: Path, sources: WeightSources, peers: WeightPeers, *, check: Callable[[Path], Awaitable[int]]
     ) -> None:
         self._spool_dir = spool_dir
         self._sources = sources
@@ -71,14 +71,14 @@ class Staging:
     async def _received(
         self, held: HeldRelease, order: StageOrder, parts: AsyncIterator[StagePart]
     ) -> tuple[Path, str]:
-        arrival = Arrival(held, self._spool_dir, max_bytes=self._sources.max_bytes)
+        arrival = ReleaseAttempts(held, self._spool_dir, max_bytes=self._sources.max_bytes)
         if order.peers:
             await self._peers.fetch(order.release, order.peers, arrival)
         else:
             await self._from_gateway(arrival, order, parts)
         return await arrival.finish()
 
-    async def _from_gateway(self, arrival: Arrival, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
+    async def _from_gateway(self, arrival: ReleaseAttempts, order: StageOrder, parts: AsyncIterator[StagePart]) -> None:
         try:
             if order.file is not None:
                 linked = await arrival.link(order.file)

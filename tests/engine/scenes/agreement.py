@@ -22,10 +22,9 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
 from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
 from tlt_trainer.drafter.files import from_files, to_files
-from tlt_trainer.drafter.kinds import drafter_of
-from tlt_trainer.store.shared_weights import read_config, trained_format
+from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_worker.engine.device import CPU
 
 TOKENS = 12

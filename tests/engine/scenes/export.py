@@ -8,13 +8,13 @@ from countdown.settings import DRAFTER
 from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
-from tlt_bench.stock import StockEngine
+from tlt_bench.engines.stock import StockEngine
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
-from tlt_trainer.drafter.exporting import export_to
 from tlt_trainer.drafter.files import from_files, to_files
-from tlt_trainer.store.shared_weights import read_config, trained_format
+from tlt_trainer.drafter.shared_weights import read_config, trained_format
+from tlt_trainer.offline.exporting import export_to
 from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine_config import EngineConfig
 

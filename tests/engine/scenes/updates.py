@@ -21,7 +21,7 @@ from tlt_common.weights.spool import Spool
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
-from tlt_worker.weights.changes import folded
+from tlt_worker.weights.deltas import folded
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 

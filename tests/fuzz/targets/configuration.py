@@ -119,7 +119,7 @@ def _file(service: str) -> Target:
 
 
 def _stack() -> Target:
-    from tlt_local.file import stack_config
+    from tlt_local.configuration.file import stack_config
 
     valid: dict[str, Any] = {
         "model": "/model",

@@ -41,9 +41,9 @@ def _checkpoints(part: str, directory: Path) -> Iterator[Subject]:
     """Damage one file of a snapshot, and continue from it if it is accepted."""
     import torch
 
+    from tlt_trainer.drafter.shared_weights import read_format
     from tlt_trainer.learner import Learner
     from tlt_trainer.store.checkpoint_files import COUNTERS_FILE, STATE_FILE, from_files, shapes_of, to_files
-    from tlt_trainer.store.shared_weights import read_format
 
     tiny_policy.write(directory)
     form, cpu = read_format(directory), torch.device("cpu")
@@ -68,7 +68,7 @@ def _checkpoints(part: str, directory: Path) -> Iterator[Subject]:
 def _policy_read(path: Path) -> None:
     import torch
 
-    from tlt_trainer.store.shared_weights import read_format, read_shared
+    from tlt_trainer.drafter.shared_weights import read_format, read_shared
 
     read_shared(path.parent, read_format(path.parent), torch.device("cpu"))
 

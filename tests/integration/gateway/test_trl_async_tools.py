@@ -13,7 +13,7 @@ from tests.integration.gateway.thread import Endpoint, endpoint
 from tlt_common.client import SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
 from tlt_common.integrations.trl import TltAsyncRollouts
-from tlt_common.integrations.trl.chat import Chat
+from tlt_common.integrations.trl.chat import ChatTokenizer
 from tlt_common.integrations.trl.installed import sample_class
 
 # Warnings that TRL and Transformers raise about their own code.
@@ -134,7 +134,7 @@ def test_results_that_leave_no_room_are_dropped(served: Endpoint) -> None:
 def test_what_a_template_puts_behind_an_end_token_follows_the_sampled_one() -> None:
     tokenizer = chat_tokenizer()
     tokenizer.chat_template = TEMPLATE.replace("<eos> {% else %}", "<eos> w33 {% else %}")
-    chat = Chat(tokenizer, uses_tools=True)
+    chat = ChatTokenizer(tokenizer, uses_tools=True)
     assert chat.results_ids([{"role": "tool", "name": "look", "content": "w20"}]) == [33, 20, 5]
 
 

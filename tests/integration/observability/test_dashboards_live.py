@@ -14,7 +14,7 @@ from grafana.write import BOARDS
 from tests.cluster.kube.binaries import missing
 from tests.integration.observability.load import train
 from tests.integration.observability.scraper import Scraper, scraping
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
 pytestmark = [

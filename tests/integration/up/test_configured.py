@@ -13,7 +13,7 @@ import yaml
 
 from tests.fakes.authority import Authority
 from tlt_common.client import Client, SamplingParams
-from tlt_local.certificates import COMPONENTS
+from tlt_local.configuration.certificates import COMPONENTS
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.cuda_driver import GIB, FakeDriver, FakeGpu, build, gpu, mig
-from tlt_local.processes import STARTS
+from tlt_local.supervision.processes import STARTS
 
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "examples/03_countdown/countdown/checkpoint"
@@ -54,7 +54,7 @@ def visible(*gpus: FakeGpu) -> str:
 def test_gpus_are_counted_as_the_driver_shows_them(
     folder: Path, gpus: tuple[FakeGpu, ...], named: str | None, count: int
 ) -> None:
-    code = "from tlt_local.gpus import available_gpus; print(available_gpus().count)"
+    code = "from tlt_local.configuration.gpus import available_gpus; print(available_gpus().count)"
     counted = run(FakeDriver(folder=folder, gpus=gpus).environment(named), "-c", code)
     assert counted.stdout.strip() == str(count), counted.stderr
 

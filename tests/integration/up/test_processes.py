@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_local.home import Home, guarded
-from tlt_local.processes import STARTS, Supervised, repeated
+from tlt_local.supervision.home import Home, guarded
+from tlt_local.supervision.processes import STARTS, Supervised, repeated
 
 SERVICE = """
 import json, os, sys, time
@@ -162,8 +162,8 @@ async def test_logs_and_data_may_be_kept(tmp_path: Path) -> None:
 
 OWNER = """
 import asyncio, sys
-from tlt_local.home import guarded
-from tlt_local.processes import Supervised
+from tlt_local.supervision.home import guarded
+from tlt_local.supervision.processes import Supervised
 
 async def main():
     async with guarded(None) as home, asyncio.TaskGroup() as owners:
@@ -211,7 +211,7 @@ def children() -> set[str]:
 
 
 async def test_a_slow_end_is_no_error_and_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tlt_local.home.CLEAR_S", 0.0)
+    monkeypatch.setattr("tlt_local.supervision.home.CLEAR_S", 0.0)
     before = children()  # of other tests, and of libraries
     async with guarded(None) as home:
         pass

@@ -13,7 +13,7 @@ from typing import Self
 import pytest
 
 from tlt_common.processes.guard import doomed, shared_memory
-from tlt_local import guard
+from tlt_local.supervision import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -37,7 +37,7 @@ class Run:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except (OSError, IndexError):
                 continue
-            if parent == self.process.pid and "tlt_local.guard" in command:
+            if parent == self.process.pid and "tlt_local.supervision.guard" in command:
                 return command[-3], Path(command[-2])
         return None
 

@@ -25,9 +25,9 @@ from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator, rollout
-from tlt_local import guard
-from tlt_local.config import StackConfig
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
+from tlt_local.supervision import guard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200), pytest.mark.asyncio(loop_scope="module")]
 

@@ -9,7 +9,7 @@ from countdown.make_drafter import Progress, make_drafter
 from countdown.model import CHECKPOINT
 from tlt_common.drafter.meta import META_FILE, WEIGHTS_FILE, meta_of
 from tlt_trainer.drafter.files import from_files
-from tlt_trainer.store.shared_weights import read_format
+from tlt_trainer.drafter.shared_weights import read_format
 
 
 def test_a_run_learns_and_leaves_a_drafter_that_fits_the_policy(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ OF_VERL = (
 """Settings of verl that its adapter refuses."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("examples/03_countdown/countdown/settings.py", "wanted[-1]"): ("quick", "warm", "no_tail"),
-    ("benchmarks/tlt_bench/prepare.py", "name"): ("model", "drafter"),
+    ("benchmarks/tlt_bench/engines/prepare.py", "name"): ("model", "drafter"),
     ("tlt_common/integrations/verl/settings.py", "field"): OF_VERL,
     # User input.
     ("tlt_common/config/loader.py", "key"): (),

@@ -3,12 +3,15 @@
 import pytest
 
 from countdown.curriculum import SMALL
-from tlt_bench.adapt.course import Course, Point, Recipe, seconds_to
+from tlt_bench.adapt.course import Course, CoursePoint, Recipe, seconds_to
 from tlt_bench.adapt.data import Policy
 
 
 def test_a_goal_is_reached_between_two_scores() -> None:
-    way = [Point(seconds=at, accept_length=length) for at, length in ((0.0, 1.0), (4.0, 3.0), (6.0, 2.9), (10.0, 4.9))]
+    way = [
+        CoursePoint(seconds=at, accept_length=length)
+        for at, length in ((0.0, 1.0), (4.0, 3.0), (6.0, 2.9), (10.0, 4.9))
+    ]
     assert seconds_to(2.0, way) == pytest.approx(2.0)
     assert seconds_to(3.9, way) == pytest.approx(8.0)
     assert seconds_to(5.0, way) is None

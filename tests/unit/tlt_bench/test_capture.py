@@ -3,7 +3,7 @@
 import pytest
 
 from tlt_bench.capture.command import LEAST_SHARE, Pairs, compared
-from tlt_bench.commands import Timing
+from tlt_bench.engines.commands import Timing
 
 TOKENS = 1000
 

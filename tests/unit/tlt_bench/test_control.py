@@ -10,7 +10,7 @@ import pytest
 
 from tlt_bench.control.alone import decision_us
 from tlt_bench.control.command import result_of
-from tlt_bench.control.fleet import SIZES, Measured, shape_of, spread_of
+from tlt_bench.control.fleet import SIZES, MeasuredFleet, shape_of, spread_of
 from tlt_bench.control.timed_servicer import TimedServicer
 from tlt_bench.control.workers import IDLE, Probe, SimulatedWorker, hello
 from tlt_common.domain.fleet import Lease, ReportInterval, Revocation, WorkerState
@@ -29,9 +29,9 @@ def stub() -> wire.AsyncStub:
     return wire.Stub(grpc.aio.insecure_channel("127.0.0.1:1"))
 
 
-def figures(p99_ms: float, cpu_share: float, rss_mib: float) -> Measured:
+def figures(p99_ms: float, cpu_share: float, rss_mib: float) -> MeasuredFleet:
     times = spread_of([1.0, p99_ms])
-    return Measured(
+    return MeasuredFleet(
         decision_ms=times,
         roundtrip_ms=times,
         loop_lag_ms=times,

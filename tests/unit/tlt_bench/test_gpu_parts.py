@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tlt_bench.gpu.part import RESULT, Part
+from tlt_bench.gpu.part import RESULT, GpuPart
 from tlt_bench.gpu.parts import PARTS
 from tlt_bench.gpu.run import run, table
 from tlt_common.errors import ConfigError
@@ -14,11 +14,11 @@ from tlt_common.errors import ConfigError
 WRITES = "import json, sys, pathlib; pathlib.Path(sys.argv[1]).write_text(json.dumps({'figures': {'ratio': 1.5}}))"
 
 
-def part(name: str, code: str, *, needs_gpu: bool = False) -> Part:
-    return Part(name=name, shows=f"that {name} works", command=("-c", code, RESULT), needs_gpu=needs_gpu)
+def part(name: str, code: str, *, needs_gpu: bool = False) -> GpuPart:
+    return GpuPart(name=name, shows=f"that {name} works", command=("-c", code, RESULT), needs_gpu=needs_gpu)
 
 
-def statuses(parts: list[Part], directory: Path, *, has_gpu: bool = False, limit_s: float = 60.0) -> dict[str, str]:
+def statuses(parts: list[GpuPart], directory: Path, *, has_gpu: bool = False, limit_s: float = 60.0) -> dict[str, str]:
     outcomes = run(parts, directory, has_gpu=has_gpu, log=lambda _: None, limit_s=limit_s)
     return {one.name: one.status for one in outcomes}
 

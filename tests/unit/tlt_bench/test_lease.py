@@ -9,7 +9,7 @@ import pytest
 from tlt_bench.lease import requests, taking_back
 from tlt_bench.lease.percentiles import percentile
 from tlt_bench.lease.servicer import Drafters
-from tlt_bench.lease.taking_back import Waits
+from tlt_bench.lease.taking_back import LeaseWaits
 from tlt_common.config.loader import load
 from tlt_common.errors import StaleVersionError
 from tlt_common.wire import coordinator as wire
@@ -25,7 +25,7 @@ def test_a_percentile_is_one_of_the_values() -> None:
 
 
 def test_a_slow_revocation_is_named_by_what_was_done_and_every_figure_is_explained() -> None:
-    waits = Waits(grants=[1.0, 2.0], idle=[0.5])
+    waits = LeaseWaits(grants=[1.0, 2.0], idle=[0.5])
     for place, doing in enumerate(Occupation):
         waits.revokes[doing.value] = [1.0, 10.0 + place]
     found = taking_back.figures_of(waits)

@@ -16,7 +16,7 @@ from tlt_trainer.data.frame import TrainingFrame, decoded
 from tlt_trainer.data.pack import collate
 from tlt_trainer.data.scaled_states import are_finite, unscaled
 from tlt_worker.scheduler.capture import HiddenStateCapture
-from tlt_worker.scheduler.captured_rows import Rows
+from tlt_worker.scheduler.captured_rows import CapturedRows
 from tlt_worker.scheduler.launched_round import LaunchedRound, scaled_rows
 from tlt_worker.scheduler.outputs import Outputs
 
@@ -117,9 +117,9 @@ def test_a_changed_capture_policy_begins_another_frame() -> None:
     frames, whole = list[EncodedFrame](), states(8, 16, 3)
     capture = HiddenStateCapture(send=frames.append, policy=CapturePolicy())
 
-    def rows(position: int) -> Rows:
+    def rows(position: int) -> CapturedRows:
         ids = list(range(position, position + 5))
-        return Rows(
+        return CapturedRows(
             request_id=RequestId("r"), prompt=ids, prompt_tokens=1, position=position, first_row=0, token_ids=ids
         )
 

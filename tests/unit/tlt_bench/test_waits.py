@@ -101,7 +101,7 @@ def test_filters_and_walks_with_fixed_shapes_never_wait(monkeypatch: pytest.Monk
     monkeypatch.setitem(FORMS, "cpu", Form.FIXED)
     probs = torch.rand(5, VOCABULARY).softmax(-1)
     cuts = Cuts(top_ks=torch.full((5,), 3), top_ps=torch.full((5,), 0.9), min_ps=torch.zeros(5))
-    tree = walk.Tree(tokens=torch.zeros(5, NODES, dtype=torch.int64), parents=torch.full((5, NODES), -1))
+    tree = walk.DraftTree(tokens=torch.zeros(5, NODES, dtype=torch.int64), parents=torch.full((5, NODES), -1))
     assert waits_of(lambda: truncate(probs, cuts)) == 0
     assert waits_of(lambda: threshold.truncate(probs, cuts)) == 0
     assert waits_of(lambda: walk.walk(tree, 3, lambda rows, nodes: probs[rows].argmax(-1))) == 0

@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tlt_common.domain.fleet import Lease, Revocation, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
+from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.config import SpotConfig
-from tlt_coordinator.ledger import Ledger
-from tlt_coordinator.lending_plan import FleetView, Grant, plan
+from tlt_coordinator.lending.plan import FleetView, Grant, plan
 from tlt_coordinator.outbox import Order
 from tlt_coordinator.registry import Registry, WorkerSession
 

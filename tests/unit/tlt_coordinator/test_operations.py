@@ -12,8 +12,8 @@ import pytest
 
 from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, running
 from tlt_common.domain.fleet import Lease, Revocation, WorkerState
+from tlt_coordinator.account.fleet_metrics import FleetMetrics
 from tlt_coordinator.coordinator import TICK_S, Coordinator
-from tlt_coordinator.fleet_metrics import FleetMetrics
 
 pytestmark = pytest.mark.looptime
 

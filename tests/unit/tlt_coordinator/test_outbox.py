@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation
 from tlt_common.domain.ids import DrafterVersion, Epoch
 from tlt_common.errors import AbortedError
-from tlt_coordinator.outbox import Order, Outbox
+from tlt_coordinator.outbox import Order, Orders
 
 
 def lease(epoch: int) -> Lease:
@@ -22,19 +22,19 @@ def wish(version: int) -> DrafterWish:
     return DrafterWish(version=DrafterVersion(version), uri=f"file:///{version}")
 
 
-def drain(outbox: Outbox) -> list[Order]:
+def drain(outbox: Orders) -> list[Order]:
     return list(iter(outbox.take, None))
 
 
 def test_a_slow_reader_finds_the_latest_order_of_each_kind() -> None:
-    outbox = Outbox()
+    outbox = Orders()
     for order in (wish(1), revocation(1), lease(2), wish(2), lease(2)):
         outbox.put(order)
     assert drain(outbox) == [revocation(1), lease(2), wish(2)]
 
 
 def test_a_lease_revoked_before_it_left_never_leaves() -> None:
-    outbox = Outbox()
+    outbox = Orders()
     outbox.put(lease(3))
     outbox.put(revocation(3))
     assert drain(outbox) == [revocation(3)]
@@ -43,7 +43,7 @@ def test_a_lease_revoked_before_it_left_never_leaves() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_whoever_reads_at_whatever_pace_ends_with_the_right_lease(steps: list[tuple[bool, bool]]) -> None:
     """Grants and revocations alternate with growing epochs; the reader keeps fencing as workers do."""
-    outbox, held, ended, epoch, live = Outbox(), 0, 0, 0, 0
+    outbox, held, ended, epoch, live = Orders(), 0, 0, 0, 0
     for change, read in steps:
         if change:
             if live:
@@ -64,7 +64,7 @@ def test_whoever_reads_at_whatever_pace_ends_with_the_right_lease(steps: list[tu
 
 
 async def test_orders_come_as_they_are_put_until_the_outbox_is_closed() -> None:
-    outbox = Outbox()
+    outbox = Orders()
 
     async def read() -> list[Order]:
         return [order async for order in outbox.orders()]
@@ -80,7 +80,7 @@ async def test_orders_come_as_they_are_put_until_the_outbox_is_closed() -> None:
 
 
 async def test_the_reader_is_told_why_an_outbox_was_closed() -> None:
-    outbox = Outbox()
+    outbox = Orders()
     outbox.close(AbortedError("replaced"))
     outbox.close()
     with pytest.raises(AbortedError, match="replaced"):

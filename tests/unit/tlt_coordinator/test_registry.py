@@ -4,9 +4,9 @@ import pytest
 
 from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
-from tlt_coordinator.ledger import Ledger
+from tlt_coordinator.account.ledger import Ledger
+from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.registry import Registry, WorkerSession
-from tlt_coordinator.worklist import STEP_WORKERS
 
 SILENCE_S = 5.0
 TICK_S = 0.1

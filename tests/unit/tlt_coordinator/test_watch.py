@@ -15,7 +15,7 @@ from tlt_common.domain.fleet import (
 )
 from tlt_common.domain.ids import PolicyVersion
 from tlt_coordinator.coordinator import COALESCE_S, TICK_S, Coordinator
-from tlt_coordinator.worklist import STEP_WORKERS
+from tlt_coordinator.lending.worklist import STEP_WORKERS
 
 pytestmark = pytest.mark.looptime
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_local.config import StackConfig
-from tlt_local.file import stack_config
-from tlt_local.home import Home
+from tlt_local.configuration.config import StackConfig
+from tlt_local.configuration.file import stack_config
 from tlt_local.stack import Stack
+from tlt_local.supervision.home import Home
 
 SECRET = "hunter2-is-secret"  # noqa: S105 - not one
 URL = f"redis://:{SECRET}@redis.internal:6379/0"

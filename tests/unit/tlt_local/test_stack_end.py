@@ -9,10 +9,10 @@ import pytest
 
 import countdown
 from tlt_common.errors import ConfigError
-from tlt_local.config import StackConfig
-from tlt_local.home import Home
-from tlt_local.processes import Supervised
+from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
+from tlt_local.supervision.home import Home
+from tlt_local.supervision.processes import Supervised
 
 MODEL = Path(countdown.__file__).with_name("checkpoint")
 

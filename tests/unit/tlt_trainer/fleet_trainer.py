@@ -10,14 +10,14 @@ from tlt_trainer.config import PublishSettings
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
+from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.drafter_sync import DrafterSync
-from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate
-from tlt_trainer.sharing.score import Score
 from tlt_trainer.store.storage import Storage
 
 SCORE = Score(hits=(0.8, 0.8, 0.8), accepted=(0.8, 0.8, 0.8))
@@ -33,13 +33,13 @@ class Trainer:
         self.pool = FramePool(budget_bytes=2**24)
         device, turn = InlineDevice(), LearnerTurn()
         self.turn = turn
-        self.examiner = Examiner(
+        self.evaluator = Evaluator(
             self.learner, device, self.pool, tokens=2000, batch_tokens=lambda: 512, allowed=lambda: True
         )
         storage = Storage(str(root / name), mark=META_FILE)
         self.feed = Feed(self.pool, limit_tokens=512, step_s=0.5, seed=name)
         memory = ShortMemory(self.learner, device, self.feed)
-        following = DrafterSync(fleet, self.learner, device, turn, self.examiner, memory)
+        following = DrafterSync(fleet, self.learner, device, turn, self.evaluator, memory)
         gate = PublishGate(PublishSettings(), 0.1)
         self.sharing = DrafterSharing(
             fleet, storage, self.learner, device, turn, following, gate, worker_id=name, kept=2

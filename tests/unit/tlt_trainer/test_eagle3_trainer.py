@@ -11,11 +11,11 @@ from tests.unit.tlt_trainer.tiny import CPU, DRAFT_TOKENS, TinyPolicy, frames_of
 from tests.unit.tlt_trainer.virtual_trainer import Bench, running, until
 from tlt_common.domain.ids import Epoch
 from tlt_common.drafter.tensors import MAP
-from tlt_trainer.data.draft_tokens import COUNTED_TOKENS
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.pack import collate
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.drafter.vocabulary import tokens_of
+from tlt_trainer.lease.draft_tokens import COUNTED_TOKENS
 
 pytestmark = pytest.mark.looptime
 

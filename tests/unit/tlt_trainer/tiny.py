@@ -17,10 +17,9 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.frame import TrainingFrame, decoded
 from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter
-from tlt_trainer.drafter.kinds import drafter_of
+from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
 from tlt_trainer.drafter.loss import Pack
-from tlt_trainer.store.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
+from tlt_trainer.drafter.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
 
 VOCAB = 48
 DRAFT_TOKENS = 40

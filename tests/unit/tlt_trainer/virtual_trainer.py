@@ -9,16 +9,16 @@ from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_trainer.config import TrainerConfig
-from tlt_trainer.data.draft_tokens import DraftTokens
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
+from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
-from tlt_trainer.sharing.examiner import Examiner
+from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.sharing.rest import Rest
 from tlt_trainer.store.checkpoints import Checkpoints
@@ -57,7 +57,7 @@ class Bench:
         self.pool = FramePool(budget_bytes=2**24, said=said)
         self.saved = Recorder()
         feed = Feed(self.pool, limit_tokens=256, step_s=0.5, seed="w")
-        examiner = Examiner(
+        evaluator = Evaluator(
             self.learner, self.device, self.pool, tokens=500, batch_tokens=lambda: 512, allowed=self.lease.holds
         )
         self.turn = LearnerTurn()
@@ -72,7 +72,7 @@ class Bench:
             self.lease,
             feed,
             tokens,
-            examiner,
+            evaluator,
             self.saved,
             None,
             gate,

@@ -12,9 +12,9 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
 from tlt_common.rpc.channel import connect
 from tlt_worker.activity import Activity
-from tlt_worker.weights.peers import Peers
+from tlt_worker.weights.peers import WeightPeers
 from tlt_worker.weights.served_weights import ServedWeights
-from tlt_worker.weights.source import Sources
+from tlt_worker.weights.source import WeightSources
 from tlt_worker.weights.staging import Staging
 
 CHUNK = TensorChunk(name="lm_head", dtype="F32", shape=(2,), offset_bytes=0, data=bytes(8))
@@ -40,7 +40,10 @@ class Bench:
 
     def __post_init__(self) -> None:
         staging = Staging(
-            self.spool_dir, Sources(prefixes=("/", "memory://")), Peers(connect), check=self.engine.check_weights
+            self.spool_dir,
+            WeightSources(prefixes=("/", "memory://")),
+            WeightPeers(connect),
+            check=self.engine.check_weights,
         )
         self.weights = ServedWeights(
             self.engine, self.changes, self.activity, self._make_way, model=Path("/model"), staging=staging

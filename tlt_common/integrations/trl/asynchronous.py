@@ -24,9 +24,9 @@ from typing import Any, Unpack
 
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
-from tlt_common.integrations.trl.chat import Chat, Tool
+from tlt_common.integrations.trl.chat import ChatTokenizer, Tool
 from tlt_common.integrations.trl.environments import Environments, Factory
-from tlt_common.integrations.trl.groups import Group, Reward, samples_of
+from tlt_common.integrations.trl.groups import EpisodeGroup, Reward, samples_of
 from tlt_common.integrations.trl.installed import note_queued, sample_class
 from tlt_common.integrations.trl.play import Play
 
@@ -104,7 +104,7 @@ class TltAsyncRollouts:
         self._endpoint, self._options = endpoint, options
         self._dataset, self._reward_funcs = dataset, tuple(reward_funcs)
         self._play = Play(
-            chat=Chat(tokenizer, uses_tools=uses_tools, options=chat_template_kwargs),
+            chat=ChatTokenizer(tokenizer, uses_tools=uses_tools, options=chat_template_kwargs),
             sampling=sampling,
             samples=num_generations,
             tools=tuple(tools),
@@ -224,7 +224,7 @@ class TltAsyncRollouts:
                 self._tell({"sample/dropped_stale_total": float(self._play.samples)})
                 self._progress_s = time.monotonic()
                 continue
-            group = Group(index=index, row=row, episodes=episodes, offset=self._offset)
+            group = EpisodeGroup(index=index, row=row, episodes=episodes, offset=self._offset)
             samples = await samples_of(group, self._reward_funcs, self._rewarding)
             self._tell({"rollout/duration_s": time.monotonic() - began_s})
             for sample in samples:

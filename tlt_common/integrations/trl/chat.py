@@ -10,7 +10,7 @@ Message: TypeAlias = dict[str, Any]
 Tool: TypeAlias = Callable[..., Any]
 
 
-class Chat:
+class ChatTokenizer:
     """
     A tokenizer with its chat template.
 

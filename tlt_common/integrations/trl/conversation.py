@@ -7,11 +7,11 @@ from typing import Any
 from tlt_common.client import TokenChunk
 from tlt_common.domain.request_ids import new_request_id
 from tlt_common.integrations.trl.calls import result_of
-from tlt_common.integrations.trl.chat import Chat, Message, Tool
+from tlt_common.integrations.trl.chat import ChatTokenizer, Message, Tool
 from tlt_common.integrations.trl.episode import Episode
 
 
-class Conversation:
+class PlayedConversation:
     """
     A conversation while it is played.
 
@@ -24,7 +24,7 @@ class Conversation:
         token_ids: Tokens behind the prompt: sampled ones and those of tool results.
     """
 
-    def __init__(self, prompt: list[Message], chat: Chat, tools: Sequence[Tool]) -> None:
+    def __init__(self, prompt: list[Message], chat: ChatTokenizer, tools: Sequence[Tool]) -> None:
         self._chat, self._tools = chat, tools
         self._by_name = {getattr(tool, "__name__", ""): tool for tool in tools}
         self._prompt, self._prompt_ids = prompt, chat.prompt_ids(prompt, tools)

@@ -10,7 +10,7 @@ from tlt_common.integrations.trl.conversation import Conversations
 RollOut: TypeAlias = Callable[[Sequence[Sequence[int]], Any, int, Sequence[str]], list[TokenChunk]]
 
 
-class Generation:
+class TrainerGeneration:
     """
     Args:
         roll_out: Generates one response for each prompt, for a trainer, with so many responses per prompt; with tools

@@ -17,7 +17,7 @@ NO_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class EpisodeGroup:
     """The episodes of one row of the data set."""
 
     index: int
@@ -33,7 +33,9 @@ class Group:
         return min(episode.oldest_version for episode in self.episodes) - self.offset
 
 
-async def samples_of(group: Group, reward_funcs: Sequence[Reward], environments: Sequence[type] = ()) -> list[Any]:
+async def samples_of(
+    group: EpisodeGroup, reward_funcs: Sequence[Reward], environments: Sequence[type] = ()
+) -> list[Any]:
     """
     Score a group; return a RolloutSample for each episode, with its advantage within the group.
 
@@ -82,7 +84,7 @@ def _of_tools(episode: Episode) -> dict[str, float]:
 
 
 async def _rewards(
-    group: Group, reward_funcs: Sequence[Reward], environments: Sequence[type]
+    group: EpisodeGroup, reward_funcs: Sequence[Reward], environments: Sequence[type]
 ) -> list[list[float | None]]:
     """Return the rewards by episode, then by function and by class of environment."""
     count = len(group.episodes)

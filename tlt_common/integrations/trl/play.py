@@ -8,8 +8,8 @@ from typing import Any
 from tlt_common.client import Client, FinishReason, SamplingParams
 from tlt_common.domain.request_ids import new_request_id
 from tlt_common.errors import AbortedError, InvalidRequestError
-from tlt_common.integrations.trl.chat import Chat, Message, Tool
-from tlt_common.integrations.trl.conversation import Conversation
+from tlt_common.integrations.trl.chat import ChatTokenizer, Message, Tool
+from tlt_common.integrations.trl.conversation import PlayedConversation
 from tlt_common.integrations.trl.environments import Environments, observed, reward_of, tools_of
 from tlt_common.integrations.trl.episode import Episode
 from tlt_common.integrations.trl.requests import derived_seed
@@ -22,7 +22,7 @@ NO_PROMPT: list[Message] = [{"role": "user", "content": ""}]
 class Play:
     """Plays the episodes of one row at the rollout endpoint."""
 
-    chat: Chat
+    chat: ChatTokenizer
     sampling: SamplingParams
     """Of every response; with tools, `max_new_tokens` limits a conversation with its tool results."""
     samples: int
@@ -84,15 +84,17 @@ class Play:
                 f"prompt is {prompt!r:.80}; accepted: a conversation, since responses may call tools", field="prompt"
             )
         if self.environments is None:
-            return (await self._converse(client, place, Conversation(prompt, self.chat, self.tools))).episode()
+            return (await self._converse(client, place, PlayedConversation(prompt, self.chat, self.tools))).episode()
         async with self.environments.taken(row) as (environment, observation):
             tools = [*self.tools, *tools_of(environment)]
-            conversation = Conversation(observed(prompt, observation), self.chat, tools)
+            conversation = PlayedConversation(observed(prompt, observation), self.chat, tools)
             await self._converse(client, place, conversation)
             reward = await reward_of(environment)
         return replace(conversation.episode(), environment=type(environment), reward=reward)
 
-    async def _converse(self, client: Client, place: tuple[int, int], conversation: Conversation) -> Conversation:
+    async def _converse(
+        self, client: Client, place: tuple[int, int], conversation: PlayedConversation
+    ) -> PlayedConversation:
         """Let the policy respond and call tools until it calls none, may call none, or has no room."""
         assert self.sampling.max_new_tokens is not None  # noqa: S101 - required with tools
         session_id, turn = new_request_id(), 0

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias, Unpack
 
 from tlt_common.client import BlockingClient, Client, ClientOptions, SamplingParams, TokenChunk
 from tlt_common.errors import InvalidRequestError, NotFoundError, StaleVersionError
-from tlt_common.integrations.trl.generation import Generation
+from tlt_common.integrations.trl.generation import TrainerGeneration
 from tlt_common.integrations.trl.requests import derived_seed, grouped, require_usable, sampling_of, tokenized
 
 StateDict: TypeAlias = Mapping[str, Any]
@@ -146,7 +146,9 @@ class TltRollouts:
             InvalidRequestError: The trainer has tools or environments; they need `attach`.
             StaleVersionError: Another trainer publishes weights to the same fleet.
         """
-        if getattr(trainer, "tools", None) and not isinstance(getattr(trainer, "vllm_generation", None), Generation):
+        if getattr(trainer, "tools", None) and not isinstance(
+            getattr(trainer, "vllm_generation", None), TrainerGeneration
+        ):
             raise InvalidRequestError(
                 "with tools or environments, TRL generates what follows a tool call on its own device; "
                 "accepted: TltRollouts.attach(trainer) instead of rollout_func",
@@ -173,9 +175,9 @@ class TltRollouts:
         Raises:
             InvalidRequestError: The trainer uses vLLM already.
         """
-        if trainer.use_vllm and not isinstance(trainer.vllm_generation, Generation):
+        if trainer.use_vllm and not isinstance(trainer.vllm_generation, TrainerGeneration):
             raise InvalidRequestError("the trainer uses vLLM; accepted: use_vllm=False", field="use_vllm")
-        trainer.vllm_generation = Generation(self.roll_out, trainer)
+        trainer.vllm_generation = TrainerGeneration(self.roll_out, trainer)
         trainer._last_loaded_step = -1  # noqa: SLF001 - TRL sets it only if it starts vLLM itself
         trainer.vllm_mode = "server"  # TRL reads the context length from an engine in its own process otherwise
         trainer.use_vllm = True

@@ -16,14 +16,14 @@ from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class RoutedTurn:
     """The handle of a `TltServer`, for one call. `remote` is what verl calls."""
 
     server: Any
     session_id: str
 
     @property
-    def generate(self) -> "Turn":
+    def generate(self) -> "RoutedTurn":
         """The only method that verl calls through a load balancer."""
         return self
 
@@ -46,7 +46,7 @@ class TltRouter(GlobalRequestLoadBalancer):  # type: ignore[misc]
         del config
         super().__init__(dict(servers))
 
-    def acquire_server(self, request_id: str) -> tuple[str, Turn]:
+    def acquire_server(self, request_id: str) -> tuple[str, RoutedTurn]:
         """Choose a server for a call of this conversation."""
         server_id, server = super().acquire_server(request_id)
-        return server_id, Turn(server=server, session_id=request_id)
+        return server_id, RoutedTurn(server=server, session_id=request_id)

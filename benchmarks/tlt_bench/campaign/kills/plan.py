@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tlt_bench.campaign.kills.targets import CHEAP, CONTROLLER, ENGINE, REPLICA, Action, Target
+from tlt_bench.campaign.kills.targets import CHEAP, CONTROLLER, ENGINE, REPLICA, Action, KillTarget
 
 CHEAP_PER_COSTLY = 7
 """An engine takes a minute to start, other processes take seconds."""
@@ -16,7 +16,7 @@ WINDOW = 16
 class Strike:
     """One action on one target."""
 
-    target: Target
+    target: KillTarget
     action: Action
 
     @property
@@ -43,7 +43,7 @@ def strikes(seed: int) -> Iterator[Strike]:
         yield next(costly)
 
 
-def _rounds(targets: tuple[Target, ...], choices: random.Random) -> Iterator[Strike]:
+def _rounds(targets: tuple[KillTarget, ...], choices: random.Random) -> Iterator[Strike]:
     whole = [Strike(target=target, action=action) for target in targets for action in target.actions]
     while True:
         yield from choices.sample(whole, len(whole))

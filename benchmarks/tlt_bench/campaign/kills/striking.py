@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 
 from tlt_bench.campaign.kills.plan import Strike
-from tlt_bench.campaign.kills.targets import FREEZE_S, HANG_S, PAUSE_S, Action, Target
+from tlt_bench.campaign.kills.targets import FREEZE_S, HANG_S, PAUSE_S, Action, KillTarget
 from tlt_bench.campaign.suite.health import eventually, serves, workers_serve
 from tlt_bench.campaign.suite.load import Flight, Load
 from tlt_bench.campaign.suite.processes import Victim, pids
@@ -65,7 +65,7 @@ class Striker:
                     return await self._stop(victim, strike)
         return None
 
-    async def until_back(self, target: Target) -> bool:
+    async def until_back(self, target: KillTarget) -> bool:
         """Wait until there are as many processes of the kind as before and they serve; return False if not in time."""
         deadline_s = time.monotonic() + BACK_S
         while time.monotonic() < deadline_s:
@@ -74,15 +74,15 @@ class Striker:
             await asyncio.sleep(PAUSE_S)
         return False
 
-    async def _is_served(self, target: Target) -> bool:
+    async def _is_served(self, target: KillTarget) -> bool:
         if target.group == "worker":
             return await workers_serve(self._suite)
         return not target.served_as or await serves(self._suite.services[target.served_as], "")
 
-    def _pids(self, target: Target) -> list[int]:
+    def _pids(self, target: KillTarget) -> list[int]:
         return pids(self._suite.token, target.is_one)
 
-    def _victim(self, target: Target) -> Victim:
+    def _victim(self, target: KillTarget) -> Victim:
         candidates = self._pids(target)
         self._random.shuffle(candidates)
         for pid in candidates:

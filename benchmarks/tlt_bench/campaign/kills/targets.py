@@ -29,7 +29,7 @@ _PROCESS = (Action.KILL, Action.TERM, Action.PAUSE, Action.HANG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class KillTarget:
     """A kind of process, or the connections of clients."""
 
     name: str
@@ -46,8 +46,8 @@ class Target:
     """Name of the address at which the replacement has to serve; empty: it has none."""
 
 
-def _service(name: str, *, group: str = "") -> Target:
-    return Target(
+def _service(name: str, *, group: str = "") -> KillTarget:
+    return KillTarget(
         name=name, group=group or name, served_as=name, is_one=lambda command: f"/addresses/{name}.json" in command
     )
 
@@ -72,24 +72,24 @@ def _is_trainer(command: str) -> bool:
     return "\0serve\0trainer\0" in command
 
 
-CONNECTIONS = Target(name="client connections", group="connections", actions=(Action.CUT, Action.FREEZE), count=0)
-ENGINE = Target(name="engine", group="worker", is_one=_is_scheduler, count=WORKERS, is_costly=True)
-REPLICA = Target(name="worker", group="worker", is_one=_is_replica, count=WORKERS, is_costly=True)
-CONTROLLER = Target(
+CONNECTIONS = KillTarget(name="client connections", group="connections", actions=(Action.CUT, Action.FREEZE), count=0)
+ENGINE = KillTarget(name="engine", group="worker", is_one=_is_scheduler, count=WORKERS, is_costly=True)
+REPLICA = KillTarget(name="worker", group="worker", is_one=_is_replica, count=WORKERS, is_costly=True)
+CONTROLLER = KillTarget(
     name="Ray Serve controller",
     group="worker",
     actions=(Action.KILL, Action.TERM, Action.PAUSE),
     is_one=_is_serve_controller,
 )
-CHEAP: tuple[Target, ...] = (
+CHEAP: tuple[KillTarget, ...] = (
     _service("gateway"),
     # In the same group: one of the gateways stays.
     _service(SECOND_GATEWAY, group="gateway"),
     _service("coordinator"),
     _service("cache"),
     _service("tuner"),
-    Target(name="redis", group="cache", is_one=_is_redis),
-    Target(name="trainer", group="trainer", is_one=_is_trainer, count=WORKERS),
+    KillTarget(name="redis", group="cache", is_one=_is_redis),
+    KillTarget(name="trainer", group="trainer", is_one=_is_trainer, count=WORKERS),
     CONNECTIONS,
 )
-TARGETS: tuple[Target, ...] = (*CHEAP, ENGINE, REPLICA, CONTROLLER)
+TARGETS: tuple[KillTarget, ...] = (*CHEAP, ENGINE, REPLICA, CONTROLLER)

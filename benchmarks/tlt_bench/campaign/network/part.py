@@ -33,14 +33,14 @@ async def run(context: Context) -> Outcome:
         return Outcome(skipped=reason)
     if not delays():
         context.say("packets are not delayed: the kernel has no module sch_netem")
-    faults = Faults(context)
+    faults = NetworkFaults(context)
     figures, chronicle = await undergo(context, faults.suite(), faults.make)
     figures |= {"disturbances": faults.made, "not_back": faults.not_back}
     return Outcome(figures=figures, findings=tuple(chronicle.findings))
 
 
 @dataclass(slots=True)
-class Faults:
+class NetworkFaults:
     """Makes one disturbance after the other, in random order."""
 
     context: Context

@@ -16,11 +16,11 @@ from tlt_bench.campaign.suite.proxy import Proxy
 from tlt_bench.campaign.suite.suite import CLIENTS, MODEL, SECOND_GATEWAY, SETTINGS, WORKERS, Suite
 from tlt_common.processes.children import end
 from tlt_common.rpc.channel import connect
-from tlt_local.home import Home, guarded
-from tlt_local.processes import START_S, Command, Supervised, serve
+from tlt_local.configuration.settings import spelled
 from tlt_local.readiness import publish_drafter, until_joined
-from tlt_local.settings import spelled
 from tlt_local.stack import ENGINES_S
+from tlt_local.supervision.home import Home, guarded
+from tlt_local.supervision.processes import START_S, Command, Supervised, serve
 
 PORT = 7700
 REDIS_PORT = 6379

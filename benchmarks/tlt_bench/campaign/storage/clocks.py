@@ -34,7 +34,7 @@ def library() -> Path | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class ShiftedClock:
     """
     The wall clock of all processes that are started with `environment`.
 
@@ -67,11 +67,11 @@ class Clock:
         written.rename(self.file)  # a reader never sees half of it
 
 
-def clock_at(file: Path) -> Clock | None:
+def clock_at(file: Path) -> ShiftedClock | None:
     """Return a clock that shows the machine's time; None if there is no libfaketime."""
     if (path := library()) is None:
         return None
     file.parent.mkdir(parents=True, exist_ok=True)
-    clock = Clock(file=file, library=path)
+    clock = ShiftedClock(file=file, library=path)
     clock.set(0)
     return clock

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
-from tlt_bench.campaign.storage.clocks import JUMPS_S, Clock
+from tlt_bench.campaign.storage.clocks import JUMPS_S, ShiftedClock
 from tlt_bench.campaign.storage.disk import SmallDisk
 from tlt_bench.campaign.storage.object_store import FailingCalls
 from tlt_bench.campaign.storage.redis import RedisControl
@@ -30,7 +30,7 @@ def local_faults(redis: RedisControl, disks: Sequence[SmallDisk]) -> Mapping[str
     return found | {f"disk of {disk.path.name} full": _filled(disk) for disk in disks}
 
 
-def remote_faults(store: FailingCalls, clock: Clock | None) -> Mapping[str, Fault]:
+def remote_faults(store: FailingCalls, clock: ShiftedClock | None) -> Mapping[str, Fault]:
     """Return the faults of an object store and of the wall clock, if it can be set. Each holds while its block runs."""
     found: dict[str, Fault] = {
         "object store failing": lambda: _failing(store, one_in=3),
@@ -81,7 +81,7 @@ async def _failing(store: FailingCalls, *, one_in: int) -> AsyncIterator[None]:
         store.one_in = 0
 
 
-def _set(clock: Clock, offset_s: int) -> Fault:
+def _set(clock: ShiftedClock, offset_s: int) -> Fault:
     @asynccontextmanager
     async def fault() -> AsyncIterator[None]:
         try:

@@ -10,7 +10,7 @@ from tlt_bench.campaign.storage.disk import SmallDisk, mounted, why_not
 from tlt_bench.campaign.storage.faults import Fault, local_faults
 from tlt_bench.campaign.storage.redis import RedisControl
 from tlt_bench.campaign.suite.suite import Suite, running
-from tlt_local.home import WEIGHTS
+from tlt_local.supervision.home import WEIGHTS
 
 DISKS = ("drafters", "checkpoints")
 """Directories of a run that get a small disk; so does the directory of its streamed weights."""

@@ -24,7 +24,7 @@ LEAST = {Size.SHORT: 6, Size.MIDDLE: 12, Size.LONG: 60}
 LONGEST = "update_s_max"
 
 
-class Storage(Protocol):
+class StoragePart(Protocol):
     """What a suite stores its state in."""
 
     def suite(self) -> AbstractAsyncContextManager[Suite]:
@@ -56,19 +56,19 @@ def both(first: Outcome, second: Outcome) -> Outcome:
     return Outcome(figures=figures, findings=first.findings + second.findings)
 
 
-async def _outcome(context: Context, storage: Storage) -> Outcome:
-    faults = Faults(context, storage)
+async def _outcome(context: Context, storage: StoragePart) -> Outcome:
+    faults = StorageFaults(context, storage)
     figures, chronicle = await undergo(context, storage.suite(), faults.make)
     figures |= {"faults": faults.made, "not_back": faults.not_back}
     return Outcome(figures=figures, findings=tuple(chronicle.findings))
 
 
 @dataclass(slots=True)
-class Faults:
+class StorageFaults:
     """Makes one fault after the other."""
 
     context: Context
-    storage: Storage
+    storage: StoragePart
     made: int = 0
     not_back: int = 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from countdown.settings import DRAFTER
 from tlt_bench.campaign.part import Context
 from tlt_bench.campaign.storage import object_store
-from tlt_bench.campaign.storage.clocks import Clock, clock_at, why_not
+from tlt_bench.campaign.storage.clocks import ShiftedClock, clock_at, why_not
 from tlt_bench.campaign.storage.faults import Fault, remote_faults
 from tlt_bench.campaign.storage.object_store import FailingCalls
 from tlt_bench.campaign.suite.stored import stored
@@ -22,7 +22,7 @@ class RemoteStorage:
 
     context: Context
     _calls: FailingCalls | None = None
-    _clock: Clock | None = None
+    _clock: ShiftedClock | None = None
 
     @asynccontextmanager
     async def suite(self) -> AsyncIterator[Suite]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tlt_common.processes.guard import doomed
-from tlt_local import guard
+from tlt_local.supervision import guard
 
 _NUMBERS = re.compile(r"[0-9a-f]{16,}|[0-9]+")
 

@@ -12,11 +12,11 @@ from countdown.settings import DRAFTER, EAGER
 from tlt_bench.campaign.suite.proxy import Proxy
 from tlt_common.errors import TltError
 from tlt_local.addresses import HOST
-from tlt_local.config import StackConfig
-from tlt_local.home import Home
-from tlt_local.processes import Supervised, serve
-from tlt_local.settings import spelled
+from tlt_local.configuration.config import StackConfig
+from tlt_local.configuration.settings import spelled
 from tlt_local.stack import Stack
+from tlt_local.supervision.home import Home
+from tlt_local.supervision.processes import Supervised, serve
 
 MODEL = Path(countdown.__file__).with_name("checkpoint")
 WORKERS = 2

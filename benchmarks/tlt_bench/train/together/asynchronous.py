@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from tlt_bench.train.together.member import Member
+from tlt_bench.train.together.member import TrainingMember
 from tlt_bench.train.together.way import EVERY_TOKENS, Journey
 from tlt_common.domain.ids import DrafterVersion
 from tlt_trainer.drafter.merge import merge_of
@@ -21,7 +21,7 @@ class Asynchronous:
     def __init__(self, *, mean: bool = False) -> None:
         self._mean = mean
 
-    def __call__(self, members: Sequence[Member], journey: Journey) -> None:
+    def __call__(self, members: Sequence[TrainingMember], journey: Journey) -> None:
         newest: Published | None = None
         now_s = 0.0
         while journey.goes_on:
@@ -40,7 +40,7 @@ class Asynchronous:
             member.spend(time.thread_time() - began_s)
             journey.note(now_s, newest.weights)
 
-    def _shared(self, member: Member, newest: Published | None) -> Published:
+    def _shared(self, member: TrainingMember, newest: Published | None) -> Published:
         """Merge with the newest drafter, and publish."""
         learner = member.learner
         if newest is not None and newest.version > learner.counters.base_version:

@@ -9,19 +9,19 @@ import torch
 from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt.course import DRAFTS
 from tlt_bench.adapt.data import SCORED_TOKENS, Frames, Policy, packs
-from tlt_bench.bench_engine import log
 from tlt_bench.demo_learner import demo_learner
+from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_bench.train.together.asynchronous import Asynchronous
-from tlt_bench.train.together.member import RESTLESS, STEADY, Behaviour, Member
+from tlt_bench.train.together.member import RESTLESS, STEADY, Behaviour, TrainingMember
 from tlt_bench.train.together.outer import outer
 from tlt_bench.train.together.scaling import samples_per_s
 from tlt_bench.train.together.synchronous import synchronous
 from tlt_bench.train.together.way import Journey, Point, Way, Weights
 from tlt_common.domain.ids import DrafterVersion
+from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learned import Snapshot
-from tlt_trainer.sharing.score import score_of
 
 WAYS: Mapping[str, Way] = {
     "": Asynchronous(),
@@ -33,7 +33,7 @@ WAYS: Mapping[str, Way] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class RunSize:
     """How much is measured."""
 
     repeats: int
@@ -48,8 +48,8 @@ class Size:
     scaling_s: float
 
 
-FULL = Size(repeats=3, prompts=96, trainers=(2, 4, 8), before_tokens=40_000, tokens=60_000, points=8, scaling_s=10.0)
-QUICK = Size(repeats=1, prompts=16, trainers=(4,), before_tokens=16_000, tokens=33_000, points=4, scaling_s=4.0)
+FULL = RunSize(repeats=3, prompts=96, trainers=(2, 4, 8), before_tokens=40_000, tokens=60_000, points=8, scaling_s=10.0)
+QUICK = RunSize(repeats=1, prompts=16, trainers=(4,), before_tokens=16_000, tokens=33_000, points=4, scaling_s=4.0)
 
 
 def measure(*, quick: bool) -> Result:
@@ -67,7 +67,7 @@ def measure(*, quick: bool) -> Result:
     )
 
 
-def _scale(found: Figures, size: Size) -> None:
+def _scale(found: Figures, size: RunSize) -> None:
     rates: dict[int, list[float]] = {count: [] for count in (1, 2, 4)}
     for _ in range(size.repeats):
         for count, values in rates.items():
@@ -77,11 +77,11 @@ def _scale(found: Figures, size: Size) -> None:
         found.add(f"scaling_{count}", over(rates[count], rates[1]), f"{count} processes with a thread each, ÷ one")
 
 
-def _compare(found: Figures, size: Size, frames: Frames, held_out: Frames) -> None:
+def _compare(found: Figures, size: RunSize, frames: Frames, held_out: Frames) -> None:
     per_token: dict[str, list[float]] = {}
     per_second: dict[str, list[float]] = {}
     for repeat in range(size.repeats):
-        first = Member(frames, STEADY, None, seed=1000 * repeat)
+        first = TrainingMember(frames, STEADY, None, seed=1000 * repeat)
         first.train(size.before_tokens)
         learner = first.learner
         learner.settle(DrafterVersion(1), learner.weights(), learner.counters)
@@ -104,7 +104,7 @@ def _run(
     name: str,
     way: Way,
     behaviours: Sequence[Behaviour],
-    size: Size,
+    size: RunSize,
     frames: Frames,
     held_out: Frames,
     start: Snapshot,
@@ -119,7 +119,8 @@ def _run(
         return result.accept_length if result else 1.0
 
     members = [
-        Member(frames, behaviour, start, seed=1000 * repeat + number) for number, behaviour in enumerate(behaviours, 1)
+        TrainingMember(frames, behaviour, start, seed=1000 * repeat + number)
+        for number, behaviour in enumerate(behaviours, 1)
     ]
     journey = Journey(size.tokens, score, points=size.points)
     way(members, journey)

@@ -30,7 +30,7 @@ RESTLESS = (STEADY, Behaviour(slowness=3.0), Behaviour(killed_at=0.5), Behaviour
 """Trainers that are slow, die, come late and leave early, as on spot devices."""
 
 
-class Member:
+class TrainingMember:
     """
     One trainer. Members of a fleet take turns on one core; `seconds` is where each would be on its own device.
 

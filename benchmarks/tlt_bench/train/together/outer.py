@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from tlt_bench.train.together.member import Member
+from tlt_bench.train.together.member import TrainingMember
 from tlt_bench.train.together.way import EVERY_TOKENS, Journey
 from tlt_common.domain.ids import DrafterVersion
 from tlt_trainer.learned import Published
@@ -17,7 +17,7 @@ OUTER_MOMENTUM = 0.9
 """The paper's."""
 
 
-def outer(members: Sequence[Member], journey: Journey) -> None:
+def outer(members: Sequence[TrainingMember], journey: Journey) -> None:
     """Let all present members train from the same weights, and make an outer step, until all is seen."""
     weights = members[0].learner.weights()
     velocity = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}

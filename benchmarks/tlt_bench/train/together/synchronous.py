@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 
-from tlt_bench.train.together.member import Member
+from tlt_bench.train.together.member import TrainingMember
 from tlt_bench.train.together.way import Journey
 
 
-def synchronous(members: Sequence[Member], journey: Journey) -> None:
+def synchronous(members: Sequence[TrainingMember], journey: Journey) -> None:
     """One learner makes the steps of all, which is exact. A step lasts as long as that of the slowest member."""
     learner, now_s = members[0].learner, 0.0
     while journey.goes_on:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from tlt_bench.train.together.member import Member
+from tlt_bench.train.together.member import TrainingMember
 
 EVERY_TOKENS = 4096
 """States that a member trains on between two merges: seconds on a CPU, and on a GPU much less than trainers wait."""
@@ -59,6 +59,6 @@ class Journey:
 class Way(Protocol):
     """A way of learning together."""
 
-    def __call__(self, members: Sequence[Member], journey: Journey) -> None:
+    def __call__(self, members: Sequence[TrainingMember], journey: Journey) -> None:
         """Let the members see the journey's states."""
         ...

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_gateway.http.answers import spans
-from tlt_gateway.http.openai.requests import Completion, TokenGenerate
+from tlt_gateway.http.openai.requests import CompletionRequest, TokenGenerate
 from tlt_gateway.http.openai.usage import finish_of, usage
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
@@ -26,7 +26,7 @@ class Choice:
         place: Index of the choice.
     """
 
-    def __init__(self, body: Completion, text: Text, prompt: Prompt, place: int) -> None:
+    def __init__(self, body: CompletionRequest, text: Text, prompt: Prompt, place: int) -> None:
         self._body = body
         self._text = text
         self._prompt = prompt
@@ -67,7 +67,7 @@ class Choice:
 
 
 def completion(
-    body: Completion, text: Text, model: str, prompts: Sequence[Prompt], chunks: Sequence[TokenChunk]
+    body: CompletionRequest, text: Text, model: str, prompts: Sequence[Prompt], chunks: Sequence[TokenChunk]
 ) -> dict[str, JsonValue]:
     """Return the answer to /v1/completions."""
     choices = [Choice(body, text, prompts[place // body.n], place) for place in range(len(chunks))]
@@ -81,20 +81,20 @@ def completion(
     }
 
 
-def part(body: Completion, model: str, chunk: TokenChunk, choice: Choice) -> dict[str, JsonValue]:
+def part(body: CompletionRequest, model: str, chunk: TokenChunk, choice: Choice) -> dict[str, JsonValue]:
     """Return one event of a stream."""
     return {**_head(body, model, chunk), "choices": [choice.added(chunk)], "usage": None}
 
 
 def usage_part(
-    body: Completion, model: str, prompts: Sequence[Prompt], choices: Sequence[Choice]
+    body: CompletionRequest, model: str, prompts: Sequence[Prompt], choices: Sequence[Choice]
 ) -> dict[str, JsonValue]:
     """Return the last event of a stream whose caller asks for the number of tokens."""
     ended = next(choice.ended for choice in choices if choice.ended)
     return {**_head(body, model, ended), "choices": [], "usage": _usage(body, prompts, choices)}
 
 
-def _usage(body: Completion, prompts: Sequence[Prompt], choices: Sequence[Choice]) -> dict[str, JsonValue]:
+def _usage(body: CompletionRequest, prompts: Sequence[Prompt], choices: Sequence[Choice]) -> dict[str, JsonValue]:
     return usage(
         sum(len(prompt.token_ids) for prompt in prompts),
         sum(choice.tokens for choice in choices),
@@ -103,7 +103,7 @@ def _usage(body: Completion, prompts: Sequence[Prompt], choices: Sequence[Choice
     )
 
 
-def _head(body: Completion, model: str, chunk: TokenChunk) -> dict[str, JsonValue]:
+def _head(body: CompletionRequest, model: str, chunk: TokenChunk) -> dict[str, JsonValue]:
     return {
         "id": body.rid or f"cmpl-{request_of(chunk)}",
         "object": "text_completion",

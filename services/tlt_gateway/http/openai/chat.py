@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
-from tlt_gateway.http.generation import Generation
+from tlt_gateway.http.generation import HttpGeneration
 from tlt_gateway.http.openai.answers import request_of
-from tlt_gateway.http.openai.chat_requests import Chat
+from tlt_gateway.http.openai.chat_requests import ChatRequest
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.openai.reply import Reply
 from tlt_gateway.http.openai.turns import Turn
@@ -32,7 +32,15 @@ class ChatCall:
     """
 
     def __init__(
-        self, body: Chat, prompt: Prompt, text: Text, tools: ToolParser, prompting: Prompting, *, owner: str, model: str
+        self,
+        body: ChatRequest,
+        prompt: Prompt,
+        text: Text,
+        tools: ToolParser,
+        prompting: Prompting,
+        *,
+        owner: str,
+        model: str,
     ) -> None:
         self._body = body
         self._prompt = prompt
@@ -53,7 +61,7 @@ class ChatCall:
             await asyncio.sleep(0)  # there may be many, and long ones
         return self._answer("chat.completion", request_of(chunks[0]), choices) | {"usage": self._usage()}
 
-    async def growing(self, generation: Generation) -> AsyncGenerator[dict[str, JsonValue], None]:
+    async def growing(self, generation: HttpGeneration) -> AsyncGenerator[dict[str, JsonValue], None]:
         """Generate the responses and yield the events of a stream."""
         first, request = True, ""
         async with aclosing(generation.chunks([self._prompt], self._body.n)) as chunks:

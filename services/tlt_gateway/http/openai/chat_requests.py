@@ -7,9 +7,9 @@ from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body
-from tlt_gateway.http.openai.conversation import Conversation
+from tlt_gateway.http.openai.conversation import ConversationBody
 from tlt_gateway.http.openai.prompting import Prompting
-from tlt_gateway.http.openai.requests import Sampling, one_name
+from tlt_gateway.http.openai.requests import SamplingBody, one_name
 from tlt_gateway.http.openai.unsupported import CHAT
 from tlt_gateway.http.session import salt_of
 from tlt_gateway.http.text.text import Text
@@ -26,7 +26,7 @@ CHAT_NAMES = {
 }
 
 
-class StreamOptions(Body):
+class ChatStreamOptions(Body):
     """`stream_options`."""
 
     path: ClassVar[str] = "stream_options."
@@ -38,7 +38,7 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
-class Chat(Conversation, Sampling):
+class ChatRequest(ConversationBody, SamplingBody):
     """The body of /v1/chat/completions and of its render call."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = CHAT
@@ -48,7 +48,7 @@ class Chat(Conversation, Sampling):
     logprobs: bool | None = False
     top_logprobs: int | None = None
     stream: bool | None = False
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     return_token_ids: bool | None = False
     return_tokens_as_token_ids: bool | None = False
     request_id: str = ""
@@ -69,7 +69,7 @@ class Chat(Conversation, Sampling):
                 "accepted: one of them",
                 field="max_completion_tokens",
             )
-        return Sampling.params(self.model_copy(update={"max_tokens": limits.pop() if limits else None}))
+        return SamplingBody.params(self.model_copy(update={"max_tokens": limits.pop() if limits else None}))
 
     def require_consistent(self) -> None:
         """
@@ -108,7 +108,7 @@ class Chat(Conversation, Sampling):
         )
 
 
-class Tokenize(Conversation):
+class Tokenize(ConversationBody):
     """The body of /tokenize: a prompt, or messages."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {

@@ -13,12 +13,12 @@ from tlt_common.domain.request_ids import new_request_id
 from tlt_common.errors import TltError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.answers import answered
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
-from tlt_gateway.http.events import Events
-from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.events import EventResponse
+from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
 from tlt_gateway.http.openai.chat import ChatCall
-from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, Chat
+from tlt_gateway.http.openai.chat_requests import CHAT_NAMES, ChatRequest
 from tlt_gateway.http.openai.models import require_model
 from tlt_gateway.http.openai.prompting import Prompting
 from tlt_gateway.http.session import session_of
@@ -26,14 +26,14 @@ from tlt_gateway.http.text.text import Text, require_short
 from tlt_gateway.http.text.tools import ToolParser
 
 
-def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, prompting: Prompting) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth, text: Text, tools: ToolParser, prompting: Prompting) -> APIRouter:
     """Return the routes."""
-    api, generation = APIRouter(), Generation(gateway.batches, CHAT_NAMES)
+    api, generation = APIRouter(), HttpGeneration(gateway.batches, CHAT_NAMES)
 
     @api.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Chat, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         generation.require_fit(1, body.n)
         try:
@@ -41,13 +41,13 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         except TltError as error:
             raise renamed(error, CHAT_NAMES) from None
         if body.stream:
-            return Events(growing(name, call))
-        with door.work(name):
+            return EventResponse(growing(name, call))
+        with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.n))
         content = await call.whole(chunks)
         return await answered(lambda: content, tokens=sum(len(chunk.token_ids) for chunk in chunks))
 
-    async def called(request: Request, name: str, body: Chat) -> Any:
+    async def called(request: Request, name: str, body: ChatRequest) -> Any:
         body.require_consistent()
         require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         session = session_of(request)
@@ -57,15 +57,15 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
         return ChatCall(body, prompt, text, tools, prompting, owner=name, model=gateway.info.model), prompt
 
     async def growing(name: str, call: ChatCall) -> AsyncGenerator[Mapping[str, Any], None]:
-        with door.work(name):
+        with auth.work(name):
             async with aclosing(call.growing(generation)) as events:
                 async for event in events:
                     yield event
 
     @api.post("/v1/chat/completions/render")
     async def render(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Chat, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, ChatRequest, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         require_short(body.texts, field="messages", context_length=gateway.info.context_length)
         ids = await prompting.prompt_ids(body, owner=name, session=session_of(request))
@@ -79,8 +79,8 @@ def router(gateway: Gateway, door: Door, text: Text, tools: ToolParser, promptin
 
     @api.post("/finish_session")
     async def finish(request: Request) -> dict[str, JsonValue]:
-        name = door.permit(request, "Generate", query={"session_id"})
-        await no_body(request, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate", query={"session_id"})
+        await no_body(request, max_bytes=auth.max_bytes)
         session = request.query_params.get("session_id", "")
         require_name("session_id", session, least=1, most=MAX_SESSION_ID)
         turns = prompting.finish(name, session)

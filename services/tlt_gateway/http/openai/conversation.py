@@ -10,7 +10,7 @@ from tlt_common.errors import InvalidRequestError
 from tlt_gateway.http.bodies.body import Body
 
 
-class Part(Body):
+class ContentPart(Body):
     """A part of a message's content."""
 
     path: ClassVar[str] = "messages.content."
@@ -28,7 +28,7 @@ class Called(Body):
     arguments: str | dict[str, Any] = "{}"
 
 
-class Call(Body):
+class CalledTool(Body):
     """A tool call of an earlier turn."""
 
     path: ClassVar[str] = "messages.tool_calls."
@@ -49,9 +49,9 @@ class Message(Body):
     }
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
     name: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[CalledTool] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     prompt_token_ids: list[int] | None = None
@@ -117,7 +117,7 @@ def arguments_of(arguments: str | dict[str, Any]) -> Any:
         return arguments
 
 
-class Conversation(Body):
+class ConversationBody(Body):
     """Fields of a call that takes messages."""
 
     model: str | None = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tlt_common.domain.bounds import INT32_MAX, require_ids
 from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry import metrics
-from tlt_gateway.http.openai.conversation import Conversation, Message
+from tlt_gateway.http.openai.conversation import ConversationBody, Message
 from tlt_gateway.http.openai.turns import Turn, Turns, keys_of
 from tlt_gateway.http.text.template import ChatTemplate
 from tlt_gateway.http.text.text import Text
@@ -47,7 +47,7 @@ class Prompting:
         self._turns = turns
         self._end_tokens = end_tokens
 
-    async def prompt_ids(self, body: Conversation, *, owner: str, session: str) -> list[int]:
+    async def prompt_ids(self, body: ConversationBody, *, owner: str, session: str) -> list[int]:
         """
         Return the tokens of a conversation.
 
@@ -66,12 +66,12 @@ class Prompting:
         return await self._encoded(await self._rendered(body, body.messages))
 
     @staticmethod
-    def _kept(body: Conversation, known: _Known) -> Sequence[int]:
+    def _kept(body: ConversationBody, known: _Known) -> Sequence[int]:
         """Return the tokens of a known response, without the end of one that is to be continued."""
         is_continued = body.continue_final_message and known.place == len(body.messages) - 1
         return known.turn.token_ids[:-1] if is_continued and known.turn.ended else known.turn.token_ids
 
-    def remember(self, body: Conversation, answer: Message, turn: Turn, *, owner: str, session: str) -> None:
+    def remember(self, body: ConversationBody, answer: Message, turn: Turn, *, owner: str, session: str) -> None:
         """Remember a conversation up to the end of its answer."""
         messages = [*body.messages, answer]
         if body.continue_final_message:
@@ -84,7 +84,7 @@ class Prompting:
         """Forget the turns of a session; return their number."""
         return self._turns.finish(owner, session)
 
-    async def _after(self, body: Conversation, known: _Known) -> list[int] | None:
+    async def _after(self, body: ConversationBody, known: _Known) -> list[int] | None:
         """
         Return the tokens that follow a known response; None if the template does not show where it ends.
 
@@ -115,14 +115,14 @@ class Prompting:
             )
         return None
 
-    def _remembered(self, body: Conversation, owner: str, session: str) -> _Known | None:
+    def _remembered(self, body: ConversationBody, owner: str, session: str) -> _Known | None:
         keys = list(keys_of(body, body.messages, owner=owner, session=session))
         for place in reversed(range(len(keys))):
             if body.messages[place].role == "assistant" and (found := self._turns.get(keys[place])) is not None:
                 return _Known(place=place, turn=found)
         return None
 
-    def _given(self, body: Conversation) -> _Known | None:
+    def _given(self, body: ConversationBody) -> _Known | None:
         """Return the last response whose tokens the request gives."""
         known = _given(body)
         if known is None:
@@ -130,7 +130,7 @@ class Prompting:
         last = known.turn.token_ids[-1]
         return replace(known, turn=replace(known.turn, ended=last in self._end_tokens or self._text.is_special(last)))
 
-    async def _rendered(self, body: Conversation, messages: list[Message]) -> str:
+    async def _rendered(self, body: ConversationBody, messages: list[Message]) -> str:
         return await self._template.rendered(
             [message.for_template() for message in messages],
             tools=body.tools,
@@ -146,7 +146,7 @@ class Prompting:
         return found
 
 
-def _given(body: Conversation) -> _Known | None:
+def _given(body: ConversationBody) -> _Known | None:
     """Return the last response whose tokens the request gives."""
     places = [place for place, message in enumerate(body.messages) if message.role == "assistant"]
     if body.required_prefix_token_ids is not None:

@@ -7,8 +7,8 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from tlt_common.domain.response import FinishReason, TokenChunk
-from tlt_gateway.http.openai.chat_requests import Chat
-from tlt_gateway.http.openai.conversation import Call, Called, Message
+from tlt_gateway.http.openai.chat_requests import ChatRequest
+from tlt_gateway.http.openai.conversation import Called, CalledTool, Message
 from tlt_gateway.http.openai.usage import finish_of
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
@@ -23,7 +23,7 @@ class Reply:
         tools: Finds tool calls; None if none are looked for.
     """
 
-    def __init__(self, body: Chat, text: Text, tools: ToolText | None) -> None:
+    def __init__(self, body: ChatRequest, text: Text, tools: ToolText | None) -> None:
         self._body = body
         self._text = text
         self._tools = tools
@@ -31,7 +31,7 @@ class Reply:
         decoder = text.decoder(skip_special_tokens=body.skip_special_tokens and tools is None)
         self._text_so_far = ResponseText(decoder, body.stop_strings, keeps_stop=body.keeps_stop)
         self._content: list[str] = []
-        self._calls: list[Call] = []
+        self._calls: list[CalledTool] = []
         self.token_ids: list[int] = []
 
     async def whole(self, chunk: TokenChunk) -> dict[str, JsonValue]:
@@ -89,12 +89,13 @@ class Reply:
         ]
 
 
-def _identified(calls: Sequence[ToolCall]) -> list[Call]:
+def _identified(calls: Sequence[ToolCall]) -> list[CalledTool]:
     return [
-        Call(id=f"call_{uuid4().hex[:24]}", function=Called(name=call.name, arguments=call.arguments)) for call in calls
+        CalledTool(id=f"call_{uuid4().hex[:24]}", function=Called(name=call.name, arguments=call.arguments))
+        for call in calls
     ]
 
 
-def _shown(call: Call) -> dict[str, JsonValue]:
+def _shown(call: CalledTool) -> dict[str, JsonValue]:
     function: dict[str, JsonValue] = {"name": call.function.name, "arguments": str(call.function.arguments)}
     return {"id": call.id, "type": "function", "function": function}

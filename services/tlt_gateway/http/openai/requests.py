@@ -36,7 +36,7 @@ DEFAULT_TOKENS = 16
 """OpenAI's default of max_tokens."""
 
 
-class Sampling(Body):
+class SamplingBody(Body):
     """Parameters that all have."""
 
     max_tokens: int | None = DEFAULT_TOKENS
@@ -105,7 +105,7 @@ def one_name(rid: str | None, request_id: str) -> str:
     return rid or request_id
 
 
-class StreamOptions(Body):
+class CompletionStreamOptions(Body):
     """`stream_options`."""
 
     path: ClassVar[str] = "stream_options."
@@ -114,7 +114,7 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
-class Completion(Sampling):
+class CompletionRequest(SamplingBody):
     """The body of /v1/completions."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -126,7 +126,7 @@ class Completion(Sampling):
     model: str | None = None
     prompt: str | list[str] | list[int] | list[list[int]]
     stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream_options: CompletionStreamOptions | None = None
     return_token_ids: bool = False
     return_tokens_as_token_ids: bool = False
     logprobs: int | None = None
@@ -175,7 +175,7 @@ class Completion(Sampling):
         return given if given and isinstance(given[0], list) else [given]
 
 
-class TokenSampling(Sampling):
+class TokenSampling(SamplingBody):
     """`sampling_params` of /inference/v1/generate."""
 
     path: ClassVar[str] = "sampling_params."

@@ -12,28 +12,28 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.answers import answered
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body, renamed
-from tlt_gateway.http.events import Events
-from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.events import EventResponse
+from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
 from tlt_gateway.http.openai import answers
 from tlt_gateway.http.openai.models import require_model
-from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, Completion, TokenGenerate
+from tlt_gateway.http.openai.requests import COMPLETION_NAMES, GENERATE_NAMES, CompletionRequest, TokenGenerate
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.text.text import Text, require_short
 
 
-def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
-    completions = Generation(gateway.batches, COMPLETION_NAMES)
-    generation = Generation(gateway.batches, GENERATE_NAMES)
+    completions = HttpGeneration(gateway.batches, COMPLETION_NAMES)
+    generation = HttpGeneration(gateway.batches, GENERATE_NAMES)
     began_s = int(time.time())
 
     @api.post("/v1/completions")
     async def complete(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Completion, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, CompletionRequest, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         _require_sampled(body.logprobs, "logprobs")
         completions.require_fit(body.count, body.n)
@@ -43,18 +43,18 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
         except TltError as error:
             raise renamed(error, COMPLETION_NAMES) from None
         if body.stream:
-            return Events(growing(name, body, prompts))
-        with door.work(name):
+            return EventResponse(growing(name, body, prompts))
+        with auth.work(name):
             chunks = await unless_hung_up(request, completions.whole(prompts, body.n))
         count = sum(len(chunk.token_ids) for chunk in chunks)
         return await answered(lambda: answers.completion(body, text, gateway.info.model, prompts, chunks), tokens=count)
 
     async def growing(
-        name: str, body: Completion, prompts: Sequence[Prompt]
+        name: str, body: CompletionRequest, prompts: Sequence[Prompt]
     ) -> AsyncGenerator[dict[str, JsonValue], None]:
         count, model = len(prompts) * body.n, gateway.info.model
         choices = [answers.Choice(body, text, prompts[place // body.n], place) for place in range(count)]
-        with door.work(name):
+        with auth.work(name):
             async with aclosing(completions.chunks(prompts, body.n)) as chunks:
                 async for place, chunk in chunks:
                     yield answers.part(body, model, chunk, choices[place])
@@ -63,8 +63,8 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
 
     @api.post("/inference/v1/generate")
     async def generate(request: Request) -> JSONResponse:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, TokenGenerate, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, TokenGenerate, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         _require_sampled(body.sampling_params.logprobs, "sampling_params.logprobs")
         generation.require_fit(1, body.sampling_params.n)
@@ -72,7 +72,7 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             [prompt] = in_session(request, [body.prompt()])
         except TltError as error:
             raise renamed(error, GENERATE_NAMES) from None
-        with door.work(name):
+        with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole([prompt], body.sampling_params.n))
         return await answered(
             lambda: answers.tokens(body, chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks)
@@ -80,8 +80,8 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
 
     @api.get("/v1/models")
     async def models(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         info = gateway.info
         model: dict[str, JsonValue] = {
             "id": info.model,

@@ -5,7 +5,7 @@ from pydantic import JsonValue
 
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.answers import answered
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of
 from tlt_gateway.http.openai.chat_requests import Detokenize, Tokenize
 from tlt_gateway.http.openai.models import require_model
@@ -14,15 +14,15 @@ from tlt_gateway.http.session import session_of
 from tlt_gateway.http.text.text import Text, require_short
 
 
-def router(gateway: Gateway, door: Door, text: Text, prompting: Prompting) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth, text: Text, prompting: Prompting) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.post("/tokenize")
     @api.post("/v1/tokenize")
     async def tokenize(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Tokenize, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, Tokenize, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         require_short(
             [*body.texts, body.prompt or ""],
@@ -41,8 +41,8 @@ def router(gateway: Gateway, door: Door, text: Text, prompting: Prompting) -> AP
     @api.post("/detokenize")
     @api.post("/v1/detokenize")
     async def detokenize(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "Generate")
-        body = await body_of(request, Detokenize, max_bytes=door.max_bytes)
+        auth.permit(request, "Generate")
+        body = await body_of(request, Detokenize, max_bytes=auth.max_bytes)
         require_model(gateway, body.model)
         await text.pieces(body.tokens, field="tokens")
         said = await text.shown(body.tokens, skip_special_tokens=body.skip_special_tokens)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import xxhash
 
-from tlt_gateway.http.openai.conversation import Conversation, Message, arguments_of
+from tlt_gateway.http.openai.conversation import ConversationBody, Message, arguments_of
 
 MAX_TOKENS = 2**24
 """Tokens that are remembered, at 4 bytes each; those of the longest unused conversations are forgotten first."""
@@ -17,7 +17,7 @@ MAX_TURNS = 2**17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class TurnKey:
     """Identifies a conversation up to the end of a message."""
 
     owner: str
@@ -45,22 +45,22 @@ class Turns:
         self._most = most
         self._most_turns = most_turns
         self._tokens = 0
-        self._known: OrderedDict[Key, Turn] = OrderedDict()
-        self._sessions: dict[tuple[str, str], set[Key]] = {}
+        self._known: OrderedDict[TurnKey, Turn] = OrderedDict()
+        self._sessions: dict[tuple[str, str], set[TurnKey]] = {}
 
     @property
     def tokens(self) -> int:
         """Number of tokens remembered."""
         return self._tokens
 
-    def get(self, key: Key) -> Turn | None:
+    def get(self, key: TurnKey) -> Turn | None:
         """Return a conversation up to the end of a response."""
         found = self._known.get(key)
         if found is not None:
             self._known.move_to_end(key)
         return found
 
-    def add(self, key: Key, turn: Turn) -> None:
+    def add(self, key: TurnKey, turn: Turn) -> None:
         """Remember a conversation up to the end of a response."""
         self._forget(key)
         self._known[key] = replace(turn, token_ids=array("i", turn.token_ids))
@@ -76,7 +76,7 @@ class Turns:
             self._forget(key)
         return len(found)
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: TurnKey) -> None:
         if (old := self._known.pop(key, None)) is None:
             return
         self._tokens -= len(old.token_ids)
@@ -86,13 +86,13 @@ class Turns:
             del self._sessions[key.owner, key.session]
 
 
-def keys_of(body: Conversation, messages: Sequence[Message], *, owner: str, session: str) -> Iterator[Key]:
+def keys_of(body: ConversationBody, messages: Sequence[Message], *, owner: str, session: str) -> Iterator[TurnKey]:
     """Yield a key for each of the messages: of the conversation up to its end, with its tools and its template."""
     digest = xxhash.xxh3_128()
     digest.update(_bytes([body.tools, body.documents, body.chat_template, body.chat_template_kwargs]))
     for message in messages:
         digest.update(_bytes(_content(message)))
-        yield Key(owner=owner, session=session, digest=digest.digest())
+        yield TurnKey(owner=owner, session=session, digest=digest.digest())
 
 
 def _bytes(value: object) -> bytes:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.http.answers import spans
-from tlt_gateway.http.sglang.requests import Generate
+from tlt_gateway.http.sglang.requests import GenerateBody
 from tlt_gateway.http.text.response_text import ResponseText
 from tlt_gateway.http.text.text import Text
 
@@ -25,7 +25,7 @@ class Answers:
         prompts: The prompts.
     """
 
-    def __init__(self, body: Generate, text: Text, prompts: Sequence[Prompt]) -> None:
+    def __init__(self, body: GenerateBody, text: Text, prompts: Sequence[Prompt]) -> None:
         self._body = body
         self._text = text
         self._prompts = prompts

@@ -56,7 +56,7 @@ class UpdateFromDisk(Body):
         )
 
 
-class Pause(Body):
+class PauseBody(Body):
     """The body of /pause_generation."""
 
     mode: Literal["abort", "retract", "in_place"] = "abort"
@@ -77,7 +77,7 @@ class Nothing(Body):
     }
 
 
-class Memory(Body):
+class MemoryBody(Body):
     """The body of /release_memory_occupation and /resume_memory_occupation."""
 
     tags: list[Literal["weights", "kv_cache", "cuda_graph"]] | None = None

@@ -5,28 +5,28 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body
 from tlt_gateway.http.bodies.updates import named_as_sent, no_tensors
 from tlt_gateway.http.memory import RESIDENT, refuse_release
-from tlt_gateway.http.sglang.control import Memory, Nothing, Pause, UpdateFromDisk
+from tlt_gateway.http.sglang.control import MemoryBody, Nothing, PauseBody, UpdateFromDisk
 
 
-def router(gateway: Gateway, door: Door) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.post("/pause_generation")
     async def pause(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, Pause, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, PauseBody, max_bytes=auth.max_bytes)
         await gateway.pauses.pause(body.kind, authorization=request.headers.get("authorization"))
         return JSONResponse({"status": "ok", "message": "Generation paused successfully."})
 
     @api.post("/continue_generation")
     async def proceed(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, Nothing, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, Nothing, max_bytes=auth.max_bytes)
         try:
             await gateway.collected.end()
         finally:
@@ -35,8 +35,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/update_weights_from_disk")
     async def update(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, UpdateFromDisk, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromDisk, max_bytes=auth.max_bytes)
         wanted = body.update(gateway.info.policy_version)
         try:
             with named_as_sent():
@@ -54,20 +54,20 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.api_route("/release_memory_occupation", methods=["GET", "POST"])
     async def release_memory(request: Request) -> None:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, Memory, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
         refuse_release(request.url.path, body.tags, field="tags")
 
     @api.api_route("/resume_memory_occupation", methods=["GET", "POST"])
     async def resume_memory(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, Memory, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
         return JSONResponse({"status": "ok", "message": RESIDENT})
 
     @api.api_route("/flush_cache", methods=["GET", "POST"])
     async def flush(request: Request) -> PlainTextResponse:
-        door.permit(request, "UpdateWeights", query={"timeout"})
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights", query={"timeout"})
+        await no_body(request, max_bytes=auth.max_bytes)
         return PlainTextResponse("Cached prefixes are never used with other weights: there is nothing to flush.\n")
 
     return api

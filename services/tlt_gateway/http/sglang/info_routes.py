@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
@@ -22,22 +22,22 @@ class Register(Body):
     worker_type: Literal["regular"] = "regular"
 
 
-def router(gateway: Gateway, door: Door) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.get("/get_weight_version")
     @api.get("/weight_version")
     async def version(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         return {"weight_version": str(gateway.info.policy_version)}
 
     @api.get("/model_info")
     @api.get("/get_model_info")
     async def model(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         info = gateway.info
         return {
             "model_path": info.model,
@@ -50,8 +50,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/server_info")
     @api.get("/get_server_info")
     async def server(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         info = gateway.info
         return {
             "model_path": info.model,
@@ -73,8 +73,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.get("/workers")
     async def workers(request: Request) -> dict[str, JsonValue]:
         """List, as SGLang's router does, where requests, aborts and loads can be sent: here, for all workers."""
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         here: dict[str, JsonValue] = {
             "url": str(request.base_url).rstrip("/"),
             "model_id": gateway.info.model,
@@ -86,8 +86,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
     @api.post("/workers")
     async def register(request: Request) -> dict[str, JsonValue]:
         """Accept what is listed already: slime registers each engine it was told of, which here is the gateway."""
-        door.permit(request, "GetServerInfo")
-        body = await body_of(request, Register, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        body = await body_of(request, Register, max_bytes=auth.max_bytes)
         if address_in("url", body.url).netloc != request.url.netloc:
             raise InvalidRequestError(
                 f"url is {shown(body.url)}; accepted: {str(request.base_url).rstrip('/')!r}, this gateway: workers of "
@@ -98,8 +98,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.get("/v1/loads")
     async def loads(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         info = gateway.info
         load: dict[str, JsonValue] = {
             "dp_rank": 0,

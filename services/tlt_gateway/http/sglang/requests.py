@@ -27,7 +27,7 @@ ALL_TOKENS = 1 << 30
 """SGLang's top_k without a limit; -1 means the same."""
 
 
-class Sampling(Body):
+class SglangSampling(Body):
     """`sampling_params`."""
 
     path: ClassVar[str] = "sampling_params."
@@ -100,7 +100,7 @@ _NONE = (
 )  # fmt: skip
 
 
-class Generate(Body):
+class GenerateBody(Body):
     """The body of /generate."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -118,7 +118,7 @@ class Generate(Body):
     extra_key: str | list[str] | None = None
     text: str | list[str] | None = None
     input_ids: list[int] | list[list[int]] | None = None
-    sampling_params: Sampling | list[Sampling] | None = None
+    sampling_params: SglangSampling | list[SglangSampling] | None = None
     return_logprob: bool | list[bool] | None = None
     logprob_start_len: int | list[int] | None = None
     return_text_in_logprobs: bool = False
@@ -137,11 +137,11 @@ class Generate(Body):
         given = self.text if self.text is not None else self.input_ids
         return len(given) if isinstance(given, list) and given and isinstance(given[0], list | str) else 1
 
-    def sampling(self, index: int) -> Sampling:
+    def sampling(self, index: int) -> SglangSampling:
         """Return the parameters of a prompt."""
         if isinstance(self.sampling_params, list):
-            return self.sampling_params[index] if index < len(self.sampling_params) else Sampling()
-        return self.sampling_params or Sampling()
+            return self.sampling_params[index] if index < len(self.sampling_params) else SglangSampling()
+        return self.sampling_params or SglangSampling()
 
     def wants_logprobs(self, index: int) -> bool:
         """Return whether the answer to a prompt has log-probabilities."""

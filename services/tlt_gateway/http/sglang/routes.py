@@ -14,26 +14,26 @@ from tlt_common.errors import TltError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
 from tlt_gateway.http.answers import answered
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, renamed, strings_of
-from tlt_gateway.http.events import Events
-from tlt_gateway.http.generation import Generation, unless_hung_up
+from tlt_gateway.http.events import EventResponse
+from tlt_gateway.http.generation import HttpGeneration, unless_hung_up
 from tlt_gateway.http.session import in_session
 from tlt_gateway.http.sglang.answers import Answers
 from tlt_gateway.http.sglang.control import Abort
-from tlt_gateway.http.sglang.requests import NAMES, TEXT_NAMES, Generate
+from tlt_gateway.http.sglang.requests import NAMES, TEXT_NAMES, GenerateBody
 from tlt_gateway.http.text.text import Text, require_short
 
 
-def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
-    of_ids, of_text = Generation(gateway.batches, NAMES), Generation(gateway.batches, TEXT_NAMES)
+    of_ids, of_text = HttpGeneration(gateway.batches, NAMES), HttpGeneration(gateway.batches, TEXT_NAMES)
 
     @api.post("/generate")
     async def generate(request: Request) -> Response:
-        name = door.permit(request, "Generate")
-        body = await body_of(request, Generate, max_bytes=door.max_bytes)
+        name = auth.permit(request, "Generate")
+        body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
         generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
         generation.require_fit(body.count, body.sampling(0).n)
         require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)
@@ -43,15 +43,15 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
             raise renamed(error, names) from None
         answers = Answers(body, text, prompts)
         if body.stream:
-            return Events(growing(name, generation, body, prompts, answers))
-        with door.work(name):
+            return EventResponse(growing(name, generation, body, prompts, answers))
+        with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
         return await answered(lambda: answers.whole(chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks))
 
     async def growing(
-        name: str, generation: Generation, body: Generate, prompts: Sequence[Prompt], answers: Answers
+        name: str, generation: HttpGeneration, body: GenerateBody, prompts: Sequence[Prompt], answers: Answers
     ) -> AsyncGenerator[dict[str, Any], None]:
-        with door.work(name):
+        with auth.work(name):
             async with aclosing(generation.growing(prompts, body.sampling(0).n)) as chunks:
                 async for place, so_far in chunks:
                     answer = answers.answer(place, so_far)
@@ -59,9 +59,9 @@ def router(gateway: Gateway, door: Door, text: Text) -> APIRouter:
 
     @api.post("/abort_request")
     async def abort(request: Request) -> Response:
-        door.identify(request, "Abort")
-        body = await body_of(request, Abort, max_bytes=door.max_bytes)
-        door.permit(request, "Abort", wire.pb.AbortRequest(all=body.abort_all))
+        auth.identify(request, "Abort")
+        body = await body_of(request, Abort, max_bytes=auth.max_bytes)
+        auth.permit(request, "Abort", wire.pb.AbortRequest(all=body.abort_all))
         require_name("rid", body.rid or "", most=MAX_INTERNAL_ID)
         if body.abort_all or body.rid:  # as in SGLang, an empty name is that of no request
             await gateway.abort(

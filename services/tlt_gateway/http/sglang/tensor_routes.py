@@ -12,33 +12,33 @@ from tlt_common.domain.weights import UpdateResult
 from tlt_common.errors import NotFoundError, UnavailableError, WeightsError
 from tlt_common.rpc.http.failures import status_of
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of
 from tlt_gateway.http.bodies.updates import named_as_sent, version_of
 from tlt_gateway.http.sglang.control import Nothing
 from tlt_gateway.http.sglang.tensors import DestroyGroup, EndUpdate, InitGroup, UpdateFromGroup, UpdateFromTensor
 
 
-def router(gateway: Gateway, door: Door) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.post("/init_weights_update_group")
     async def init(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, InitGroup, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, InitGroup, max_bytes=auth.max_bytes)
         return await _told(gateway.collected.join(body.member), done="joined the group as one rank")
 
     @api.post("/destroy_weights_update_group")
     async def destroy(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, DestroyGroup, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, DestroyGroup, max_bytes=auth.max_bytes)
         return await _told(gateway.collected.leave(body.group_name), done="left the group")
 
     @api.post("/update_weights_from_distributed")
     async def from_group(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, UpdateFromGroup, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromGroup, max_bytes=auth.max_bytes)
         version = version_of(body.weight_version, served=gateway.info.policy_version)
         broadcast = await asyncio.to_thread(lambda: body.broadcast)  # of a hundred thousand tensors, maybe
         await _aborted(gateway, request, everything=body.abort_all_requests)
@@ -46,8 +46,8 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/update_weights_from_tensor")
     async def from_tensor(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, UpdateFromTensor, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, UpdateFromTensor, max_bytes=auth.max_bytes)
         version = version_of(body.weight_version, served=gateway.info.policy_version)
         part, content = body.changes(gateway.info.policy_version), body.content
         if part is not None:
@@ -61,14 +61,14 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/begin_weight_update")
     async def begin(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, Nothing, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, Nothing, max_bytes=auth.max_bytes)
         return await _told(gateway.collected.end(), done="no update is open")
 
     @api.post("/end_weight_update")
     async def end(request: Request) -> JSONResponse:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, EndUpdate, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, EndUpdate, max_bytes=auth.max_bytes)
         served = gateway.info.policy_version
         if (following := body.following(served)) is None:
             return await _told(gateway.collected.end(), done="no update is open")

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
 from tlt_gateway.http.memory import RESIDENT, TAGS, refuse_release
@@ -19,14 +19,14 @@ class ResetCache(Body):
     reset_external: bool | None = None
 
 
-def router(gateway: Gateway, door: Door) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.post("/pause")
     async def pause(request: Request, mode: str = PauseMode.ABORT, clear_cache: str = "true") -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights", query={"mode", "clear_cache"})
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights", query={"mode", "clear_cache"})
+        await no_body(request, max_bytes=auth.max_bytes)
         if clear_cache.lower() not in {"true", "false"}:
             raise InvalidRequestError(
                 f"clear_cache is {shown(clear_cache)}; accepted: true, false", field="clear_cache"
@@ -38,40 +38,40 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/resume")
     async def resume(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await no_body(request, max_bytes=auth.max_bytes)
         await gateway.pauses.proceed(authorization=request.headers.get("authorization"))
         return {"status": "resumed"}
 
     @api.get("/is_paused")
     async def is_paused(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         return {"is_paused": gateway.pauses.paused}
 
     @api.post("/reset_prefix_cache")
     async def reset(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, ResetCache, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, ResetCache, max_bytes=auth.max_bytes)
         return {"status": "ok", "message": "Cached prefixes are never used with other weights."}
 
     @api.post("/sleep")
     async def sleep(request: Request) -> None:
-        door.permit(request, "UpdateWeights", query={"level", "mode"}, lists={"tags"})
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights", query={"level", "mode"}, lists={"tags"})
+        await no_body(request, max_bytes=auth.max_bytes)
         refuse_release(request.url.path, _tags(request), field="level")
 
     @api.post("/wake_up")
     async def wake_up(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights", lists={"tags"})
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights", lists={"tags"})
+        await no_body(request, max_bytes=auth.max_bytes)
         _tags(request)
         return {"status": "ok", "message": RESIDENT}
 
     @api.get("/is_sleeping")
     async def is_sleeping(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         return {"is_sleeping": False}
 
     return api

@@ -10,11 +10,11 @@ from pydantic import JsonValue
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
-from tlt_gateway.http.auth import Door
+from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.address import address_in
 from tlt_gateway.http.bodies.body import body_of, no_body
 from tlt_gateway.http.bodies.updates import WORLD_SIZE, no_tensors, version_of
-from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, Start, Update
+from tlt_gateway.http.vllm.weights import Fetch, InitTransfer, StartWeightUpdate, Update
 
 OK: dict[str, JsonValue] = {"status": "ok"}
 
@@ -24,33 +24,33 @@ WAIT_S = 60.0
 POLL_S = 0.2
 
 
-def router(gateway: Gateway, door: Door) -> APIRouter:
+def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
     """Return the routes."""
     api = APIRouter()
 
     @api.get("/get_world_size")
     async def world_size(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "GetServerInfo")
-        await no_body(request, max_bytes=door.max_bytes)
+        auth.permit(request, "GetServerInfo")
+        await no_body(request, max_bytes=auth.max_bytes)
         return {"world_size": WORLD_SIZE}
 
     @api.post("/init_weight_transfer_engine")
     async def init(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, InitTransfer, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, InitTransfer, max_bytes=auth.max_bytes)
         await gateway.collected.join(body.member)
         return OK
 
     @api.post("/start_weight_update")
     async def start(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, Start, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, StartWeightUpdate, max_bytes=auth.max_bytes)
         return OK
 
     @api.post("/update_weights")
     async def update(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, Update, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, Update, max_bytes=auth.max_bytes)
         if (body.update_info is None) == (body.weight_dir is None):
             raise InvalidRequestError("accepted: either update_info or weight_dir", field="update_info")
         version = version_of(body.weight_version, served=gateway.info.policy_version)
@@ -63,22 +63,22 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/finish_weight_update")
     async def finish(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        await body_of(request, Start, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        await body_of(request, StartWeightUpdate, max_bytes=auth.max_bytes)
         await gateway.collected.end()
         return OK
 
     @api.post("/fetch_weights")
     async def fetch(request: Request) -> dict[str, JsonValue]:
-        door.permit(request, "UpdateWeights")
-        body = await body_of(request, Fetch, max_bytes=door.max_bytes)
+        auth.permit(request, "UpdateWeights")
+        body = await body_of(request, Fetch, max_bytes=auth.max_bytes)
         version = version_of(body.target_version, served=gateway.info.policy_version, field="target_version")
         result = await gateway.weights.update(WeightsUpdate(version=version, uri=body.source), no_tensors())
         return {**OK, "result": {"version": result.version, "workers": result.workers}}
 
     @api.post("/init_broadcaster")
     async def broadcaster(request: Request) -> None:
-        door.permit(request, "UpdateWeights")
+        auth.permit(request, "UpdateWeights")
         raise InvalidRequestError(
             "/init_broadcaster makes a group of vLLM's own NCCL communicator, which is not supported; accepted: "
             "/update_weights with weight_dir, or /init_weights_update_group",
@@ -87,7 +87,7 @@ def router(gateway: Gateway, door: Door) -> APIRouter:
 
     @api.post("/pull_weights")
     async def pull(request: Request) -> None:
-        door.permit(request, "UpdateWeights")
+        auth.permit(request, "UpdateWeights")
         raise InvalidRequestError(
             "/pull_weights applies compressed differences to a local checkpoint, which workers do not keep; accepted: "
             "whole checkpoints (slime: --update-weight-mode full, without --update-weight-local-checkpoint-dir), or "

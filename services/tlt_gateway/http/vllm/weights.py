@@ -96,7 +96,7 @@ class Update(Body):
     weight_version: str | int | None = None
 
 
-class Start(Body):
+class StartWeightUpdate(Body):
     """The body of /start_weight_update."""
 
     unsupported: ClassVar[Mapping[str, tuple[Any, ...]]] = {

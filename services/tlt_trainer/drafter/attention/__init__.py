@@ -1,1 +1,5 @@
-"""Attention within the samples of a pack, over the passes of one unrolled training step."""
+"""
+Attention over packs of windows, by the kernels that the device has.
+
+`loss` uses `packed`, packs are laid out by `layout`; nothing else is for others.
+"""

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tlt_trainer.drafter.attention.causal import CausalAttention
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.row_kernels import CpuFlash, Written
-from tlt_trainer.drafter.attention.rows import Rows
+from tlt_trainer.drafter.attention.rows import RowAttention
 from tlt_trainer.drafter.attention.varlen import GpuFlash, Varlen
 from tlt_trainer.drafter.precision import widened
 
@@ -24,15 +24,15 @@ TOLERANCE = 0.02
 logger = logging.getLogger(__name__)
 
 
-def attention_for(layout: Layout, q_NPD: Tensor) -> CausalAttention:
+def attention_for(layout: PackLayout, q_NPD: Tensor) -> CausalAttention:
     """Return the fastest attention that computes these queries."""
     if q_NPD.device.type == "cpu":
-        return Rows(layout, CpuFlash())
+        return RowAttention(layout, CpuFlash())
     half = q_NPD.dtype in (torch.bfloat16, torch.float16)
     size = q_NPD.shape[-1]
     if half and size <= LARGEST_HEAD and size % 8 == 0 and computes(q_NPD.device, q_NPD.dtype, size):
         return Varlen(layout, GpuFlash())
-    return Rows(layout, Written())
+    return RowAttention(layout, Written())
 
 
 @cache
@@ -42,7 +42,7 @@ def computes(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
 
     The operators are private to torch, and a build or GPU may lack them: training then goes on without them.
     """
-    layout, generator = Layout.of(CHECKED, device), torch.Generator().manual_seed(0)
+    layout, generator = PackLayout.of(CHECKED, device), torch.Generator().manual_seed(0)
     shape = 2, layout.tokens, head_dim
     grad, q, k, v = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(4))
     try:
@@ -50,7 +50,7 @@ def computes(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     except RuntimeError as error:
         logger.warning("no variable-length attention on %s, samples are padded instead: %s", device, error)
         return False
-    expected = run(Rows(layout, Written()), *(widened(x) for x in (grad, q, k, v)))
+    expected = run(RowAttention(layout, Written()), *(widened(x) for x in (grad, q, k, v)))
     off = difference(found, expected)
     if not off <= TOLERANCE:
         logger.warning("variable-length attention on %s is off by %.3f, samples are padded instead", device, off)

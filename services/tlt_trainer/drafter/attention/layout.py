@@ -14,7 +14,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PackLayout:
     """Samples of any lengths, one after the other, the shorter first."""
 
     lengths: tuple[int, ...]

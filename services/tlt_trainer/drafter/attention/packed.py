@@ -15,14 +15,14 @@ from torch import Tensor
 
 from tlt_trainer.drafter.attention.causal import CausalAttention
 from tlt_trainer.drafter.attention.choice import attention_for
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.precision import widened
 
 
 class PackedAttention:
     """Attention of the current pass over its own keys and those of the earlier passes. Called once per pass."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: PackLayout) -> None:
         self._layout = layout
         self._causal: CausalAttention | None = None
         self._keys: list[Tensor] = []

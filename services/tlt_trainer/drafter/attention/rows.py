@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.row_kernels import RowKernel
 from tlt_trainer.drafter.precision import widened
 
@@ -19,7 +19,7 @@ PADDED = 1.1
 of its length: on a CPU 1.0 to 1.25 differ by less than 10 %."""
 
 
-class Rows:
+class RowAttention:
     """
     Attention of samples of similar length together. Implements `CausalAttention`.
 
@@ -28,7 +28,7 @@ class Rows:
         kernel: Computes rows of equal length.
     """
 
-    def __init__(self, layout: Layout, kernel: RowKernel) -> None:
+    def __init__(self, layout: PackLayout, kernel: RowKernel) -> None:
         self._kernel = kernel
         runs = runs_of(layout.lengths)
         self._runs = [(len(run), run[-1]) for run in runs]

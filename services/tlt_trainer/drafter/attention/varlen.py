@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tlt_trainer.drafter.attention.layout import Layout
+from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.precision import widened
 
 
@@ -68,7 +68,7 @@ class Varlen:
     Queries `lag` and later against keys without the last `lag` of their sample are plain causal attention.
     """
 
-    def __init__(self, layout: Layout, flash: GpuFlash) -> None:
+    def __init__(self, layout: PackLayout, flash: GpuFlash) -> None:
         self._layout = layout
         self._flash = flash
         self._lengths_S = torch.tensor(layout.lengths).to(layout.offsets.device)

@@ -7,7 +7,7 @@ from tlt_common.domain.ids import DrafterVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ArmChoice:
     """Made when the round is launched; its reward is recorded when the round is processed."""
 
     arm: Arm

@@ -15,7 +15,7 @@ from tlt_common.bandit.round_trace import TracedRound
 from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import Posterior, RoundReport
-from tlt_worker.scheduler.arms.choice import Choice
+from tlt_worker.scheduler.arms.choice import ArmChoice
 from tlt_worker.scheduler.arms.trace_file import TraceFile
 
 REPORT_S = 0.5
@@ -32,7 +32,7 @@ def fits_always(arm: Arm, batch: int) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Switch:
+class ArmSwitching:
     """Chooses arms in one scheduler process. Rank 0 of a tensor-parallel group decides for all ranks."""
 
     bandit: Bandit
@@ -63,7 +63,7 @@ class Switch:
         """Whether a drafter has been loaded."""
         return self.drafter_version > 0
 
-    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> Choice:
+    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> ArmChoice:
         """
         Choose the arm of a round that starts now.
 
@@ -81,13 +81,13 @@ class Switch:
                 arm, drafted = self._stand_in(batch), None
         self._switches += arm != self._latest
         self._latest = arm
-        return Choice(arm=arm, drafted=drafted, launched_s=launched_s, drafter_version=self.drafter_version)
+        return ArmChoice(arm=arm, drafted=drafted, launched_s=launched_s, drafter_version=self.drafter_version)
 
     def allowed(self, batch: int) -> tuple[Arm, ...]:
         """Return the arms that can run with `batch` requests, off first."""
         return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))
 
-    def complete(self, done: Choice, accepted: Sequence[int]) -> None:
+    def complete(self, done: ArmChoice, accepted: Sequence[int]) -> None:
         """
         Record a round that is being processed: accepted draft tokens per request.
 

@@ -37,7 +37,7 @@ class Ends:
 
 
 @dataclass(slots=True, kw_only=True)
-class Completion:
+class CacheCompletion:
     """Runs draft passes over skipped positions."""
 
     backlog: Backlog

@@ -36,7 +36,7 @@ _KEY_BITS = 2**30 - 1
 _OBJECT_BYTES = 32
 
 
-class Text:
+class IndexedText:
     """Append-only tokens, and the position of each short run's last occurrence."""
 
     __slots__ = ("_after", "_learned", "tokens")
@@ -90,9 +90,9 @@ def _key(run: tuple[int, ...]) -> int:
 class _Group:
     """Texts of one prompt."""
 
-    prompt: Text
-    running: dict[str, Text] = field(default_factory=dict)
-    finished: deque[Text] = field(default_factory=deque)
+    prompt: IndexedText
+    running: dict[str, IndexedText] = field(default_factory=dict)
+    finished: deque[IndexedText] = field(default_factory=deque)
     """Newest first."""
 
     @property
@@ -100,7 +100,7 @@ class _Group:
         texts = chain([self.prompt], self.running.values(), self.finished)
         return sum(text.size_bytes for text in texts)
 
-    def sources(self, request: str) -> list[Text]:
+    def sources(self, request: str) -> list[IndexedText]:
         """Return texts in order of preference: the request's own, the prompt, its siblings', finished ones."""
         siblings = (text for name, text in self.running.items() if name != request)
         return [self.running[request], self.prompt, *siblings, *self.finished]
@@ -147,7 +147,7 @@ class NgramIndex:
             self._grow(group.prompt, prompt)
         head = prompt[-LENGTHS[0] :]
         self._requests[request] = _Request(key, len(head))
-        text = group.running[request] = Text(head)
+        text = group.running[request] = IndexedText(head)
         self.size_bytes += text.size_bytes
         self._shrink()
 
@@ -200,21 +200,21 @@ class NgramIndex:
     def _use(self, key: bytes) -> _Group:
         """Return a group and mark it as most recently used."""
         if (group := self._groups.pop(key, None)) is None:
-            group = _Group(Text())
+            group = _Group(IndexedText())
             self.size_bytes += group.size_bytes
         self._groups[key] = group
         return group
 
-    def _text(self, request: str, known: _Request) -> Text:
+    def _text(self, request: str, known: _Request) -> IndexedText:
         """Return a request's text; if its group was evicted, an empty one."""
         group = self._use(known.prompt)
         if (text := group.running.get(request)) is None:
-            text = group.running[request] = Text()
+            text = group.running[request] = IndexedText()
             self.size_bytes += text.size_bytes
             known.head = 0
         return text
 
-    def _grow(self, text: Text, tokens: Iterable[int]) -> None:
+    def _grow(self, text: IndexedText, tokens: Iterable[int]) -> None:
         self.size_bytes -= text.size_bytes
         text.extend(tokens)
         self.size_bytes += text.size_bytes
@@ -225,7 +225,7 @@ class NgramIndex:
             self.size_bytes -= self._groups.pop(key).size_bytes
 
 
-def _longest(sources: Sequence[Text], tail: "array[int]") -> tuple[Text, int] | None:
+def _longest(sources: Sequence[IndexedText], tail: "array[int]") -> tuple[IndexedText, int] | None:
     """Find the longest run at the end of `tail` that occurs in a source; earlier sources are preferred."""
     for length in LENGTHS:
         if length > len(tail):

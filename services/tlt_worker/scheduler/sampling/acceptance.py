@@ -20,7 +20,7 @@ from tlt_worker.scheduler.sampling.cuts import Cuts
 from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, draw_seeded, reseed
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import Form, form_of
-from tlt_worker.scheduler.sampling.walk import Tree, Walked, parents_of, walk
+from tlt_worker.scheduler.sampling.walk import DraftTree, Walked, parents_of, walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def tree_speculative_sampling_target_only(
         return _seeded(now, draw(probs_RV, uniform_samples[rows_R, nodes_R]), probs_RV, rows_R, nodes_R)
 
     parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
-    tree = Tree(tokens=candidates, parents=parents_BN)
+    tree = DraftTree(tokens=candidates, parents=parents_BN)
     _write(walk(tree, accept_index.shape[1], drawn), predicts, accept_index, accept_token_num, retrive_index)
 
 
@@ -158,7 +158,7 @@ def _by_noise(walked: Walked, candidates: Tensor, target_probs: Tensor, position
         of = mine_R[rows]
         return draw_seeded(target_probs[of, nodes], seeds[of], positions[of, nodes])
 
-    followed = walk(Tree(tokens=candidates[mine_R], parents=chain_RN), candidates.shape[1], drawn)
+    followed = walk(DraftTree(tokens=candidates[mine_R], parents=chain_RN), candidates.shape[1], drawn)
     if is_fixed:
         is_mine_B1 = (seeds != UNSEEDED).view(-1, 1)
         return Walked(

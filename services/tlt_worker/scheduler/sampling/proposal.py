@@ -19,12 +19,12 @@ from torch import Tensor
 
 from tlt_common.domain.arm import Arm
 
-_proposing: ContextVar["Layout | None"] = ContextVar("tlt_proposing", default=None)
+_proposing: ContextVar["ProposalLayout | None"] = ContextVar("tlt_proposing", default=None)
 """The layout to fill from the running draft pass; None within a round's own drafting."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Layout:
+class ProposalLayout:
     """Columns of a draft input, wide enough for every arm."""
 
     samples: bool
@@ -35,7 +35,7 @@ class Layout:
     """[B, V], of the draft pass over a prompt."""
 
     @classmethod
-    def of(cls, arms: Sequence[Arm], *, rejects: bool) -> "Layout":
+    def of(cls, arms: Sequence[Arm], *, rejects: bool) -> "ProposalLayout":
         """Return the layout these arms need. Without rejection even sampled arms draft the most likely token."""
         learned = [arm for arm in arms if arm.needs_drafter]
         best = [arm.topk for arm in learned if not (rejects and arm.sampled)]

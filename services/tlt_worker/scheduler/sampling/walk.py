@@ -19,7 +19,7 @@ from tlt_worker.scheduler.sampling.forms import Form, form_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class DraftTree:
     """Draft trees of a batch. Node 0 is the root; its token is already accepted."""
 
     tokens: Tensor
@@ -65,7 +65,7 @@ def parents_of(child_BN: Tensor, sibling_BN: Tensor) -> Tensor:
     return parents.gather(1, eldest)[:, :nodes]
 
 
-def walk(tree: Tree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) -> Walked:
+def walk(tree: DraftTree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) -> Walked:
     """Walk all trees at once; `draw(rows_R, nodes_R)` returns the token [R] drawn at a node of each row."""
     batch, device = tree.tokens.shape[0], tree.tokens.device
     every_B = torch.arange(batch, device=device)

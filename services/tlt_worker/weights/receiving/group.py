@@ -17,7 +17,7 @@ START_S = 60.0
 """Maximum seconds in which the process starts, beyond the time that joining may take."""
 
 
-class Group:
+class TrainerGroup:
     """A rank of a group. A call that fails or is cancelled ends it: the trainer has to create another group."""
 
     def __init__(self, member: GroupMember, process: LineProcess, settings: ReceivingSettings) -> None:
@@ -26,7 +26,7 @@ class Group:
         self._settings = settings
 
     @classmethod
-    async def started(cls, member: GroupMember, settings: ReceivingSettings) -> "Group":
+    async def started(cls, member: GroupMember, settings: ReceivingSettings) -> "TrainerGroup":
         """Start the process that joins a group."""
         program = [sys.executable, "-m", "tlt_worker.weights.receiving.member", json.dumps(asdict(member))]
         process = await LineProcess.start([*program, str(settings.join_s), str(settings.broadcast_s)])

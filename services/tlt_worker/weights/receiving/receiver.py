@@ -16,8 +16,8 @@ from tlt_common.errors import (
 )
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.config import ReceivingSettings
-from tlt_worker.weights.receiving.collection import Collection
-from tlt_worker.weights.receiving.group import Group
+from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
+from tlt_worker.weights.receiving.group import TrainerGroup
 from tlt_worker.weights.receiving.reader import Reader
 
 log = get_logger(__name__)
@@ -33,14 +33,19 @@ class Receiver:
     """
 
     def __init__(
-        self, collection: Collection, settings: ReceivingSettings, *, max_bytes: int, on_change: Callable[[], None]
+        self,
+        collection: CollectedTensors,
+        settings: ReceivingSettings,
+        *,
+        max_bytes: int,
+        on_change: Callable[[], None],
     ) -> None:
         self._collection = collection
         self._settings = settings
         self._max_bytes = max_bytes
         self._on_change = on_change
-        self._groups: dict[str, Group] = {}
-        self._joining: dict[str, Group] = {}
+        self._groups: dict[str, TrainerGroup] = {}
+        self._joining: dict[str, TrainerGroup] = {}
         """Ranks of groups that are not complete."""
         self._reader = Reader()
         self._turn = asyncio.Lock()
@@ -71,9 +76,9 @@ class Receiver:
         self._on_change()
 
     @asynccontextmanager
-    async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[Group]:
+    async def _one_of_a_name(self, member: GroupMember) -> AsyncIterator[TrainerGroup]:
         """Start a rank in place of the one of the same name; it is known as joining within the block."""
-        group = await Group.started(member, self._settings)
+        group = await TrainerGroup.started(member, self._settings)
         former = (self._joining.pop(member.name, None), self._groups.pop(member.name, None))
         self._joining[member.name] = group
         try:
@@ -194,7 +199,7 @@ class Receiver:
         log.info("tensors_collected", tensors=progress.tensors, missing=progress.missing)
         return progress
 
-    def _group(self, name: str) -> Group:
+    def _group(self, name: str) -> TrainerGroup:
         if name not in self._groups:
             known = ", ".join(sorted(self._groups)) or "none"
             raise NotFoundError(f"group_name is {name!r}; joined: {known}", field="group_name")

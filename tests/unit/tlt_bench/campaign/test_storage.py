@@ -9,7 +9,7 @@ import pytest
 
 from tlt_bench.campaign.part import Outcome
 from tlt_bench.campaign.storage import clocks
-from tlt_bench.campaign.storage.clocks import DAY_S, JUMPS_S, Clock, clock_at
+from tlt_bench.campaign.storage.clocks import DAY_S, JUMPS_S, ShiftedClock, clock_at
 from tlt_bench.campaign.storage.faults import local_faults, remote_faults
 from tlt_bench.campaign.storage.object_store import FailingCalls
 from tlt_bench.campaign.storage.part import both
@@ -52,13 +52,13 @@ def test_a_running_process_sees_the_jump_on_the_wall_clock_only(tmp_path: Path) 
 
 
 def test_a_clock_is_set_whole_or_not_at_all(tmp_path: Path) -> None:
-    clock = Clock(file=tmp_path / "clock", library=tmp_path)
+    clock = ShiftedClock(file=tmp_path / "clock", library=tmp_path)
     clock.set(-DAY_S)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["-86400\n"]
 
 
 async def test_every_fault_is_undone(tmp_path: Path) -> None:
-    store, clock = FailingCalls(), Clock(file=tmp_path / "clock", library=tmp_path)
+    store, clock = FailingCalls(), ShiftedClock(file=tmp_path / "clock", library=tmp_path)
     faults = remote_faults(store, clock)
     assert set(faults) == {"object store failing", "object store down", *JUMPS_S}
     for name, fault in faults.items():

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.full_disk import full_disk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsError, WeightsUnreadableError
-from tlt_common.weights.incoming import Incoming
+from tlt_common.weights.received_spool import ReceivedSpool
 from tlt_common.weights.room import SpoolRoom
 
 
@@ -33,7 +33,7 @@ async def pieces() -> AsyncIterator[TensorChunk]:
 
 
 async def test_a_disk_that_fills_up_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    incoming = await Incoming.begin(tmp_path, max_bytes=2**40)
+    incoming = await ReceivedSpool.begin(tmp_path, max_bytes=2**40)
     with (
         full_disk(6 * 2**20),
         pytest.raises(WeightsUnreadableError, match="File too large"),

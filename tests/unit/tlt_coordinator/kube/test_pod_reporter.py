@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.kube import FakeKube
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
-from tlt_coordinator.kube.events import Events
+from tlt_coordinator.kube.events import KubeEvents
 from tlt_coordinator.kube.leader_label import CHECK_EVERY_S, LEADER_LABEL, LeaderLabel
 from tlt_coordinator.kube.pod_metadata import ROLE_LABEL, Pods
 from tlt_coordinator.kube.pod_reporter import PodReporter
@@ -56,7 +56,7 @@ async def reporting(*pods: str) -> AsyncIterator[Fleet]:
         fleet.members[pod] = member(pod)
     refusals = Refusals()
     reporter = PodReporter(
-        fleet.kube, lambda seen: (seen, list(fleet.members.values())), Events(fleet.kube, refusals), refusals
+        fleet.kube, lambda seen: (seen, list(fleet.members.values())), KubeEvents(fleet.kube, refusals), refusals
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(reporter.run())

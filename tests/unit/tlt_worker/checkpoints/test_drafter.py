@@ -16,7 +16,7 @@ from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.files import to_files
-from tlt_trainer.store.shared_weights import trained_format
+from tlt_trainer.drafter.shared_weights import trained_format
 from tlt_worker.checkpoints.drafter import first_drafter, next_drafter, write_blank_drafter
 from tlt_worker.engine_config import EngineConfig
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tlt_worker.capacity import arms as some
-from tlt_bench.stock import StockEngine
+from tlt_bench.engines.stock import StockEngine
 from tlt_common.domain.arm import Arm
 from tlt_worker.capacity.profile import Accelerator, Attention, DeviceProfile, profile_of
 from tlt_worker.engine.device import CPU

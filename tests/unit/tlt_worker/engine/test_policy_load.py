@@ -5,11 +5,11 @@ import pytest
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.errors import EngineError
-from tlt_worker.engine.policy_load import Policy, replace_policy
+from tlt_worker.engine.policy_load import PolicyFiles, replace_policy
 from tlt_worker.scheduler.policy_load import report_failed_load
 
-SERVED = Policy(directory=Path("/served"), version=PolicyVersion(1))
-NEW = Policy(directory=Path("/new"), version=PolicyVersion(2))
+SERVED = PolicyFiles(directory=Path("/served"), version=PolicyVersion(1))
+NEW = PolicyFiles(directory=Path("/new"), version=PolicyVersion(2))
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Engine:
     loaded: str = "/served"
     version: int = 1
 
-    async def load(self, policy: Policy) -> str:
+    async def load(self, policy: PolicyFiles) -> str:
         if str(policy.directory) in self.broken:
             self.loaded = "mixed"
             return "unreadable"

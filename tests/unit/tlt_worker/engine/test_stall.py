@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.engine.stall import WARM_UP_FACTOR, WARM_UP_ROUNDS, ProcessSample, Sample, StallJudge
+from tlt_worker.engine.stall import WARM_UP_FACTOR, WARM_UP_ROUNDS, ProcessSample, StallJudge, StallSample
 
 STALL_S = 10.0
 TICK_S = 0.25
@@ -27,9 +27,9 @@ class Observed:
                 return why
         return ""
 
-    def _sample(self) -> Sample:
+    def _sample(self) -> StallSample:
         process = ProcessSample(stopped=self.stopped, cpu_s=self.cpu_s, waiting_s=self.waiting_s)
-        return Sample(
+        return StallSample(
             at_s=self.at_s,
             rounds=int(self.rounds),
             requests=self.requests,

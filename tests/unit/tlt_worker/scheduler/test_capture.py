@@ -13,21 +13,21 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_trainer.data.frame import decoded
 from tlt_trainer.data.pack import collate
 from tlt_worker.scheduler.capture import HiddenStateCapture
-from tlt_worker.scheduler.captured_rows import Rows, is_sampled
+from tlt_worker.scheduler.captured_rows import CapturedRows, is_sampled
 
 SIZE = 4
 TOKENS = list(range(100, 400))
 STATES = torch.arange(400 * SIZE, dtype=torch.float32).view(400, SIZE)
 
 
-def stretch(position: int, count: int, name: str = "r") -> Rows:
+def stretch(position: int, count: int, name: str = "r") -> CapturedRows:
     ids = TOKENS[position : position + count + 1]
-    return Rows(
+    return CapturedRows(
         request_id=RequestId(name), prompt=TOKENS, prompt_tokens=10, position=position, first_row=0, token_ids=ids
     )
 
 
-def adding(capture: HiddenStateCapture, rows: Rows, version: int = 1) -> None:
+def adding(capture: HiddenStateCapture, rows: CapturedRows, version: int = 1) -> None:
     capture.add(STATES[rows.position :], [rows], PolicyVersion(version))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.arm import chain
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_worker.scheduler.arms.choice import Choice
+from tlt_worker.scheduler.arms.choice import ArmChoice
 from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
 from tlt_worker.scheduler.outputs import Outputs
@@ -43,7 +43,7 @@ def batch(reqs: list[Any], *, extend: list[tuple[int, int]] | None = None) -> An
 def launched(steps: int | None) -> LaunchedRound:
     choice = None
     if steps is not None:
-        choice = Choice(arm=chain(steps), drafted=None, launched_s=0.0, drafter_version=DrafterVersion(1))
+        choice = ArmChoice(arm=chain(steps), drafted=None, launched_s=0.0, drafter_version=DrafterVersion(1))
     return LaunchedRound(choice=choice, version=PolicyVersion(3))
 
 

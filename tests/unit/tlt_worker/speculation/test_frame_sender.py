@@ -5,12 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.speculation.frame_sender import FULL, ROOMY, Room
+from tlt_worker.speculation.frame_sender import FULL, ROOMY, QueueLimit
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_it_stops_when_full_and_goes_on_when_roomy(looks: list[float]) -> None:
-    room, answers = Room(), list[bool]()
+    room, answers = QueueLimit(), list[bool]()
     for used in looks:
         changed = room.look(used)
         answers.append(room.is_full)

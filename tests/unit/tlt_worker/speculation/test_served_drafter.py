@@ -14,7 +14,7 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.errors import StaleVersionError, WeightsError
 from tlt_worker.activity import Activity
 from tlt_worker.speculation.served_drafter import ServedDrafter
-from tlt_worker.weights.source import Sources
+from tlt_worker.weights.source import WeightSources
 
 pytestmark = pytest.mark.looptime
 
@@ -28,7 +28,7 @@ class Bench:
     drafters: ServedDrafter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.drafter = ServedDrafter(self.engine, self.changes, self.activity, Sources())
+        self.drafter = ServedDrafter(self.engine, self.changes, self.activity, WeightSources())
 
     def wish(self, version: int) -> DrafterWish:
         directory = self.folder / str(version)

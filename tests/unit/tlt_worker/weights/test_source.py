@@ -6,9 +6,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tlt_common.errors import WeightsError, WeightsUnreadableError
-from tlt_worker.weights.source import Sources, is_remote
+from tlt_worker.weights.source import WeightSources, is_remote
 
-SOURCES = Sources(prefixes=("/", "memory://", "gopher://", "unreachable://", "hostile://"))
+SOURCES = WeightSources(prefixes=("/", "memory://", "gopher://", "unreachable://", "hostile://"))
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_files_stay_inside_the_target_whatever_a_store_lists(hostile: str, tmp_p
 
 def test_more_bytes_than_accepted_are_refused_before_any_is_copied(hostile: str, tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="has 8 bytes; the maximum is 7"):
-        Sources(prefixes=("hostile://",), max_bytes=7).fetch(hostile, tmp_path / "model")
+        WeightSources(prefixes=("hostile://",), max_bytes=7).fetch(hostile, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
@@ -127,7 +127,7 @@ def test_a_disk_without_room_is_the_workers_own_trouble(
 )
 def test_sources_that_are_not_listed_are_refused(uri: str, tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match=r"accepted: .*s3://mine/"):
-        Sources(prefixes=("s3://mine/",)).located(uri, tmp_path / "copy")
+        WeightSources(prefixes=("s3://mine/",)).located(uri, tmp_path / "copy")
 
 
 def test_a_path_is_judged_by_where_it_leads(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_path_is_judged_by_where_it_leads(tmp_path: Path) -> None:
         directory.mkdir()
         (directory / "model.safetensors").write_bytes(b"x")
     (inside / "link").symlink_to(outside)
-    sources = Sources(prefixes=(str(inside),))
+    sources = WeightSources(prefixes=(str(inside),))
     assert sources.located(str(inside), tmp_path / "copy") == inside
     for uri in (outside.as_uri(), f"{inside}/../outside", str(inside / "link")):
         with pytest.raises(WeightsError, match="accepted"):
@@ -158,7 +158,7 @@ class Cutting(MemoryFileSystem):  # type: ignore[misc] # fsspec is untyped
 def test_a_copy_that_was_cut_short_is_not_taken_for_weights_that_do_not_fit(tmp_path: Path) -> None:
     fsspec.register_implementation("cutting", Cutting, clobber=True)
     with pytest.raises(WeightsUnreadableError, match="9 bytes, its copy 4"):
-        Sources(prefixes=("cutting://",)).fetch("cutting://model", tmp_path / "model")
+        WeightSources(prefixes=("cutting://",)).fetch("cutting://model", tmp_path / "model")
 
 
 def test_a_fingerprint_changes_with_the_files_and_only_then(tmp_path: Path) -> None:

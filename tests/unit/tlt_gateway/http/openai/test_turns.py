@@ -3,25 +3,25 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tlt_gateway.http.openai.conversation import Conversation
-from tlt_gateway.http.openai.turns import Key, Turn, Turns, keys_of
+from tlt_gateway.http.openai.conversation import ConversationBody
+from tlt_gateway.http.openai.turns import Turn, TurnKey, Turns, keys_of
 
 
-def key(digest: int, session: str = "s", owner: str = "") -> Key:
-    return Key(owner=owner, session=session, digest=bytes([digest]))
+def key(digest: int, session: str = "s", owner: str = "") -> TurnKey:
+    return TurnKey(owner=owner, session=session, digest=bytes([digest]))
 
 
 def turn(ids: Iterable[int]) -> Turn:
     return Turn(token_ids=list(ids), ended=True)
 
 
-def ids(turns: Turns, one: Key) -> list[int] | None:
+def ids(turns: Turns, one: TurnKey) -> list[int] | None:
     found = turns.get(one)
     return None if found is None else list(found.token_ids)
 
 
-def last(messages: list[dict[str, Any]], **fields: Any) -> Key:
-    body = Conversation.model_validate({"messages": messages, **fields})
+def last(messages: list[dict[str, Any]], **fields: Any) -> TurnKey:
+    body = ConversationBody.model_validate({"messages": messages, **fields})
     return list(keys_of(body, body.messages, owner="", session=""))[-1]
 
 

@@ -6,7 +6,7 @@ from tlt_common.bandit import Bandit, BanditConfig
 from tlt_common.domain.arm import DEFAULT_ARMS, OFF, Arm, ArmWindow, chain, ngram
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import Posterior, RoundReport
-from tlt_worker.scheduler.arms.switching import Switch
+from tlt_worker.scheduler.arms.switching import ArmSwitching
 
 WITH_RETRIEVAL = (*DEFAULT_ARMS, ngram(4))
 
@@ -20,10 +20,12 @@ class Clock:
         return self.now_s
 
 
-def make(reports: list[RoundReport], *, version: int = 1, arms: tuple[Arm, ...] = DEFAULT_ARMS) -> tuple[Switch, Clock]:
+def make(
+    reports: list[RoundReport], *, version: int = 1, arms: tuple[Arm, ...] = DEFAULT_ARMS
+) -> tuple[ArmSwitching, Clock]:
     clock = Clock()
     bandit = Bandit(arms, BanditConfig(), seed=0)
-    made = Switch(bandit=bandit, report=reports.append, clock=clock, drafter_version=DrafterVersion(version))
+    made = ArmSwitching(bandit=bandit, report=reports.append, clock=clock, drafter_version=DrafterVersion(version))
     return made, clock
 
 

@@ -19,7 +19,7 @@ from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.link.settings import LinkSettings
-from tlt_worker.scheduler.arms.switching import Switch
+from tlt_worker.scheduler.arms.switching import ArmSwitching
 from tlt_worker.scheduler.drafts import source
 from tlt_worker.scheduler.drafts.kinds.ngram import Retrieval
 from tlt_worker.scheduler.drafts.sources import Sources
@@ -121,7 +121,9 @@ def test_the_bandit_learns_of_shorter_ones_from_longer_ones() -> None:
 
 def test_it_runs_without_a_drafter_and_only_where_enough_is_found() -> None:
     sources = Sources.of(settings(OFF, repeat(4)), leads=True)
-    switch = Switch(bandit=Bandit([repeat(4)], BanditConfig(), seed=0), report=lambda report: None, clock=lambda: 0.0)
+    switch = ArmSwitching(
+        bandit=Bandit([repeat(4)], BanditConfig(), seed=0), report=lambda report: None, clock=lambda: 0.0
+    )
     switch.forced = [repeat(4)]
     known, new = batch([5, 7], [9]), batch([], [])
     assert switch.launch(2, blocked=False, find=lambda arm: sources.find(arm, known)).arm == repeat(4)

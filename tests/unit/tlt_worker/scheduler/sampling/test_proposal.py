@@ -7,7 +7,12 @@ import torch
 from torch import Tensor
 
 from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
-from tlt_worker.scheduler.sampling.proposal import Layout, keep_parents, keep_prompt_logits, sample_for_every_arm
+from tlt_worker.scheduler.sampling.proposal import (
+    ProposalLayout,
+    keep_parents,
+    keep_prompt_logits,
+    sample_for_every_arm,
+)
 
 LOGITS = torch.tensor([[0.0, 3.0, 1.0, 2.0], [5.0, 0.0, 4.0, 1.0]])
 
@@ -33,12 +38,12 @@ def sample(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def test_the_layout_holds_what_every_arm_needs(
     arms: tuple[Arm, ...], rejects: bool, samples: bool, branches: int
 ) -> None:
-    layout = Layout.of(arms, rejects=rejects)
+    layout = ProposalLayout.of(arms, rejects=rejects)
     assert (layout.samples, layout.branches, layout.width) == (samples, branches, samples + branches)
 
 
 def test_an_arm_takes_its_columns() -> None:
-    layout = Layout(samples=True, branches=2)
+    layout = ProposalLayout(samples=True, branches=2)
     probs, shares, tokens = layout.fill(sample, LOGITS)
     assert tokens.tolist() == [[2, 1, 3], [2, 0, 2]]
     assert probs is not None
@@ -56,7 +61,7 @@ def test_an_arm_takes_its_columns() -> None:
 
 
 def test_without_sampled_columns_the_best_come_first() -> None:
-    layout = Layout(samples=False, branches=2)
+    layout = ProposalLayout(samples=False, branches=2)
     probs, shares, tokens = layout.fill(sample, LOGITS)
     assert probs is None
     given = SimpleNamespace(topk_p=shares, topk_index=tokens)
@@ -65,7 +70,7 @@ def test_without_sampled_columns_the_best_come_first() -> None:
 
 
 def test_columns_are_filled_between_rounds_only() -> None:
-    layout = Layout(samples=True, branches=1)
+    layout = ProposalLayout(samples=True, branches=1)
     assert sample_for_every_arm(sample, LOGITS)[2].shape == (2, 1)
     with layout.proposing():
         assert sample_for_every_arm(sample, LOGITS)[2].tolist() == [[2, 1], [2, 0]]
@@ -73,7 +78,7 @@ def test_columns_are_filled_between_rounds_only() -> None:
 
 
 def test_logits_of_a_prompt_are_kept_until_they_are_proposed_from() -> None:
-    layout = Layout(samples=True, branches=1)
+    layout = ProposalLayout(samples=True, branches=1)
 
     def renorm(logits: Tensor, info: float) -> Tensor:
         return logits + info

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.scheduler.sampling.walk import Tree, parents_of
+from tlt_worker.scheduler.sampling.walk import DraftTree, parents_of
 
 
 @st.composite
@@ -37,7 +37,7 @@ def test_nodes_that_belong_to_no_tree_have_no_parent() -> None:
 
 
 def test_the_first_of_repeated_children_is_taken() -> None:
-    tree = Tree(tokens=torch.tensor([[9, 4, 4, 5]]), parents=torch.tensor([[-1, 0, 0, 2]]))
+    tree = DraftTree(tokens=torch.tensor([[9, 4, 4, 5]]), parents=torch.tensor([[-1, 0, 0, 2]]))
     row = torch.tensor([0])
     assert tree.child(row, torch.tensor([0]), torch.tensor([4])).tolist() == [1]
     assert tree.child(row, torch.tensor([0]), torch.tensor([5])).tolist() == [-1]

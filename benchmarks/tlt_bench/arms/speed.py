@@ -1,0 +1,131 @@
+"""Arms of one engine against off at fixed batch sizes: speed, accept length, and the upper bound of the speedup."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tlt_bench.engines.bench_engine import BenchEngine, log
+from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.ratios import Figures, best, over
+from tlt_bench.workload import hard_prompts
+from tlt_common.domain.arm import arm_named
+
+GREEDY_ARMS = ("off", "chain-3", "chain-7")
+LENGTHS = (3, 5, 7)
+"""Lengths of chains whose sampled drafts are compared with the drafter's top-1 tokens and with seeded requests."""
+SEEDED = {f"chain-{steps}": f"chain-{steps} seeded" for steps in LENGTHS}
+"""Arms that also run with a seed for every request, and the name of that series."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedPlan:
+    """Amount of measurement: response lengths and repeats by batch size."""
+
+    tokens: dict[int, int]
+    repeats: dict[int, int]
+    temperatures: tuple[float, ...]
+
+
+FULL = SpeedPlan(tokens={1: 96, 4: 96, 16: 96}, repeats={1: 4, 4: 3, 16: 2}, temperatures=(1.0, 0.0))
+QUICK = SpeedPlan(tokens={1: 48, 4: 48, 16: 32}, repeats={1: 1, 4: 1, 16: 1}, temperatures=(1.0,))
+
+
+async def measure_speed(engine: BenchEngine, arms: Sequence[str], plan: SpeedPlan) -> Figures:
+    """Measure all arms in turn, repeatedly, at temperature 1 and greedily."""
+    found = Figures()
+    for temperature in plan.temperatures:
+        suffix = "" if temperature else "_greedy"
+        for batch, tokens in plan.tokens.items():
+            log(f"arms at batch {batch}, temperature {temperature:g}")
+            repeats = plan.repeats[batch] if temperature else 1
+            tried = arms if temperature else [arm for arm in arms if arm in GREEDY_ARMS]
+            timings = await _rounds(engine, tried, batch, tokens, temperature, repeats)
+            seeded = {arm: timings.pop(name) for arm, name in SEEDED.items() if name in timings}
+            _speedup(found, timings, f"bs{batch}{suffix}")
+            if temperature:
+                _sampled(found, timings, f"_bs{batch}")
+                _seeded(found, timings, seeded, f"_bs{batch}")
+    _headline(found)
+    return found
+
+
+async def _rounds(
+    engine: BenchEngine, arms: Sequence[str], batch: int, tokens: int, temperature: float, repeats: int
+) -> dict[str, list[Timing]]:
+    timings: dict[str, list[Timing]] = {arm: [] for arm in arms}
+    warm = Generate(prompts=hard_prompts(batch, seed=0), max_new_tokens=(16,) * batch, temperature=temperature)
+    for repeat in range(repeats):
+        request = Generate(
+            prompts=hard_prompts(batch, seed=repeat + 1), max_new_tokens=(tokens,) * batch, temperature=temperature
+        )
+        for arm in arms:
+            await engine.force_arms(arm)
+            if not repeat:
+                await engine.generate(warm)
+            timings[arm].append(await engine.generate(request))
+            if temperature and arm in SEEDED:
+                seed = 1000 * (repeat + 1)
+                timings.setdefault(SEEDED[arm], []).append(
+                    await engine.generate(request.model_copy(update={"seed": seed}))
+                )
+    return timings
+
+
+def _speedup(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: str) -> None:
+    rates = {arm: [each.rate for each in answers] for arm, answers in timings.items()}
+    learned = {arm: rates[arm] for arm in rates if arm_named(arm).needs_drafter}
+    for arm, answers in timings.items():
+        if arm != "off":
+            found.add(f"speed_{arm}_{suffix}", over(rates[arm], rates["off"]))
+            found.add(f"accept_{arm}_{suffix}", [each.accept_length for each in answers])
+    fastest = best(learned)
+    speedup = found.add(f"speedup_{suffix}", over(learned[fastest], rates["off"]))
+    note = f"{fastest}: {median(rates[fastest]):.0f} tokens/s, off {median(rates['off']):.0f}"
+    if (verifying := f"ngram-{arm_named(fastest).draft_tokens - 1}") in timings:
+        cost = _draft_cost(timings[fastest], timings[verifying], timings["off"])
+        bound = median(each.accept_length for each in timings[fastest]) / (1 + cost)
+        found.add(f"bound_{suffix}", [bound])
+        found.add(f"bound_share_{suffix}", [speedup / bound])
+        note += f"; drafting costs {cost:.3f} of an off round, bound {bound:.2f}"
+    found.notes[f"speedup_{suffix}"] = note
+
+
+def _draft_cost(drafting: Sequence[Timing], verifying: Sequence[Timing], off: Sequence[Timing]) -> float:
+    """
+    Return the time that drafting adds to a round, in units of an off round.
+
+    `verifying` verifies as many tokens, but looks them up, so its rounds measure verification alone.
+    """
+    extra = [mine.round_s - theirs.round_s for mine, theirs in zip(drafting, verifying, strict=True)]
+    return max(0.0, median(extra) / median(each.round_s for each in off))
+
+
+def _sampled(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: str) -> None:
+    for steps in LENGTHS:
+        sampled, top1 = timings[f"chain-{steps}"], timings[f"chain-{steps}-top1"]
+        accepts = over([each.accept_length for each in sampled], [each.accept_length for each in top1])
+        found.add(f"sampled_vs_top1_accept_{steps}{suffix}", accepts)
+        speeds = over([each.rate for each in sampled], [each.rate for each in top1])
+        found.add(f"sampled_vs_top1_speed_{steps}{suffix}", speeds)
+
+
+def _seeded(
+    found: Figures, timings: Mapping[str, Sequence[Timing]], seeded: Mapping[str, Sequence[Timing]], suffix: str
+) -> None:
+    """Compare the same engine, arm and prompts with a seed for every request against no seeds."""
+    for steps in LENGTHS:
+        sampled, with_seeds = timings[f"chain-{steps}"], seeded[f"chain-{steps}"]
+        accepts = over([each.accept_length for each in with_seeds], [each.accept_length for each in sampled])
+        found.add(f"seeded_vs_sampled_accept_{steps}{suffix}", accepts)
+        speeds = over([each.rate for each in with_seeds], [each.rate for each in sampled])
+        found.add(f"seeded_vs_sampled_speed_{steps}{suffix}", speeds)
+
+
+def _headline(found: Figures) -> None:
+    """Aggregate chain figures: without a batch size, over all batch sizes; without a length, for length 7."""
+    for name in (f"{pair}_{what}" for pair in ("sampled_vs_top1", "seeded_vs_sampled") for what in ("accept", "speed")):
+        for steps in LENGTHS:
+            parts = [value for known, value in found.figures.items() if known.startswith(f"{name}_{steps}_bs")]
+            found.add(f"{name}_{steps}", parts)
+        found.figures[name] = found.figures[f"{name}_{LENGTHS[-1]}"]
+        found.spread[name] = found.spread[f"{name}_{LENGTHS[-1]}"]

@@ -1,0 +1,81 @@
+"""Captured hidden states of an engine against those of transformers, row by row."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tlt_bench.engines.commands import CaptureCheck, CheckCapture
+from tlt_common import codec
+from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
+from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt, SamplingParams
+from tlt_worker.engine.sglang import SglangEngine
+
+FRAME_TOKENS = 64
+IDLE_S = 1.0
+"""Seconds without a frame after which all have come."""
+TOLERANCE = 0.01
+"""Largest difference of a row from the expected one, relative to its norm. Rows of other positions differ by 1."""
+
+
+async def check(engine: SglangEngine, command: CheckCapture) -> CaptureCheck:
+    """Generate responses with capture enabled, and compare every captured row. The engine computes in float32."""
+    engine.set_capture(CapturePolicy(enabled=True, frame_tokens=FRAME_TOKENS))
+    sampling = SamplingParams(max_new_tokens=command.max_new_tokens, ignore_eos=True)
+    warm = Prompt(request_id=RequestId("warm"), token_ids=(1,), sampling=SamplingParams(max_new_tokens=2))
+    await _text(engine, warm)  # the policy arrives with a round
+    prompts = [
+        Prompt(request_id=RequestId(f"captured-{place}"), token_ids=ids, sampling=sampling)
+        for place, ids in enumerate(command.prompts)
+    ]
+    texts = await asyncio.gather(*(_text(engine, prompt) for prompt in prompts))
+    by_request = dict(zip((prompt.request_id for prompt in prompts), texts, strict=True))
+    frames = [frame async for frame in _frames(engine) if frame.header.request_id in by_request]
+    engine.set_capture(CapturePolicy(enabled=False))
+    expected = await asyncio.to_thread(_expected, engine.model, by_request)
+    rows = sum(frame.header.token_count for frame in frames)
+    names = [frame.header.request_id for frame in frames]
+    right = sum(_right(frame, by_request[name], expected[name]) for name, frame in zip(names, frames, strict=True))
+    # The last token of a response has no successor, so its state is not captured.
+    return CaptureCheck(rows=rows, wrong=rows - right, missing=sum(len(text) - 1 for text in texts) - rows)
+
+
+async def _text(engine: SglangEngine, prompt: Prompt) -> list[int]:
+    """Return the tokens of prompt and response."""
+    return [*prompt.token_ids, *[token async for chunk in engine.generate(prompt) for token in chunk.token_ids]]
+
+
+async def _frames(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
+    source = engine.frame_batches()
+    while True:
+        try:
+            async with asyncio.timeout(IDLE_S):
+                for frame in await anext(source):
+                    yield frame
+        except TimeoutError:
+            return
+
+
+@torch.no_grad()
+def _expected(model: Path, texts: dict[RequestId, list[int]]) -> dict[RequestId, Tensor]:
+    from transformers import AutoModelForCausalLM
+
+    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)  # in evaluation mode
+    return {
+        name: loaded(torch.tensor([ids]), output_hidden_states=True).hidden_states[-1][0] for name, ids in texts.items()
+    }
+
+
+def _right(frame: EncodedFrame, text: Sequence[int], expected: Tensor) -> int:
+    """Return how many rows of a frame are the states of its tokens, and those the text's."""
+    header, end = frame.header, frame.header.start + frame.header.token_count
+    decoded = codec.decode(header, frame.blob)
+    if list(decoded.token_ids) != list(text[header.start : end + 1]):
+        return 0
+    states = torch.from_numpy(np.frombuffer(decoded.hidden, dtype=np.float32).copy()).view(header.token_count, -1)
+    wanted = expected[header.start : end]
+    return int(((states - wanted).norm(dim=1) <= TOLERANCE * wanted.norm(dim=1)).sum())

@@ -1,0 +1,155 @@
+"""Commands of a benchmark to an engine in another process, and the replies: frozen values sent as JSON lines."""
+
+from pathlib import Path
+from typing import Literal
+
+from tlt_common.config.base import Frozen
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.experiment import NONE, Experiment
+
+
+class StartEngine(Frozen):
+    """Start an engine. Paths are local to this machine."""
+
+    op: Literal["start"] = "start"
+    stock: bool = False
+    """Use unmodified SGLang without speculation."""
+    returns_states: bool = False
+    """Let requests to unmodified SGLang ask for hidden states; responses then arrive whole."""
+    model: Path
+    engine: EngineConfig
+    """A stock engine ignores arms and drafter."""
+    experiment: Experiment = NONE
+
+
+class ForceArmsAt(Frozen):
+    """Run these arms in turn; without arms, the bandit chooses."""
+
+    op: Literal["force_arms"] = "force_arms"
+    arms: tuple[str, ...]
+
+
+class ReloadDrafter(Frozen):
+    """Reload the drafter as if a trainer had published a new one: the bandit discards its rewards."""
+
+    op: Literal["reload_drafter"] = "reload_drafter"
+
+
+class SetCapture(Frozen):
+    """Capture all hidden states of later requests, or none. Returns the number of states captured so far."""
+
+    op: Literal["set_capture"] = "set_capture"
+    enabled: bool
+
+
+class ArmSwitch(Frozen):
+    """Switch to another arm during generation."""
+
+    after_tokens: int
+    """Tokens of the first response before the switch."""
+    arm: str
+
+
+class Generate(Frozen):
+    """Generate responses to all prompts at once."""
+
+    op: Literal["generate"] = "generate"
+    prompts: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...] = ()
+    """Request ids; generated if empty."""
+    max_new_tokens: tuple[int, ...]
+    """Length of each response in tokens."""
+    temperature: float = 1.0
+    seed: int | None = None
+    """Seed of the first request; request i uses seed + i. None means sampling without seeds."""
+    switches: tuple[ArmSwitch, ...] = ()
+
+
+class GetCounters(Frozen):
+    """Return the scheduler's counts since the last call."""
+
+    op: Literal["get_counters"] = "get_counters"
+
+
+class CheckCapture(Frozen):
+    """Compare captured hidden states with transformers'."""
+
+    op: Literal["check_capture"] = "check_capture"
+    prompts: tuple[tuple[int, ...], ...]
+    max_new_tokens: int
+
+
+class CaptureCheck(Frozen):
+    """Outcome of `CheckCapture`."""
+
+    rows: int
+    """Captured states."""
+    wrong: int
+    """Those that are not the target's states of their tokens."""
+    missing: int
+    """States that were not captured: prompts' tokens found in the prefix cache."""
+
+
+class Counters(Frozen):
+    """Sums over the engine's reports."""
+
+    switches: int = 0
+    recomputed_tokens: int = 0
+    """Prompt and response tokens recomputed by the target."""
+    caught_up_tokens: int = 0
+    """Tokens that the drafter had skipped and processed later."""
+
+
+class Timing(Frozen):
+    """
+    Timing of one `Generate`, in seconds since the first request was sent.
+
+    The window starts when every request has its first token and ends when the first request has all but one: the whole
+    batch is decoding. It excludes the end because an engine with overlapped scheduling reports each token one round
+    after it was computed, except the last token, which it reports together with the previous one.
+    """
+
+    seconds: float
+    window_began_s: float
+    window_s: float
+    window_cpu_s: float
+    """CPU seconds in the window, of the engine's processes and the process that drives them."""
+    window_tokens: int
+    window_rounds: int
+    tokens: tuple[int, ...]
+    """Tokens of each response."""
+    rounds: tuple[int, ...]
+    """Rounds of each response, including prefill."""
+    at_s: tuple[float, ...]
+    """Arrival times of the first request's chunks."""
+    chunk_tokens: tuple[int, ...]
+    """Tokens in each of those chunks."""
+    switched_s: tuple[float, ...] = ()
+    """Times at which each switch was requested."""
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second in the window."""
+        return self.window_tokens / self.window_s
+
+    @property
+    def round_s(self) -> float:
+        """Seconds per round in the window."""
+        return self.window_s / max(1, self.window_rounds)
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens per request and round, excluding prefill and its token."""
+        return (sum(self.tokens) - len(self.tokens)) / max(1, sum(self.rounds) - len(self.rounds))
+
+
+class Done(Frozen):
+    """A command without a result has finished."""
+
+    detail: str = ""
+
+
+class Failed(Frozen):
+    """A command failed."""
+
+    error: str

@@ -1,0 +1,126 @@
+"""Model, drafter and device of a benchmark."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from countdown.run import deepened
+from countdown.settings import DRAFTER
+from tlt_bench.engines.commands import StartEngine
+from tlt_common.errors import ConfigError, TltError
+from tlt_worker.capacity.profile import Accelerator
+from tlt_worker.engine.device import CPU, detect
+from tlt_worker.engine_config import EngineConfig
+from tlt_worker.experiment import NONE, Experiment
+
+SIMULATED_ACCEPT_LENGTH = 3.0
+"""Simulated for a GPU model without a trained drafter: roughly the average of the TLT paper's drafters."""
+
+MAX_RUNNING = 32
+"""Maximum number of requests that a benchmark's engine decodes at once."""
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchTarget:
+    """Device, model and drafter of a benchmark, as chosen by the user."""
+
+    device: str = "auto"
+    model: Path | None = None
+    drafter: Path | None = None
+
+    def __post_init__(self) -> None:
+        """
+        Validate the options.
+
+        Raises:
+            ConfigError: Only one of model and drafter is given, a path is no checkpoint, or the device is unavailable.
+        """
+        if (self.model is None) != (self.drafter is None):
+            raise ConfigError("--model and --drafter must be given together", field="drafter")
+        for name, path in (("model", self.model), ("drafter", self.drafter)):
+            if path is not None and not (path / "config.json").is_file():
+                raise ConfigError(
+                    f"--{name}: {path} has no config.json; accepted: the directory of a checkpoint", field=name
+                )
+        if self.device not in DEVICES:
+            raise ConfigError(f"--device is {self.device!r}; accepted: {list(DEVICES)}", field="device")
+        if self.device == "cuda" and detect().kind != "cuda":
+            raise ConfigError("--device: no CUDA device available; accepted: auto, cpu", field="device")
+
+    @property
+    def kind(self) -> str:
+        """Device kind on which engines run: cpu or cuda."""
+        return self.accelerator.kind
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What the device profile of these engines depends on."""
+        return CPU.accelerator if self.device == "cpu" else detect().accelerator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Inputs for starting engines."""
+
+    model: Path
+    drafter: Path
+    variables: dict[str, str]
+    """Environment variables of engines."""
+    on_gpu: bool = False
+    """Limits the KV cache, which would take the whole GPU: several engines share it."""
+    experiment: Experiment = NONE
+
+    def start(
+        self, arms: tuple[str, ...], *, context_length: int, with_drafter: bool = True, trace: Path | None = None
+    ) -> StartEngine:
+        """Return the command that starts an engine with these arms."""
+        engine = EngineConfig(
+            drafter=self.drafter if with_drafter else None,
+            arms=arms,
+            max_running=MAX_RUNNING,
+            context_length=context_length,
+            max_total_tokens=2 * MAX_RUNNING * context_length if self.on_gpu else None,
+            trace=trace,
+        )
+        return StartEngine(model=self.model, engine=engine, experiment=self.experiment)
+
+
+async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
+    """
+    Create what the user did not provide: the demo's policy, deepened, or on a GPU random weights of 7B shape.
+
+    Raises:
+        TltError: It cannot be written.
+    """
+    variables = {"CUDA_VISIBLE_DEVICES": ""} if target.device == "cpu" else {}
+    if target.model is not None and target.drafter is not None:
+        return Prepared(model=target.model, drafter=target.drafter, variables=variables, on_gpu=target.kind == "cuda")
+    if target.device != "cuda":
+        await deepened(scratch / "model")
+        return Prepared(model=scratch / "model", drafter=DRAFTER, variables=variables, on_gpu=target.kind == "cuda")
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "tlt_bench.random_model", str(scratch))
+    if await process.wait():
+        raise TltError(f"random weights cannot be written to {scratch}")
+    return Prepared(
+        model=scratch / "model",
+        drafter=scratch / "drafter",
+        variables=variables,
+        on_gpu=True,
+        experiment=Experiment(simulated_accept_length=SIMULATED_ACCEPT_LENGTH),
+    )
+
+
+def check_parts(requested: Sequence[str], accepted: Sequence[str]) -> tuple[str, ...]:
+    """
+    Return the requested parts of a benchmark.
+
+    Raises:
+        ConfigError: A part is unknown.
+    """
+    if unknown := [part for part in requested if part not in accepted]:
+        raise ConfigError(f"--part: unknown part {unknown[0]!r}; accepted: {list(accepted)}", field="part")
+    return tuple(requested)

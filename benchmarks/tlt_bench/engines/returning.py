@@ -1,0 +1,51 @@
+"""Unmodified SGLang whose requests may ask for their hidden states, as a collector of training data would."""
+
+from typing import Any
+
+from tlt_bench.engines.stock import StockEngine
+from tlt_common.domain.prompt import Prompt
+from tlt_worker.capacity.engine_plan import EnginePlan
+from tlt_worker.engine.control import Control, Deliver
+from tlt_worker.link.messages import StartReport
+from tlt_worker.link.request_id import sglang_rid
+
+
+class ReturningControl(Control):
+    """Requests are answered at their end: SGLang repeats all states so far with every part of a streamed response."""
+
+    returns = False
+    """Whether requests ask for their states."""
+
+    async def _stream(self, prompt: Prompt, params: dict[str, Any], deliver: Deliver) -> None:
+        output = await self._engine.async_generate(
+            input_ids=[*prompt.token_ids, *prompt.prefix_token_ids],
+            sampling_params=params,
+            return_logprob=True,
+            return_hidden_states=self.returns,
+            stream=False,
+            rid=sglang_rid(prompt.request_id),
+        )
+        if self.returns:
+            states = output["meta_info"]["hidden_states"]
+            assert len(states) >= len(output["output_ids"]) - 1, "SGLang returned no states"  # noqa: S101 - as asked
+        deliver(output)
+
+
+class ReturningEngine(StockEngine):
+    """A stock engine that can return states."""
+
+    control = ReturningControl
+
+    def arguments(self, plan: EnginePlan) -> dict[str, Any]:
+        return super().arguments(plan) | {"enable_return_hidden_states": True}
+
+    def _launch(self, plan: EnginePlan) -> StartReport:
+        report = super()._launch(plan)
+        assert isinstance(self._control, ReturningControl)  # noqa: S101 - see `control`
+        return report
+
+    def return_states(self, *, enabled: bool) -> None:
+        """Let later requests ask for their states, or not."""
+        control = self._need_control()
+        assert isinstance(control, ReturningControl)  # noqa: S101 - see `control`
+        control.returns = enabled

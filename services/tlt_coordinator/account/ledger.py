@@ -1,0 +1,224 @@
+"""
+Accounts for every device-second. Pure: times come from the caller, in monotonic Unix seconds.
+
+A worker is in exactly one state from the moment it is first seen, so its seconds add up to the time since then. Only
+what the device computed is training: time for which it was lent is split by what the trainer reports.
+
+Sums over all workers are kept up to date by every change, so that reading them does not look at the workers.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from tlt_common.domain.fleet import StateChange, WorkerState, WorkerStatus
+from tlt_common.domain.ids import WorkerId
+from tlt_common.domain.server_info import Bubbles
+from tlt_coordinator.account.lent_time import LENT_STATES, LentTime, Span, without_training
+
+TIMELINE_CHANGES = 4096
+"""State changes kept per worker: at most 74 kB, and hours of a run that changes state every few seconds."""
+
+_STATES = tuple(WorkerState)
+_NUMBER = {state: number for number, state in enumerate(_STATES)}
+_ZEROS = dict.fromkeys(_STATES, 0.0)
+"""Copied, since to iterate over an enum takes longer than all else that a report costs."""
+_BUBBLES = (WorkerState.TRAINING, WorkerState.IDLE, WorkerState.SWITCHING)
+
+
+class Account:
+    """The seconds of one worker."""
+
+    def __init__(self, state: WorkerState, now_s: float) -> None:
+        self._state = state
+        self._since_s = now_s
+        self._lent = False
+        self._lent_time = LentTime()
+        self._training_s: float | None = None  # as last reported; None: nothing was reported on this stream
+        self._seconds: dict[WorkerState, float] = _ZEROS.copy()
+        self._change_states = bytearray([_NUMBER[state]])
+        self._change_times = array("d", [now_s])
+
+    @property
+    def state(self) -> WorkerState:
+        return self._state
+
+    @property
+    def since_s(self) -> float:
+        """Time of the latest change."""
+        return self._since_s
+
+    @property
+    def grows(self) -> WorkerState:
+        """The state whose seconds grow with time until the next change."""
+        return without_training(self._state) if self._is_open else self._state
+
+    def timeline(self, count: int | None = None) -> tuple[StateChange, ...]:
+        """Return the latest `count` changes, oldest first; None: all that are kept."""
+        kept = min(len(self._change_times), TIMELINE_CHANGES if count is None else min(count, TIMELINE_CHANGES))
+        first = len(self._change_times) - kept
+        return tuple(
+            StateChange(state=_STATES[number], at_unix_s=at_s)
+            for number, at_s in zip(self._change_states[first:], self._change_times[first:], strict=True)
+        )
+
+    def is_said_by(self, status: WorkerStatus) -> bool:
+        """Whether the account already says what a status does, so that to report it would change no sum."""
+        return (
+            status.state is self._state
+            and not (status.lent or self._is_open or self._lent)
+            and status.training_s == self._training_s
+        )
+
+    def report(self, status: WorkerStatus, now_s: float) -> None:
+        """Account for the time up to now, by what the trainer computed, and change state."""
+        if self._training_s is not None:
+            # A smaller number is that of another process of the same worker.
+            new_s = status.training_s - self._training_s
+            self._lent_time.compute(new_s if new_s >= 0.0 else status.training_s)
+        self._training_s = status.training_s
+        self._enter(status.state, now_s)
+        self._lent = status.lent
+        if status.lent:
+            self._add(self._lent_time.settle(now_s - status.training_age_s))
+        else:
+            self._add(self._lent_time.end(now_s))
+
+    def lose(self, now_s: float) -> None:
+        """Account for the time up to now; the worker is gone, and says no more about it."""
+        self._enter(WorkerState.DOWN, now_s)
+        self._lent, self._training_s = False, None
+        self._add(self._lent_time.end(now_s))
+
+    def seconds(self, now_s: float) -> dict[WorkerState, float]:
+        """
+        Return the seconds per state up to now, for every state. They add up to the time since it was first seen.
+
+        Time that is not settled counts as if the device had not computed; see `unsettled`.
+        """
+        unsettled = self.unsettled(now_s)
+        whole = {state: seconds + unsettled[state] for state, seconds in self._seconds.items()}
+        if not self._is_open:
+            whole[self._state] += now_s - self._since_s
+        return whole
+
+    def bubbles(self) -> Iterator[tuple[WorkerState, float]]:
+        """Yield `seconds` up to the latest change in the states that count as bubbles, in parts."""
+        for state in _BUBBLES:
+            yield state, self._seconds[state]
+        for span in self._lent_time.spans:
+            yield without_training(span.state), span.to_s - span.from_s
+
+    def unsettled(self, now_s: float) -> dict[WorkerState, float]:
+        """Return the part of `seconds` that may turn out to be training. What is left only increases."""
+        seconds = _ZEROS.copy()
+        for span in self._lent_time.spans:
+            seconds[without_training(span.state)] += span.to_s - span.from_s
+        if self._is_open:
+            seconds[without_training(self._state)] += now_s - self._since_s
+        return seconds
+
+    def settled(self, now_s: float) -> dict[WorkerState, float]:
+        """Return `seconds` without `unsettled`; each only increases, apart from rounding."""
+        settled = self._seconds.copy()
+        if not self._is_open:
+            settled[self._state] += now_s - self._since_s
+        return settled
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the time since the last change may turn out to be training."""
+        return self._state is WorkerState.TRAINING or (self._lent and self._state in LENT_STATES)
+
+    def _enter(self, state: WorkerState, now_s: float) -> None:
+        if self._is_open:
+            self._lent_time.add(Span(state=self._state, from_s=self._since_s, to_s=now_s))
+        else:
+            self._seconds[self._state] += now_s - self._since_s
+        self._since_s = now_s
+        if state is not self._state:
+            self._state = state
+            self._change_states.append(_NUMBER[state])
+            self._change_times.append(now_s)
+            if len(self._change_times) >= 2 * TIMELINE_CHANGES:
+                del self._change_states[:-TIMELINE_CHANGES], self._change_times[:-TIMELINE_CHANGES]
+
+    def _add(self, seconds: Mapping[WorkerState, float]) -> None:
+        for state, added_s in seconds.items():
+            self._seconds[state] += added_s
+
+
+class _Sum:
+    """Seconds of all workers in one state: those up to each worker's latest change, and those since."""
+
+    def __init__(self) -> None:
+        self.until_changes_s = 0.0
+        self.growing = 0
+        self.growing_since_s = 0.0
+
+    def at(self, now_s: float) -> float:
+        return self.until_changes_s + self.growing * now_s - self.growing_since_s
+
+
+class Ledger:
+    """The accounts of all workers ever seen."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[WorkerId, Account] = {}
+        self._order: list[WorkerId] = []
+        self._sums = {state: _Sum() for state in _BUBBLES}
+        self._began_s = 0.0
+        """Sums are relative to it: of Unix times, thousands of which are added, the last digits would be lost."""
+
+    def report(self, worker_id: WorkerId, status: WorkerStatus, now_s: float) -> None:
+        """Set the state of a worker from now on; open an account for a new worker."""
+        account = self._opened(worker_id, status.state, now_s)
+        if account.is_said_by(status):
+            return
+        self._count(account, -1)
+        account.report(status, now_s)
+        self._count(account, 1)
+
+    def lose(self, worker_id: WorkerId, now_s: float) -> None:
+        """Set a worker down from now on; open an account for a new worker."""
+        account = self._opened(worker_id, WorkerState.DOWN, now_s)
+        self._count(account, -1)
+        account.lose(now_s)
+        self._count(account, 1)
+
+    def account(self, worker_id: WorkerId) -> Account:
+        """
+        Return the account of a worker.
+
+        Raises:
+            KeyError: The worker was never seen.
+        """
+        return self._accounts[worker_id]
+
+    def next_accounts(self, after: int, count: int) -> tuple[list[tuple[WorkerId, Account]], int]:
+        """Return up to `count` accounts from position `after` on, and the position to continue at: 0 after the last."""
+        chosen = [(worker_id, self._accounts[worker_id]) for worker_id in islice(self._order, after, after + count)]
+        following = after + len(chosen)
+        return chosen, following if following < len(self._order) else 0
+
+    def bubbles(self, now_s: float) -> Bubbles:
+        """Return the seconds of all workers together that are no rollout."""
+        seconds = {state: max(0.0, total.at(now_s - self._began_s)) for state, total in self._sums.items()}
+        return Bubbles(total_s=sum(seconds.values()), training_s=seconds[WorkerState.TRAINING])
+
+    def _opened(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> Account:
+        account = self._accounts.get(worker_id)
+        if account is None:
+            self._began_s = self._began_s or now_s
+            account = self._accounts[worker_id] = Account(state, now_s)
+            self._order.append(worker_id)
+            self._count(account, 1)
+        return account
+
+    def _count(self, account: Account, sign: int) -> None:
+        """Add an account to the sums, or take it out before it changes."""
+        for state, seconds in account.bubbles():
+            self._sums[state].until_changes_s += sign * seconds
+        if (growing := self._sums.get(account.grows)) is not None:
+            growing.growing += sign
+            growing.growing_since_s += sign * (account.since_s - self._began_s)

@@ -1,0 +1,5 @@
+"""
+Drafters that were published, and which of them are accepted.
+
+Others may use `published`.
+"""

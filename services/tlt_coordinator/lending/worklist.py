@@ -1,0 +1,93 @@
+"""
+Which workers the next plan has to look at: those that changed, those whose time has come, and those to lend. Pure.
+
+A plan costs what changed, not what there is: with ten thousand workers, one that looked at all of them after every
+report would take all the coordinator's time.
+"""
+
+from itertools import islice
+
+from tlt_common.domain.ids import WorkerId
+from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.lending.by_age import ByAge
+from tlt_coordinator.lending.plan import WorkerView, is_free
+
+STEP_WORKERS = 16
+"""Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile. No order
+leaves before its plan is complete, and an order takes longer to record and send than to decide."""
+
+
+class Worklist:
+    """An index of workers, kept up to date by `note` after every change of one."""
+
+    def __init__(self) -> None:
+        self._changed: dict[WorkerId, None] = {}
+        self._loans = ByAge()
+        """By their last renewal."""
+        self._offered = ByAge()
+        """Loans that the worker has not reported yet, by the time they were granted."""
+        self._free: set[WorkerId] = set()
+        self._lendable = ByAge()
+        """Free workers with a trainer that has something to learn, by the time since which they are."""
+
+    @property
+    def free(self) -> int:
+        """Number of workers that are idle and hold no lease."""
+        return len(self._free)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether workers that changed have not been taken."""
+        return bool(self._changed)
+
+    def note(self, view: WorkerView, now_s: float) -> None:
+        """Index a worker as it is now."""
+        worker_id, loan = view.worker_id, view.loan
+        self._changed[worker_id] = None
+        if loan is None:
+            self._loans.drop(worker_id)
+            self._offered.drop(worker_id)
+        else:
+            if worker_id not in self._loans or loan.renewed_at_s == now_s:
+                self._loans.mark(worker_id, loan.renewed_at_s)
+            if loan.taken_up:
+                self._offered.drop(worker_id)
+            elif worker_id not in self._offered:
+                self._offered.mark(worker_id, loan.granted_at_s)
+        if is_free(view):
+            self._free.add(worker_id)
+        else:
+            self._free.discard(worker_id)
+        if not is_free(view) or not view.status.trainer_ready or view.status.trainer_resting:
+            self._lendable.drop(worker_id)
+        elif worker_id not in self._lendable:
+            self._lendable.mark(worker_id, now_s)
+
+    def forget(self, worker_id: WorkerId) -> None:
+        """Remove a worker that left."""
+        self._changed.pop(worker_id, None)
+        for kind in (self._loans, self._offered, self._lendable):
+            kind.drop(worker_id)
+        self._free.discard(worker_id)
+
+    def take(self, now_s: float, policy: SpotConfig, *, ends: bool) -> list[WorkerId]:
+        """
+        Return the workers to decide about, apart from new loans; those that changed are not returned again.
+
+        Args:
+            now_s: Current time.
+            policy: When leases are renewed and expire.
+            ends: Whether all loans end now.
+        """
+        chosen = dict.fromkeys(islice(self._changed, STEP_WORKERS))
+        for worker_id in chosen:
+            del self._changed[worker_id]
+        chosen |= dict.fromkeys(self._loans.oldest(STEP_WORKERS) if ends else ())
+        chosen |= dict.fromkeys(self._loans.at_least(policy.lease_ttl_s / 3, now_s, STEP_WORKERS))
+        chosen |= dict.fromkeys(self._offered.at_least(policy.lease_ttl_s, now_s, STEP_WORKERS))
+        return list(chosen)
+
+    def settled(self, now_s: float, policy: SpotConfig) -> list[WorkerId]:
+        """Return workers to lend, idle longest first, without those held in reserve."""
+        count = min(STEP_WORKERS, max(0, self.free - policy.keep_warm))
+        return self._lendable.at_least(policy.settle_s, now_s, count)

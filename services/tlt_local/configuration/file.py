@@ -1,0 +1,57 @@
+"""The file of `tlt up --config`, joined with the options of the command line."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from tlt_common.config.loader import load
+from tlt_common.errors import ConfigError
+from tlt_common.redaction import redacted
+from tlt_local.addresses import PORT
+from tlt_local.configuration.config import StackConfig, StackOptions
+from tlt_local.configuration.settings import SERVICES, settings_of
+
+
+class UpFile(StackOptions):
+    """Keys of `tlt up --config FILE`: those of the run, and a section for each service."""
+
+    model: Path | None = None
+    """Directory of a Hugging Face checkpoint."""
+    port: int = PORT
+    """Port of the rollout endpoint; the coordinator and its status page use the next two. 0: any three free ports."""
+    gateway: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain gateway`."""
+    worker: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain worker`."""
+    cache: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain cache`."""
+    trainer: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain trainer`."""
+    tuner: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain tuner`."""
+    coordinator: dict[str, Any] = Field(default_factory=dict)
+    """Keys of `tlt config explain coordinator`."""
+
+
+def stack_config(file: Path | None, options: Mapping[str, Any], settings: Sequence[str]) -> StackConfig:
+    """
+    Configure a run: defaults, then the file, then options of the command line that are not None.
+
+    Raises:
+        ConfigError: A key is unknown, its value is invalid, or no model is given; the message says what is accepted.
+    """
+    if redacted(given_redis := str(options.get("redis") or "")) != given_redis:
+        raise ConfigError(
+            "--redis contains a password, and every user of this machine can read command lines; accepted: the "
+            "key redis in the file of --config",
+            field="redis",
+        )
+    read = load(UpFile, "up", file=file, environment={}, settings=())
+    run = read.model_dump(exclude=set(SERVICES))
+    given = {**run, **{key: value for key, value in options.items() if value is not None}}
+    if given["model"] is None:
+        raise ConfigError("no model; give --model DIR, or `model` in the file of --config", field="model")
+    sections = {name: getattr(read, name) for name in SERVICES}
+    return StackConfig(**given, settings=settings_of(sections, settings))

@@ -1,0 +1,192 @@
+"""Kills processes of a run whose event loop does not run: whoever started them starts them again."""
+
+import asyncio
+import os
+import select
+import signal
+import ssl
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Never
+
+from tlt_common.rpc.addresses import PID, split
+from tlt_common.schedule_clock import ScheduleClock
+from tlt_common.telemetry.log import get_logger
+from tlt_local.supervision import guard
+from tlt_local.supervision.home import Home
+
+log = get_logger(__name__)
+
+PROBE_EVERY_S = 1.0
+ANSWER_S = 5.0
+"""Timeout of one probe."""
+MAX_WAITING_SHARE = 0.5
+"""A process that waited longer for a core was starved, and may answer once it gets one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watched:
+    """One process, which may exit at any time."""
+
+    pid: int
+    handle: int
+    """A pidfd: never refers to another process."""
+    metrics: str
+    answered_at_s: float
+    """On the prober's clock."""
+    waited_s: float
+    """Time it had waited for a core when it answered last."""
+    why: str = ""
+    """Why the last probe failed; empty if it did not."""
+    fails: bool = False
+    """Whether it said itself that its event loop does not run."""
+
+    @classmethod
+    def of(cls, addresses: Mapping[str, str], mark: str, now_s: float) -> "_Watched | None":
+        """
+        Return the process with these addresses; None if it cannot be watched, or has exited.
+
+        Without `mark` in its environment, which every process of the run has, it is another one with the id of a
+        process that has exited.
+        """
+        if "metrics" not in addresses or PID not in addresses:
+            return None
+        pid = int(addresses[PID])
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        if not _is_marked(pid, mark):
+            os.close(handle)
+            return None
+        return cls(pid=pid, handle=handle, metrics=addresses["metrics"], answered_at_s=now_s, waited_s=waited_s(pid))
+
+    def answered(self, now_s: float) -> None:
+        self.answered_at_s, self.waited_s, self.why, self.fails = now_s, waited_s(self.pid), "", False
+
+    def is_starved(self, silent_s: float) -> bool:
+        return waited_s(self.pid) - self.waited_s > MAX_WAITING_SHARE * silent_s
+
+    @property
+    def has_exited(self) -> bool:
+        return bool(select.select([self.handle], [], [], 0)[0])
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+
+class LivenessProber:
+    """
+    Probes /livez of every process that has written its addresses: services, workers and spot trainers.
+
+    One that says its loop does not run, or has not answered for `liveness_s`, is killed with SIGKILL: a stopped process
+    gets no other signal. Of silence, only time in which this process ran on schedule counts, and a process that waits
+    for a core is spared.
+
+    Args:
+        tls: Whether the probes are encrypted. The certificate is not verified: the port is this machine's.
+    """
+
+    def __init__(self, home: Home, *, liveness_s: float, tls: bool) -> None:
+        self._home = home
+        self._mark = f"{guard.TOKEN_VARIABLE}={home.token}"
+        self._liveness_s = liveness_s
+        self._context = _unverified() if tls else None
+        self._clock = ScheduleClock()
+        self._watched: dict[str, _Watched] = {}
+
+    async def run(self) -> Never:
+        """Run until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._judge(), name="judge")
+                while True:
+                    self._meet()
+                    async with asyncio.TaskGroup() as probes:
+                        for watched in tuple(self._watched.values()):
+                            probes.create_task(self._probe(watched), name=f"probe {watched.pid}")
+                    await asyncio.sleep(PROBE_EVERY_S)
+        finally:
+            for watched in self._watched.values():
+                watched.close()
+
+    def _meet(self) -> None:
+        """Follow the files: a restarted process writes its own, one that ends removes it."""
+        known = self._home.all_addresses()
+        for name, watched in list(self._watched.items()):
+            if watched.has_exited or known.get(name, {}).get(PID) != str(watched.pid):
+                self._watched.pop(name).close()
+        for name, addresses in known.items():
+            if name not in self._watched and (met := _Watched.of(addresses, self._mark, self._clock.now_s)):
+                self._watched[name] = met
+
+    async def _probe(self, watched: _Watched) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                status, text = await _livez(watched.metrics, self._context)
+        except TimeoutError:
+            watched.why = f"/livez did not answer within {ANSWER_S:g} s"
+        except OSError as error:
+            watched.why = f"/livez is unreachable: {error.strerror or error}"
+        else:
+            if status == b"200":
+                watched.answered(self._clock.now_s)
+            else:
+                watched.why, watched.fails = text, True
+
+    async def _judge(self) -> None:
+        async with aclosing(self._clock.ticks()) as ticks:
+            async for now_s in ticks:
+                for name, watched in tuple(self._watched.items()):
+                    silent_s = now_s - watched.answered_at_s
+                    if not watched.fails:
+                        if silent_s < self._liveness_s or not watched.why:
+                            continue
+                        if watched.is_starved(silent_s):
+                            watched.answered(now_s)
+                            continue
+                    log.error("process_hangs", process=name, pid=watched.pid, silent_s=silent_s, why=watched.why)
+                    watched.kill()
+                    watched.answered(now_s)
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def waited_s(pid: int) -> float:
+    """Return how long the main thread of a process has waited for a core; 0 once it has exited."""
+    try:
+        _, waiting_ns, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    except OSError:
+        return 0.0
+    return int(waiting_ns) * 1e-9
+
+
+async def _livez(address: str, context: ssl.SSLContext | None) -> tuple[bytes, str]:
+    """Return status and body of /livez."""
+    host, port = split(address)
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    try:
+        writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
+        response = await reader.read()
+    finally:
+        writer.transport.abort()  # a peer that hangs would never complete the TLS shutdown
+    head, _, body = response.partition(b"\r\n\r\n")
+    return head.split(b" ", 2)[1] if b" " in head else b"", body.decode(errors="replace").strip()
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

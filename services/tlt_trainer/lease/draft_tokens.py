@@ -1,0 +1,82 @@
+"""Chooses the draft tokens of an EAGLE-3 drafter while it is trained: those the policy says most often."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_trainer.drafter.vocabulary import TokenCounts
+from tlt_trainer.learner import Learner
+from tlt_trainer.lease.device import TrainingDevice
+from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
+
+log = get_logger(__name__)
+
+COUNTED_TOKENS = 4096
+"""Generated tokens from which tokens that were chosen may be replaced: of fewer, a share says little."""
+
+
+class DraftTokens:
+    """
+    Keeps a learner's draft tokens those of recent responses. Does nothing for EAGLE, which has no choice.
+
+    Args:
+        counts: Tokens that the policy generated, counted by others.
+        allowed: Returns whether the device may be used, which implies that the policy's head is loaded.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        device: TrainingDevice,
+        turn: LearnerTurn,
+        counts: TokenCounts,
+        *,
+        allowed: Callable[[], bool],
+    ) -> None:
+        self._learner = learner
+        self._device = device
+        self._turn = turn
+        self._counts = counts
+        self._allowed = allowed
+        self._is_ready = learner.tokens is None
+
+    async def prepare(self) -> None:
+        """Choose tokens if there are none; called before every micro-step, and does something at the first one only."""
+        if not self._is_ready:
+            await self.renew()
+
+    async def renew(self) -> None:
+        """
+        Choose tokens again if others would cover clearly more of what the policy says.
+
+        Raises:
+            torch.OutOfMemoryError: Memory is short; the tokens stay as they were.
+        """
+        if self._learner.tokens is None:
+            return
+        async with self._turn.of(Occupation.CHOOSING_TOKENS):
+            if not self._allowed():  # lost while another task had its turn
+                return
+            # A copy: more is counted meanwhile, by another thread than the device's.
+            coverage = await self._device.run(self._choose, self._counts.copy())
+        self._is_ready = True
+        metrics.DRAFT_COVERAGE.set(coverage)
+
+    def _choose(self, counts: TokenCounts) -> float:
+        before_D = self._tokens()
+        has_none = bool((before_D < 0).any())
+        better_D = counts.better_than(before_D) if has_none or counts.total >= COUNTED_TOKENS else None
+        if better_D is None:
+            return counts.coverage(before_D)
+        self._learner.choose(better_D)
+        replaced = len(better_D) - int(torch.isin(better_D, before_D).sum())
+        log.info("draft_tokens_chosen", replaced=replaced, counted_tokens=counts.total)
+        return counts.coverage(better_D)
+
+    def _tokens(self) -> Tensor:
+        tokens_D = self._learner.tokens
+        assert tokens_D is not None  # noqa: S101 - of EAGLE this is never asked
+        return tokens_D.cpu()

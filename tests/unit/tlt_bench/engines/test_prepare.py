@@ -1,0 +1,53 @@
+"""What benches run on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from countdown.model import CHECKPOINT
+from countdown.settings import DRAFTER
+from tlt_bench import random_model
+from tlt_bench.arms.engine import PARTS
+from tlt_bench.engines.prepare import BenchTarget, check_parts
+from tlt_common.errors import ConfigError
+from tlt_worker.checkpoints import policy as weights
+from tlt_worker.checkpoints.drafter import first_drafter
+from tlt_worker.engine_config import EngineConfig
+
+TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
+
+
+def test_a_model_and_a_drafter_belong_together() -> None:
+    BenchTarget(model=CHECKPOINT, drafter=DRAFTER)
+    with pytest.raises(ConfigError, match="together"):
+        BenchTarget(model=CHECKPOINT)
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:1"])
+def test_unknown_devices_are_refused(device: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BenchTarget(device=device)
+    assert refused.value.field == "device"
+
+
+def test_folders_without_a_checkpoint_are_refused_by_option(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--drafter"):
+        BenchTarget(model=CHECKPOINT, drafter=tmp_path)
+
+
+def test_parts_are_named() -> None:
+    assert check_parts(["off"], PARTS) == ("off",)
+    with pytest.raises(ConfigError, match="adaptive"):
+        check_parts(["on"], PARTS)
+
+
+def test_random_weights_are_a_checkpoint_and_its_drafter(tmp_path: Path) -> None:
+    random_model.write(tmp_path, TINY)
+    model, drafter = tmp_path / random_model.MODEL, tmp_path / random_model.DRAFTER
+    headers = weights.read_headers(model)
+    assert headers["lm_head.weight"].shape == (32, 32)
+    assert headers["model.layers.1.self_attn.k_proj.weight"].shape == (16, 32)
+    _, tensors = first_drafter(EngineConfig(drafter=drafter), json.loads((model / "config.json").read_text()))
+    assert "fc.weight" in dict(tensors)

@@ -1,0 +1,231 @@
+"""A drafter is trained and scored on a file of rollouts."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from tests.unit.tlt_trainer.tiny import CPU, VOCAB, TinyPolicy, frames_of
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
+from tlt_common.drafter.tensors import BIAS, MAP
+from tlt_common.errors import ConfigError
+from tlt_trainer.cli import app
+from tlt_trainer.drafter.files import to_files
+from tlt_trainer.drafter.shared_weights import read_config, trained_format
+from tlt_trainer.drafter.vocabulary import tokens_of
+from tlt_trainer.learner import Learner
+from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
+from tlt_trainer.offline.rollouts import RecordedRollout, read_rollouts
+from tlt_trainer.offline.states import frames_of as captured
+from tlt_worker.checkpoints.drafter import next_drafter
+from tlt_worker.checkpoints.drafter_files import read_format
+
+PROMPT = 4
+
+
+def line(ids: list[int], prompt: int = PROMPT) -> dict[str, Any]:
+    return {"prompt_token_ids": ids[:prompt], "token_ids": ids[prompt:], "reward": 1.0}
+
+
+@pytest.fixture(scope="module")
+def data(policy: TinyPolicy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "rollouts.jsonl"
+    frames = frames_of(policy, 64, seed=1, tokens=64)
+    path.write_text("\n".join(json.dumps(line(frame.token_ids.tolist())) for frame in frames) + "\n")
+    return path
+
+
+def tlt(*arguments: str | int | Path) -> dict[str, Any]:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_windows_are_those_an_engine_captures(policy: TinyPolicy) -> None:
+    (frame,) = frames_of(policy, 1, tokens=64, prompt=PROMPT)
+    ids = frame.token_ids.tolist()
+    rollout = RecordedRollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
+    first, second, third = captured(policy.model.model, rollout, "r", frame_tokens=24)
+    assert [part.header.start for part in (first, second, third)] == [0, 24, 48]
+    assert third.header.finished
+    assert first.header.prompt_hash == frame.header.prompt_hash
+    assert torch.cat([part.token_ids[:-1] for part in (first, second, third)]).tolist() == ids[:-1]
+    states = torch.cat([part.hidden for part in (first, second, third)])
+    torch.testing.assert_close(states.float(), frame.hidden.float(), rtol=1e-2, atol=1e-2)
+
+
+def test_windows_for_eagle3_hold_the_layers_it_reads_and_the_last_state(deep_policy: TinyPolicy) -> None:
+    (frame,) = frames_of(deep_policy, 1, tokens=24, prompt=PROMPT)
+    ids = frame.token_ids.tolist()
+    made, model = list[torch.Tensor](), deep_policy.model.model
+    hooks = [layer.register_forward_hook(lambda _module, _args, out: made.append(out)) for layer in model.layers]
+    rollout = RecordedRollout(prompt=tuple(ids[:PROMPT]), response=tuple(ids[PROMPT:]))
+    (window,) = captured(model, rollout, "r", layers=(0, 2))
+    for hook in hooks:
+        hook.remove()
+    assert window.header.hidden_size == 96
+    assert torch.equal(window.hidden[:, :64], torch.cat((made[0], made[2]), -1)[0, :24].bfloat16())
+    assert torch.equal(window.hidden[:, 64:], model.norm(made[3])[0, :24].bfloat16())
+
+
+def test_windows_of_the_prompt_alone_are_left_out(policy: TinyPolicy) -> None:
+    rollout = RecordedRollout(prompt=tuple(range(40)), response=(1, 2, 3))
+    assert [frame.header.start for frame in captured(policy.model.model, rollout, "r", frame_tokens=16)] == [32]
+
+
+def test_what_is_trained_can_be_scored_continued_and_served(policy: TinyPolicy, data: Path, tmp_path: Path) -> None:
+    common = ("--model", policy.directory, "--data", data, "--device", "cpu")
+    short = tlt("train", *common, "--to", tmp_path / "short", "--epochs", "1")
+    longer = tlt("train", *common, "--to", tmp_path / "longer", "--epochs", "12", "--from", tmp_path / "short")
+    assert longer["accept_length"] > short["accept_length"] > 1.0
+    assert longer["top1"][0] > 0.5
+    scored = [tlt("evaluate", tmp_path / name, *common)["accept_length"] for name in ("short", "longer")]
+    assert scored[1] > scored[0]
+    files = {path.name: path.read_bytes() for path in (tmp_path / "longer").iterdir()}
+    assert {WEIGHTS_FILE, CONFIG_FILE} < files.keys()
+    assert meta_of(files).held_out_top1 == pytest.approx(longer["top1"][0], abs=1e-3)
+
+
+def test_an_eagle3_drafter_is_trained_scored_continued_and_served(
+    deep_policy: TinyPolicy, data: Path, tmp_path: Path
+) -> None:
+    common = ("--model", deep_policy.directory, "--data", data, "--device", "cpu")
+    new = ("--kind", "eagle3", "--layers", "0,2", "--draft-vocabulary", 40, "--passes", 3)
+    short = tlt("train", *common, "--to", tmp_path / "short", *new, "--epochs", "1")
+    longer = tlt("train", *common, "--to", tmp_path / "longer", "--epochs", "4", "--from", tmp_path / "short")
+    assert longer["accept_length"] > short["accept_length"] > 1.0
+    assert 0.8 < longer["coverage"] < 1.0
+    scored = tlt("evaluate", tmp_path / "longer", *common, "--drafts", 5)
+    assert len(scored["top1"]) == 5
+    target = json.loads((deep_policy.directory / "config.json").read_text())
+    form = read_format(tmp_path / "longer", target)
+    assert (form.is_eagle3, form.layers, form.draft_vocab_size) == (True, (0, 2), 40)
+    engine = trained_format(target, DrafterArchitecture.EAGLE3, layers=(0, 2))
+    taken = dict(next_drafter(tmp_path / "longer", engine, target))
+    assert taken[MAP].shape == (48,)
+
+
+def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPolicy, tmp_path: Path) -> None:
+    common = ("--model", deep_policy.directory, "--device", "cpu", "--epochs", 1)
+    new = ("--kind", "eagle3", "--layers", "0,2", "--draft-vocabulary", 8, "--passes", 1)
+    found = []
+    for low, begin in ((8, new), (12, ("--from", tmp_path / "8")), (12, ("--from", tmp_path / "12"))):
+        lines = [line([n, 0, 0, 0, *(low + (n + m) % 8 for m in range(12))]) for n in range(12)]
+        (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        to = tmp_path / (str(low) if begin[-1] != tmp_path / "12" else "again")
+        assert tlt("train", *common, "--data", tmp_path / "data.jsonl", "--to", to, *begin)["coverage"] == 1.0
+        found.append(tokens_of(load_file(to / WEIGHTS_FILE)[MAP]).tolist())
+    assert found == [list(range(8, 16)), list(range(12, 20)), list(range(12, 20))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message", "field"),
+    [
+        (WantedDrafter(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3", "kind"),
+        (WantedDrafter(layers="1,2"), "--layers is 1,2; accepted: with --kind eagle3", "layers"),
+        (
+            WantedDrafter(draft_vocabulary=8),
+            "--draft-vocabulary is 8; accepted: with --kind eagle3",
+            "draft_vocabulary",
+        ),
+        (WantedDrafter(kind="eagle3", layers="1-2"), "--layers is '1-2'; accepted: numbers with commas", "layers"),
+        (WantedDrafter(kind="eagle3", layers="0,3"), "accepted: ascending numbers from 0 to 2", "layers"),
+        (WantedDrafter(kind="eagle3", layers="1"), "accepted: at least two layers", "layers"),
+        (WantedDrafter(kind="eagle3"), "--layers: the target has only 4 layers; .*; give --layers", "layers"),
+        (WantedDrafter(kind="eagle3", begin="DRAFTER"), "--kind is eagle3; the drafter at .* is eagle", "kind"),
+        (WantedDrafter(layers="0,1", begin="DRAFTER"), "without --from, whose drafter has its own", "layers"),
+    ],
+)
+def test_bad_choices_are_refused_by_name(
+    deep_policy: TinyPolicy, policy: TinyPolicy, tmp_path: Path, wanted: WantedDrafter, message: str, field: str
+) -> None:
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    for name, content in to_files(Learner(policy.form, CPU).weights(), policy.form, meta).items():
+        (tmp_path / name).write_bytes(content)
+    if wanted.begin:
+        wanted = replace(wanted, begin=str(tmp_path))
+    with pytest.raises(ConfigError, match=message) as refused:
+        beginning(wanted, read_config(deep_policy.directory))
+    assert refused.value.field == field
+
+
+def test_a_drafter_with_a_bias_is_refused(policy: TinyPolicy, tmp_path: Path) -> None:
+    """Neither layer of the trainer has one: it would be another drafter without it."""
+    meta = DrafterMeta(version=1, base=0, worker_id="w", steps=0, tokens=0, held_out_top1=0)
+    for name, content in to_files(Learner(policy.form, CPU).weights(), policy.form, meta).items():
+        (tmp_path / name).write_bytes(content)
+    target = read_config(policy.directory)
+    assert published(str(tmp_path), target, "source")[1].form == policy.form
+    tensors = load_file(tmp_path / WEIGHTS_FILE)
+    save_file({**tensors, BIAS: torch.ones(32)}, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(ConfigError, match=r"fc\.bias is not zero"):
+        published(str(tmp_path), target, "source")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [("{", "not JSON"), ("[]", "not a JSON object"), ('{"architectures": ["X"]}', "architecture is 'X'; accepted")],
+)
+def test_a_drafter_that_is_none_is_refused(policy: TinyPolicy, tmp_path: Path, config: str, message: str) -> None:
+    (tmp_path / CONFIG_FILE).write_text(config)
+    with pytest.raises(ConfigError, match=message) as refused:
+        published(str(tmp_path), read_config(policy.directory), "source")
+    assert refused.value.field == "source"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no rollouts; accepted: a JSON object per line"),
+        ('{"prompt_token_ids": [1], "token_ids": [2]}\n{', "jsonl:2 is not JSON"),
+        ("[1]", "jsonl:1 is not a JSON object"),
+        ('{"prompt_token_ids": [1]}', "jsonl:1: token_ids is missing or invalid; accepted: a list .* from 0 to 47"),
+        ('{"prompt_token_ids": [], "token_ids": [2]}', "prompt_token_ids is missing or invalid"),
+        ('{"prompt_token_ids": [1], "token_ids": [48]}', "token_ids is missing or invalid"),
+        ('{"prompt_token_ids": [true], "token_ids": [2]}', "prompt_token_ids is missing or invalid"),
+        ('{"prompt_token_ids": [1], "token_ids": [2.0]}', "token_ids is missing or invalid"),
+    ],
+)
+def test_bad_data_is_refused_by_line_and_key(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "data.jsonl").write_text(content)
+    with pytest.raises(ConfigError, match=message) as refused:
+        read_rollouts(tmp_path / "data.jsonl", vocab_size=VOCAB)
+    assert refused.value.field == "data"
+
+
+def test_data_that_leaves_nothing_to_train_or_score_on_is_refused(policy: TinyPolicy, tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    common = ("--model", str(policy.directory), "--data", str(path), "--to", str(tmp_path / "to"), "--device", "cpu")
+    for lines, message in (
+        ([line([1, 2, 3, 4, 5, 6])], "no prompts besides those held out"),
+        ([line([n, 2, 3, 4, 5]) for n in range(12)], "no token to score on"),
+    ):
+        path.write_text("\n".join(map(json.dumps, lines)))
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(app, ["train", *common], catch_exceptions=False)
+    assert not list((tmp_path / "to").iterdir())
+
+
+def test_arguments_are_checked_before_anything_is_loaded(policy: TinyPolicy, data: Path, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "file").touch()
+    good = {"--model": str(policy.directory), "--data": str(data), "--to": str(tmp_path / "to"), "--device": "cpu"}
+    for option, value, message in (
+        ("--to", str(full), "--to: .*accepted: an empty or absent directory"),
+        ("--to", str(full / "file" / "to"), "--to: .*cannot be written"),
+        ("--model", str(tmp_path), "model is .*accepted: a directory with config.json"),
+        ("--data", str(tmp_path / "none"), "--data: .*cannot be read"),
+        ("--device", "tpu", "--device is 'tpu'; accepted: auto, cpu, cuda"),
+        ("--from", str(full), "accepted: the directory or URL of a published drafter"),
+    ):
+        arguments = [part for pair in {**good, option: value}.items() for part in pair]
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(app, ["train", *arguments], catch_exceptions=False)
