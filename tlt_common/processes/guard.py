@@ -91,26 +91,30 @@ def is_resource_tracker(pid: int) -> bool:
         return False  # it ended
 
 
-def sweep(mark: str, *, grace_s: float = 0.0, limit_s: float = SETTLE_S) -> list[str]:
+def sweep(mark: str, *, grace_s: float = 0.0, limit_s: float = SETTLE_S, awaits_trackers: bool = False) -> list[str]:
     """
     Kill the marked processes and their descendants that are left after `grace_s`, until none is; return their names.
 
-    Removes the shared memory they had mapped. Resource trackers are not killed; they end by themselves. Gives up
-    `limit_s` after the first kill: a process that still exists then hangs in the kernel.
+    Removes the shared memory they had mapped. Resource trackers are not killed; they end by themselves, after the last
+    process that has used them, which may be the owner that waits for this sweep: they are awaited only if asked for.
+    Gives up `limit_s` after the first kill: a process that still exists then hangs in the kernel.
     """
     killed: dict[int, str] = {}
     leaked: set[Path] = set()
     began_s = time.monotonic()
-    while left := doomed(living(mark), os.getpid()):
+    while True:
+        found = doomed(living(mark), os.getpid())
+        left = [pid for pid in found if not is_resource_tracker(pid)]
+        if not left and not (found and awaits_trackers):
+            break
         passed_s = time.monotonic() - began_s
         if passed_s >= grace_s + limit_s:
             break
         leaked |= {path for pid in left for path in shared_memory(pid)}
         for pid in left if passed_s >= grace_s else ():
             with suppress(OSError):  # it has exited
-                if not is_resource_tracker(pid):
-                    killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
-                    os.kill(pid, signal.SIGKILL)
+                killed.setdefault(pid, Path(f"/proc/{pid}/comm").read_text().strip())
+                os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
     for path in leaked:
         path.unlink(missing_ok=True)

@@ -49,7 +49,8 @@ def main(token: str, directory: str) -> int:
     # Listed before any process exits: Ray kills the processes that would remove their own shared memory.
     shared = mapped(token)
     sys.stdin.buffer.read()
-    killed = sweep(f"{TOKEN_VARIABLE}={token}", grace_s=GRACE_S if announced else 0.0, limit_s=SWEEP_S)
+    grace_s = GRACE_S if announced else 0.0
+    killed = sweep(f"{TOKEN_VARIABLE}={token}", grace_s=grace_s, limit_s=SWEEP_S, awaits_trackers=True)
     for path in shared:
         path.unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)

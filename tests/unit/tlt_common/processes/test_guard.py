@@ -89,6 +89,15 @@ def test_closing_ends_the_children_now() -> None:
     assert not guard.doomed(guard.living(f"{guard.TOKEN_VARIABLE}={owner.token}"), spared=0)
 
 
+def test_a_resource_tracker_that_serves_the_owner_too_is_neither_killed_nor_awaited() -> None:
+    owner = Guard()
+    program = [sys.executable, "-c", "import sys; sys.stdin.read()", "multiprocessing.resource_tracker"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, env={**os.environ, **owner.variables}) as tracker:
+        assert guard.sweep(f"{guard.TOKEN_VARIABLE}={owner.token}", limit_s=600) == []
+        owner.close()
+        assert tracker.poll() is None
+
+
 def test_guards_do_not_know_each_other() -> None:
     one, two = Guard(), Guard()
     child = subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **one.variables})
