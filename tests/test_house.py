@@ -102,6 +102,19 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert not found
 
 
+def test_what_a_package_says_that_others_may_use_exists() -> None:
+    modules = list(files(*SHIPPED))
+    defined = set(
+        re.findall(r"^ *(?:class|def|async def) (\w+)", "\n".join(p.read_text() for p in modules), re.MULTILINE)
+    )
+    for path in modules:
+        if path.name == "__init__.py":
+            said = ast.get_docstring(ast.parse(path.read_text())) or ""
+            inside = {near.stem for room in (path.parent, path.parent.parent) for near in room.iterdir()}
+            for name in re.findall(r"`([A-Za-z_]+)`", said.partition("thers ")[2]):
+                assert name in inside | defined, f"{path}: {name}"
+
+
 def test_every_metric_is_declared_once_and_all_names_carry_the_prefix() -> None:
     text = (ROOT / "tlt_common/telemetry/metrics.py").read_text()
     names = re.findall(r'(?:Counter|Gauge|Histogram)\("([^"]+)"', text)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tlt_local.stack import Stack
 
 app = typer.Typer(add_completion=False)
-PROBLEMS_EVERY_S = 5.0
 
 HELP = """
 Start the suite on this machine: gateway, workers, cache, spot trainers, tuner and coordinator.
@@ -113,9 +112,11 @@ def up(
 
     from rich.console import Console
 
+    from tlt_local.configuration.certificates import certificate_of
     from tlt_local.configuration.file import stack_config
     from tlt_local.interrupt import run
     from tlt_local.stack import Stack
+    from tlt_local.watch import tell_problems
 
     options = {
         "model": model,
@@ -136,32 +137,11 @@ def up(
         async with Stack(wanted, say=lambda text: console.print(f"[dim]{text} ...[/dim]")) as stack:
             show(console, stack, wanted.tls)
             served.set()
-            await tell_problems(console, stack.coordinator, wanted.tls)
+            await tell_problems(stack.coordinator, console, certificate_of(wanted.tls, "admin"))
 
     signal_number = run(main)
     if not served.is_set():
         raise typer.Exit(128 + (signal_number or 0))
-
-
-async def tell_problems(console: "Console", coordinator: str, tls: Path | None) -> None:
-    """Print what keeps workers from training or from loading a drafter, each problem once, until cancelled."""
-    import asyncio
-    from contextlib import suppress
-
-    from tlt_common.errors import UnavailableError
-    from tlt_local.configuration.certificates import certificate_of
-    from tlt_local.table import problem_lines
-    from tlt_local.watch import fleets
-
-    told: set[str] = set()
-    while True:
-        with suppress(UnavailableError):  # the coordinator restarts
-            async for fleet in fleets(coordinator, certificate_of(tls, "admin"), once=True):
-                for line in problem_lines(fleet):
-                    if line not in told:
-                        console.print(line, style="yellow", markup=False)
-                    told.add(line)
-        await asyncio.sleep(PROBLEMS_EVERY_S)
 
 
 def show(console: "Console", stack: "Stack", tls: Path | None) -> None:

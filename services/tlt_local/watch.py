@@ -1,8 +1,10 @@
-"""Reads the fleet from the coordinator, once or every second, and prints it."""
+"""Reads the fleet from the coordinator, once or again and again, and prints it or its problems."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Never
 
 import typer
 from rich.console import Console
@@ -10,13 +12,14 @@ from rich.live import Live
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.fleet import Fleet
-from tlt_common.errors import UnavailableError
+from tlt_common.errors import TltError, UnavailableError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.wire import coordinator as wire
-from tlt_local.table import picture, summary
+from tlt_local.table import picture, problem_lines, summary
 
 EVERY_S = 1.0
+PROBLEMS_EVERY_S = 5.0
 ANSWER_S = 3.0
 
 
@@ -27,7 +30,7 @@ async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, w
     Raises:
         UnavailableError: The coordinator is unreachable.
     """
-    states = fleets(coordinator, tls, once=not watch)
+    states = fleets(coordinator, tls, every_s=EVERY_S if watch else None)
     if as_json:
         async for fleet in states:
             typer.echo(json.dumps(summary(fleet)))
@@ -40,9 +43,22 @@ async def show(coordinator: str, console: Console, tls: TlsSettings | None, *, w
                 live.update(picture(fleet), refresh=True)
 
 
-async def fleets(coordinator: str, tls: TlsSettings | None = None, *, once: bool) -> AsyncIterator[Fleet]:
+async def tell_problems(coordinator: str, console: Console, tls: TlsSettings | None) -> Never:
+    """Print what keeps workers from training or from loading a drafter, each problem once, until cancelled."""
+    told: set[str] = set()
+    while True:
+        with suppress(TltError):  # the coordinator restarts; whatever it answers, the suite goes on
+            async for fleet in fleets(coordinator, tls, every_s=PROBLEMS_EVERY_S):
+                for line in problem_lines(fleet):
+                    if line not in told:
+                        console.print(line, style="yellow", markup=False)
+                    told.add(line)
+        await asyncio.sleep(PROBLEMS_EVERY_S)
+
+
+async def fleets(coordinator: str, tls: TlsSettings | None = None, *, every_s: float | None) -> AsyncIterator[Fleet]:
     """
-    Yield the state of the fleet, every second or once.
+    Yield the state of the fleet every `every_s` seconds; None: once.
 
     Raises:
         UnavailableError: The coordinator is unreachable.
@@ -59,6 +75,6 @@ async def fleets(coordinator: str, tls: TlsSettings | None = None, *, once: bool
                 raise UnavailableError(
                     f"no coordinator is reachable at {coordinator}; is the suite running? (`tlt up`)"
                 ) from error
-            if once:
+            if every_s is None:
                 return
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(every_s)

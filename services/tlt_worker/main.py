@@ -60,13 +60,17 @@ def engine_of(config: WorkerConfig) -> Engine:
     from tlt_worker.checkpoints.drafter_format import require_drafter
     from tlt_worker.model.files import require_model
 
-    require_model(config.model, config.engine)
+    tensors = require_model(config.model, config.engine)
     require_drafter(config.engine, config.model)
 
     from tlt_worker.engine.sglang import SglangEngine
 
     return SglangEngine(
-        config.model, config.engine, capture_queue_bytes=config.capture_queue_bytes, trains=config.trains
+        config.model,
+        config.engine,
+        tensors=tensors,
+        capture_queue_bytes=config.capture_queue_bytes,
+        trains=config.trains,
     )
 
 

@@ -21,7 +21,7 @@ from tlt_common.processes.children import end
 from tlt_local.configuration.config import StackConfig
 from tlt_local.readiness import PUBLISHER
 from tlt_local.stack import Stack
-from tlt_local.watch import fleets
+from tlt_local.watch import EVERY_S, fleets
 
 RECONNECT_S = 5.0
 PROMPT_TOKENS = 64
@@ -178,7 +178,7 @@ async def _follow(process: asyncio.subprocess.Process, on_event: Callable[[Event
 async def _poll_fleet(coordinator: str, observer: Observer) -> None:
     while True:
         try:
-            async for fleet in fleets(coordinator, once=False):
+            async for fleet in fleets(coordinator, every_s=EVERY_S):
                 observer.on_fleet(fleet)
         except UnavailableError:
             observer.on_stage("the coordinator is unreachable; rollouts continue")

@@ -119,7 +119,7 @@ class Supervised:
             if self._stopping:
                 return
             if self._served.done() and not self.suite_started:
-                raise ConfigError(f"{self.name} ended while the suite started: {self._reason(code)}")
+                raise ConfigError(f"{self.name} ended while the suite started: {why_it_ended(code, self._said())}")
             log.warning("service_died", service=self.name, code=code, log=str(self._log))
             await asyncio.sleep(next(delays))
 
@@ -136,10 +136,11 @@ class Supervised:
     def _log(self) -> Path:
         return self._home.logs / f"{self.name}.log"
 
-    def _reason(self, code: int) -> str:
+    def _said(self) -> str:
+        """Return what it has written since its last start."""
         with self._log.open("rb") as log_file:
             log_file.seek(self._log_begins)
-            return why_it_ended(code, log_file.read().decode(errors="replace"))
+            return log_file.read().decode(errors="replace")
 
     async def _live(self) -> int:
         self._home.addresses(self.name).unlink(missing_ok=True)
@@ -174,7 +175,7 @@ class Supervised:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise UnavailableError(
-                f"{self.name} did not serve within {self._start_s:g} s; last log line: {self._reason(0)}"
+                f"{self.name} did not serve within {self._start_s:g} s; last log line: {reason_in(self._said())}"
             ) from None
         addresses = json.loads(path.read_text())
         # Other processes use these addresses: a restart must reuse them.
@@ -189,7 +190,7 @@ class Supervised:
             ConfigError: It would exit again, or has been started STARTS times.
         """
         self._starts += 1
-        reason = self._reason(code)
+        reason = why_it_ended(code, self._said())
         if code != os.EX_TEMPFAIL or self._starts == STARTS:
             raise ConfigError(f"{self.name} did not start: {reason}")
         log.warning("service_start_failed", service=self.name, reason=reason, start=self._starts, starts=STARTS)

@@ -67,16 +67,28 @@ class SglangEngine:
         config: EngineConfig,
         experiment: Experiment = NONE,
         *,
+        tensors: weights.ModelTensors | None = None,
         capture_queue_bytes: int = CAPTURE_QUEUE_BYTES,
         trains: bool = False,
     ) -> None:
+        """
+        Create it; `start` launches it.
+
+        Args:
+            model: Directory of the model.
+            config: Its configuration.
+            experiment: Settings for benchmarks and tests.
+            tensors: What `require_model` returned; None: `start` checks the model's files.
+            capture_queue_bytes: Maximum size of captured states that wait to be sent.
+            trains: Whether a spot trainer runs on the same device.
+        """
         self.model, self.config = model, config
         self._capture_queue_bytes = capture_queue_bytes
         self._experiment, self._trains = experiment, trains
         self._device: Device = detect()
         self._model_config = read_config(model)
         self._served = PolicyFiles(directory=model, version=PolicyVersion(0))
-        self._tensors = weights.ModelTensors(headers={})
+        self._tensors = tensors or weights.ModelTensors(headers={})
         self._form: DrafterFormat | None = None
         self._arms: tuple[Arm, ...] = (OFF,)
         self._directory = Path(tempfile.mkdtemp(prefix="tlt-engine-"))
@@ -95,7 +107,8 @@ class SglangEngine:
 
     async def start(self) -> EngineInfo:
         config = self.config
-        tensors = self._tensors = await asyncio.to_thread(require_model, self.model, config)
+        if not self._tensors.headers:
+            self._tensors = await asyncio.to_thread(require_model, self.model, config)
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
@@ -105,7 +118,7 @@ class SglangEngine:
         log_plan(plan)
         if plan.division is not None:
             require_room(
-                weights.loaded_bytes(tensors.headers, plan.profile.dtype),
+                weights.loaded_bytes(self._tensors.headers, plan.profile.dtype),
                 gpu_bytes=gpu_memory(),
                 tensor_parallel=config.tensor_parallel,
                 gpu_memory=plan.division.room,

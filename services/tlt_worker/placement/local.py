@@ -87,11 +87,12 @@ class FleetSpec(Frozen):
 
     def last_lines(self) -> str:
         """Return the last line of each replica's log, to append to a reason; empty: there is none."""
-        texts = {rank: self.log_file(rank) for rank in range(self.replicas)}
-        lines = {rank: path.read_text(errors="replace").split("\n") for rank, path in texts.items() if path.is_file()}
-        last = {rank: [line.strip() for line in found if line.strip()][-1:] for rank, found in lines.items()}
-        told = "; ".join(f"worker-{rank}: {found[0]}" for rank, found in last.items() if found)
-        return f"; last log lines: {told}" if told else ""
+        told = [
+            f"{path.stem}: {written.splitlines()[-1].strip()}"
+            for path in map(self.log_file, range(self.replicas))
+            if path.is_file() and (written := path.read_text(errors="replace").strip())
+        ]
+        return f"; last log lines: {'; '.join(told)}" if told else ""
 
     def log_file(self, rank: int) -> Path:
         """Return the log file of the replica with this rank."""

@@ -1,1 +1,1 @@
-"""Text to tokens, tokens to text, messages to text, text to tool calls. Others use `Language` and what it holds."""
+"""Text to tokens, tokens to text, messages to text, text to tool calls. Others use `TextCodec` and what it holds."""

@@ -1,5 +1,5 @@
 """
 Who gets a GPU's memory: weights, cache, graphs, drafter, trainer.
 
-Pure. Others use `gpu_plan`, `memory` and `room`.
+Pure. Others use `gpu_plan` and `memory`.
 """
