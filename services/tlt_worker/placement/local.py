@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from tlt_common.config.base import Frozen
 from tlt_common.config.loader import nested
 from tlt_common.errors import ConfigError
+from tlt_common.whole_file import write_whole
 from tlt_worker.config import WorkerConfig
 from tlt_worker.hardware.cores import share
 
@@ -73,13 +74,15 @@ class FleetSpec(Frozen):
         return self.directory / "failures"
 
     def note_failure(self, rank: int, reason: str) -> None:
-        """Keep the reason why the replica with this rank did not start; the process that runs the fleet reads it."""
+        """Keep the reason why the replica with this rank did not start; whoever runs the fleet polls for it."""
         self.failures.mkdir(parents=True, exist_ok=True)
-        (self.failures / str(rank)).write_text(reason)
+        write_whole(self.failures / str(rank), reason.encode())
 
     def failure(self) -> str:
         """Return why replicas did not start, as one line; empty: none of them said."""
-        noted = sorted(self.failures.glob("*"), key=lambda path: int(path.name))
+        noted = sorted(
+            (path for path in self.failures.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name)
+        )
         reasons: dict[str, list[str]] = {}
         for path in noted:
             reasons.setdefault(" ".join(path.read_text().split()), []).append(f"worker-{path.name}")

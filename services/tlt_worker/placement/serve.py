@@ -24,6 +24,7 @@ from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 from tlt_common.errors import EngineError, TltError
 from tlt_common.rpc.app import exposed
 from tlt_common.telemetry.log import get_logger
+from tlt_common.whole_file import write_whole
 from tlt_worker.config import WorkerConfig
 from tlt_worker.hardware.cores import pin
 from tlt_worker.main import draining, engine_of, live
@@ -181,7 +182,7 @@ def run(spec: FleetSpec) -> Never:
         reason = failure_before_serving(spec, lambda: serve.status().applications[NAME])
         if is_running := not reason:
             if spec.port_file:
-                spec.port_file.write_text("{}")
+                write_whole(spec.port_file, b"{}")
             while True:
                 signal.pause()
     finally:
