@@ -7,15 +7,17 @@ import pytest
 
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
-from tlt_bench import random_model
+from tlt_bench import random_models
 from tlt_bench.arms.engine import PARTS
 from tlt_bench.engines.prepare import BenchTarget, check_parts
+from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
+from tlt_bench.shapes import MODEL, SHAPE
 from tlt_common.errors import ConfigError
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.drafter import first_drafter
 from tlt_worker.engine_config import EngineConfig
 
-TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+TINY = {**SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
 
 
@@ -44,8 +46,8 @@ def test_parts_are_named() -> None:
 
 
 def test_random_weights_are_a_checkpoint_and_its_drafter(tmp_path: Path) -> None:
-    random_model.write(tmp_path, TINY)
-    model, drafter = tmp_path / random_model.MODEL, tmp_path / random_model.DRAFTER
+    random_models.write(tmp_path, TINY)
+    model, drafter = tmp_path / MODEL, tmp_path / RANDOM_DRAFTER
     headers = weights.read_headers(model)
     assert headers["lm_head.weight"].shape == (32, 32)
     assert headers["model.layers.1.self_attn.k_proj.weight"].shape == (16, 32)
