@@ -21,8 +21,8 @@ from tlt_bench.workload import hard_prompts
 from tlt_common.errors import ConfigError
 
 CHAINS: Final = ("chain-3", "chain-5", "chain-7")
-TREES: Final = tuple(f"tree-{steps}x4-{verified}" for steps in (4, 6, 8) for verified in (16, 32, 64))
-"""Depths and tokens to verify of Table 1; the width is that of the default arms."""
+TREES: Final = tuple(f"tree-{steps}x8-{verified}" for steps in (4, 6, 8) for verified in (16, 32, 64))
+"""Depths and tokens to verify, eight branches wide."""
 ACCEPT: Final = re.compile(r"accept_(.+)_bs1")
 
 
