@@ -1,8 +1,8 @@
 """
 Figures of the TLT paper (arXiv 2511.16665) that parts of `tlt bench gpu` set their own beside.
 
-The paper's are of Qwen2.5-7B and 32B on H100, with its authors' fork of SGLang. Ours are ratios in one run on the GPU at
-hand: of random weights of public shapes, or of the demo's small policy where acceptance matters.
+The paper's are of Qwen2.5-7B and 32B on H100, with its authors' fork of SGLang. Ours are ratios in one run on the
+GPU at hand: of random weights of public shapes, or of the demo's small policy where acceptance matters.
 """
 
 from dataclasses import dataclass
