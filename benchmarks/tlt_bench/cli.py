@@ -10,7 +10,7 @@ from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
 from tlt_bench.curves.cli import curves
 from tlt_bench.lease.cli import lease
-from tlt_bench.options import Device, DrafterOf, Model
+from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 from tlt_bench.starts.cli import starts
 from tlt_bench.train.cli import train
 from tlt_bench.turns.cli import turns
@@ -123,23 +123,33 @@ def engine(
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,
+    accept_length: AcceptLength = None,
+    accept_lengths: Annotated[
+        Path | None,
+        typer.Option(help="Result of the part grid with a trained drafter; grid calculates speeds with its lengths."),
+    ] = None,
     part: Annotated[
-        list[str] | None, typer.Option(help="off, speed, adaptive or ngram; repeatable. Default: all.")
+        list[str] | None,
+        typer.Option(help="off, speed, adaptive, ngram, stock or grid; repeatable. Default: the first four."),
     ] = None,
 ) -> None:
     """
     Measure the cost and speedup of the engine's arms, in about 25 minutes on 2 idle cores.
 
     Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
-    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8.
+    likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. stock: arms against
+    SGLang's own speculation with the same drafter. grid: what a round of each arm costs, in rounds of off.
     """
-    from tlt_bench.arms.engine import PARTS, measure
+    from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
+    from tlt_bench.arms.grid import accept_lengths_in
     from tlt_bench.engines.prepare import BenchTarget, check_parts
     from tlt_bench.result import check_target
 
     check_target(json)
-    target = BenchTarget(device=device, model=model, drafter=drafter)
-    measure(target, quick=quick, parts=check_parts(part or PARTS, PARTS)).write(json)
+    target = BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)
+    lengths = accept_lengths_in(accept_lengths) if accept_lengths else None
+    chosen = check_parts(part or DEFAULT_PARTS, PARTS)
+    measure(target, quick=quick, parts=chosen, accept_lengths=lengths).write(json)
 
 
 @app.command()
@@ -148,19 +158,27 @@ def gpu(
     keep: Annotated[
         Path, typer.Option(help="Directory of outcomes, logs and the table README.md. Parts that passed are kept.")
     ] = Path("reports/gpu"),
-    part: Annotated[list[str] | None, typer.Option(help="Run only these parts; repeatable. Default: all.")] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Directory of models with random weights, up to 77 GiB. Default: models in --keep."),
+    ] = None,
+    part: Annotated[
+        list[str] | None, typer.Option(help="Run only these parts, and those they need; repeatable. Default: all.")
+    ] = None,
 ) -> None:
     """
     Run all checks that need a GPU, in parts of at most 8 minutes each. Run it from a checkout.
 
-    Covers correctness, failures, losslessness, speed, switches and the demo. If interrupted, the next call continues.
-    Without a GPU, parts that need one are skipped by name, and the others run on the CPU. Exits with 1 if one failed.
+    Covers correctness, failures, losslessness, memory, speed against SGLang's own speculation, switches and the demo;
+    ends with a page that sets the figures beside the paper's. If interrupted, the next call continues. Without a GPU,
+    parts that need one are skipped by name, and the others run on the CPU, with reduced models. Exits with 1 if one
+    failed.
     """
     from tlt_bench.gpu.command import measure
     from tlt_bench.result import check_target
 
     check_target(json)
-    result, is_whole = measure(keep, part or ())
+    result, is_whole = measure(keep, part or (), models)
     result.write(json)
     if not is_whole:
         raise typer.Exit(1)
@@ -173,6 +191,7 @@ def switch(
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,
+    accept_length: AcceptLength = None,
 ) -> None:
     """Measure rounds lost and tokens recomputed when speculation is switched with requests in flight: 5 minutes."""
     from tlt_bench.arms.switch import measure
@@ -180,7 +199,8 @@ def switch(
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure(BenchTarget(device=device, model=model, drafter=drafter), quick=quick).write(json)
+    target = BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)
+    measure(target, quick=quick).write(json)
 
 
 @app.command()

@@ -14,3 +14,7 @@ Model = Annotated[
     ),
 ]
 DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]
+AcceptLength = Annotated[
+    float | None,
+    typer.Option(help="Simulate accepting this many tokens per round, to time weights that were not trained."),
+]

@@ -20,6 +20,9 @@ class Experiment(Frozen):
     simulated_accept_length: float = Field(0.0, ge=0)
     """Above 0, SGLang simulates accepting this many tokens per round, to time untrained weights. `EngineInfo.device`
     indicates it."""
+    shares_graphs: bool = True
+    """False captures CUDA graphs of every arm separately, at every batch size at which any arm drafts, to measure what
+    sharing saves."""
     log_level: str = "error"
     """Minimum severity of SGLang's own log."""
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tlt_bench.arms import adaptive, off, speed
+from tlt_bench.arms import adaptive, grid, off, speed, versus
 from tlt_bench.engines.bench_engine import BenchEngine, started
-from tlt_bench.engines.commands import StartEngine
+from tlt_bench.engines.commands import StartEngine, StockSpeculation
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
@@ -20,8 +21,12 @@ TREES = ("tree-3x4-12",)
 LOOKED_UP = tuple(f"ngram-{steps}" for steps in speed.LENGTHS)
 """Also measure verification alone: as many tokens as a chain's, without the drafter."""
 RETRIEVAL = "ngram-7"
+STOCK_CHAINS = ("chain-3", "chain-7")
+"""Compared with SGLang's own speculation."""
 
-PARTS = ("off", "speed", "adaptive", "ngram")
+PARTS = ("off", "speed", "adaptive", "ngram", "stock", "grid")
+DEFAULT_PARTS = PARTS[:4]
+"""The others compare more arms than most callers have questions about, in engines of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +36,33 @@ class ArmsPlan:
     off: off.OffPlan
     speed: speed.SpeedPlan
     rollouts: adaptive.RolloutPlan
+    versus: versus.VersusPlan
+    grid: grid.GridPlan
 
 
-FULL = ArmsPlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL)
-QUICK = ArmsPlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK)
+FULL = ArmsPlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, versus=versus.FULL, grid=grid.FULL)
+QUICK = ArmsPlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, versus=versus.QUICK, grid=grid.QUICK)
 
 
-def measure(target: BenchTarget, *, quick: bool, parts: tuple[str, ...] = PARTS) -> Result:
-    """Run the benchmark and return its figures. Progress goes to stderr."""
+def measure(
+    target: BenchTarget,
+    *,
+    quick: bool,
+    parts: tuple[str, ...] = DEFAULT_PARTS,
+    accept_lengths: Mapping[str, float] | None = None,
+) -> Result:
+    """
+    Run the benchmark and return its figures. Progress goes to stderr.
+
+    Args:
+        target: Device, model and drafter.
+        quick: Whether to run fewer repeats.
+        parts: Among `PARTS`.
+        accept_lengths: Tokens per round by arm, of which `grid` calculates speeds; None: costs only.
+    """
     plan = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        found, device = asyncio.run(_measure(plan, target, Path(scratch), parts))
+        found, device = asyncio.run(_measure(plan, target, Path(scratch), parts, accept_lengths or {}))
     notes = {"repeats": "of off_vs_plain and control; see the notes", "engine": device, **found.notes}
     return Result(
         name="engine",
@@ -52,7 +73,9 @@ def measure(target: BenchTarget, *, quick: bool, parts: tuple[str, ...] = PARTS)
     )
 
 
-async def _measure(plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...]) -> tuple[Figures, str]:
+async def _measure(
+    plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...], accept_lengths: Mapping[str, float]
+) -> tuple[Figures, str]:
     sides = _Sides(await prepared(target, scratch), target.accelerator)
     found = Figures()
     if "off" in parts:
@@ -66,7 +89,12 @@ async def _measure(plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tu
     if "ngram" in parts:
         async with started(sides.retrieval):
             found.merge(await adaptive.measure_retrieval(sides.retrieval, RETRIEVAL, plan.rollouts))
-    return found, next(side.detail for side in (sides.ours, sides.adaptive, sides.retrieval) if side.detail)
+    if "stock" in parts:
+        found.merge(await versus.measure_versus(sides.ours, sides.stock, plan.versus))
+    if "grid" in parts:
+        async with started(sides.grid):
+            found.merge(await grid.measure_grid(sides.grid, sides.grid_arms, plan.grid, accept_lengths))
+    return found, next(side.detail for side in (sides.ours, sides.adaptive, sides.retrieval, sides.grid) if side.detail)
 
 
 class _Sides:
@@ -80,9 +108,24 @@ class _Sides:
         self.arms = ("off", *CHAINS, *trees, *LOOKED_UP)
         context = LONGEST_TOKENS + PROMPT_TOKENS
         start = ready.start(self.arms, context_length=context)
-        stock = StartEngine(model=start.model, stock=True, engine=start.engine.model_copy(update={"drafter": None}))
+        stock = StartEngine(
+            model=start.model,
+            stock=True,
+            engine=start.engine.model_copy(update={"drafter": None}),
+            experiment=ready.experiment,
+        )
         self.ours = BenchEngine("ours", start, ready.variables)
         self.plain, self.control = (BenchEngine(name, stock, ready.variables) for name in ("plain", "control"))
+        self.stock = {
+            arm: BenchEngine(
+                f"SGLang's {arm}",
+                stock.model_copy(update={"speculation": StockSpeculation(arm=arm, drafter=ready.drafter)}),
+                ready.variables,
+            )
+            for arm in (*STOCK_CHAINS, *trees)
+        }
+        self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
+        self.grid = BenchEngine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
         self.adaptive = BenchEngine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
         looks_up = ready.start(("off", RETRIEVAL), context_length=context, with_drafter=False)
         self.retrieval = BenchEngine("retrieval", looks_up, ready.variables)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tlt_bench.options import Device, DrafterOf, Model
+from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 
 
 def capture(
@@ -12,6 +12,7 @@ def capture(
     device: Device = "auto",
     model: Model = None,
     drafter: DrafterOf = None,
+    accept_length: AcceptLength = None,
 ) -> None:
     """
     Measure decoding with and without capture of hidden states in the same engine: 5 minutes.
@@ -24,4 +25,4 @@ def capture(
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure(BenchTarget(device=device, model=model, drafter=drafter)).write(json)
+    measure(BenchTarget(device=device, model=model, drafter=drafter, accept_length=accept_length)).write(json)

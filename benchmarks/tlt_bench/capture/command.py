@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tlt_bench import random_model
+from tlt_bench import random_models
 from tlt_bench.engines.bench_engine import BenchEngine, log, started
 from tlt_bench.engines.commands import Generate, Timing
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
+from tlt_bench.shapes import DRAFTER, MODEL, SHAPE
 from tlt_bench.workload import PROMPT_TOKENS, hard_prompts
 
 TOKENS = 64
@@ -23,7 +24,7 @@ REPEATS = {1: 8, 16: 4}
 COMPARED_BATCH = 16
 """Batch size at which both ways are compared."""
 WIDE: Mapping[str, Any] = {
-    **random_model.SHAPE,
+    **SHAPE,
     "vocab_size": 160,
     "hidden_size": 4096,
     "intermediate_size": 64,
@@ -82,8 +83,8 @@ async def _measure(target: BenchTarget, scratch: Path) -> Figures:
 
 async def _wide(ready: Prepared, directory: Path) -> Figures:
     """Compare both ways where a state is as large as a 7B model's."""
-    await asyncio.to_thread(random_model.write, directory, WIDE)
-    wide = replace(ready, model=directory / random_model.MODEL, drafter=directory / random_model.DRAFTER)
+    await asyncio.to_thread(random_models.write, directory, WIDE)
+    wide = replace(ready, model=directory / MODEL, drafter=directory / DRAFTER)
     async with _engines(wide) as (ours, theirs):
         captured, returned = [
             await _pairs(engine, COMPARED_BATCH, REPEATS[COMPARED_BATCH]) for engine in (ours, theirs)

@@ -18,7 +18,9 @@ from tlt_bench.engines.commands import (
     ForceArmsAt,
     Generate,
     GetCounters,
+    Profile,
     ReloadDrafter,
+    RoundProfile,
     SetCapture,
     StartEngine,
     Timing,
@@ -123,6 +125,10 @@ class BenchEngine:
     async def generate(self, command: Generate) -> Timing:
         """Generate responses to all prompts at once."""
         return await self._call(command, Timing)
+
+    async def profile(self, command: Profile) -> RoundProfile:
+        """Generate responses and record some of their rounds. Takes seconds, since a trace is written and read."""
+        return await self._call(command, RoundProfile)
 
     async def counters(self) -> Counters:
         """Return the scheduler's counts since the last call. Takes a second."""

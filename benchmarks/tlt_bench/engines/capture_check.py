@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +15,8 @@ from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_worker.engine.sglang import SglangEngine
 
 FRAME_TOKENS = 64
+DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16}
+"""By safetensors' names."""
 IDLE_S = 1.0
 """Seconds without a frame after which all have come."""
 TOLERANCE = 0.01
@@ -34,12 +35,12 @@ async def check(engine: SglangEngine, command: CheckCapture) -> CaptureCheck:
     ]
     texts = await asyncio.gather(*(_text(engine, prompt) for prompt in prompts))
     by_request = dict(zip((prompt.request_id for prompt in prompts), texts, strict=True))
-    frames = [frame async for frame in _frames(engine) if frame.header.request_id in by_request]
+    frames = [frame async for frame in captured(engine) if frame.header.request_id in by_request]
     engine.set_capture(CapturePolicy(enabled=False))
     expected = await asyncio.to_thread(_expected, engine.model, by_request)
     rows = sum(frame.header.token_count for frame in frames)
     names = [frame.header.request_id for frame in frames]
-    right = sum(_right(frame, by_request[name], expected[name]) for name, frame in zip(names, frames, strict=True))
+    right = sum(right_rows(frame, by_request[name], expected[name]) for name, frame in zip(names, frames, strict=True))
     # The last token of a response has no successor, so its state is not captured.
     return CaptureCheck(rows=rows, wrong=rows - right, missing=sum(len(text) - 1 for text in texts) - rows)
 
@@ -49,7 +50,8 @@ async def _text(engine: SglangEngine, prompt: Prompt) -> list[int]:
     return [*prompt.token_ids, *[token async for chunk in engine.generate(prompt) for token in chunk.token_ids]]
 
 
-async def _frames(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
+async def captured(engine: SglangEngine) -> AsyncIterator[EncodedFrame]:
+    """Yield the frames that are captured until none has come for `IDLE_S`."""
     source = engine.frame_batches()
     while True:
         try:
@@ -70,12 +72,21 @@ def _expected(model: Path, texts: dict[RequestId, list[int]]) -> dict[RequestId,
     }
 
 
-def _right(frame: EncodedFrame, text: Sequence[int], expected: Tensor) -> int:
-    """Return how many rows of a frame are the states of its tokens, and those the text's."""
+def right_rows(frame: EncodedFrame, text: Sequence[int], expected: Tensor, *, tolerance: float = TOLERANCE) -> int:
+    """
+    Return how many rows of a frame are the states of its tokens, and those the text's.
+
+    Args:
+        frame: Of float32 or bfloat16.
+        text: Tokens of prompt and response.
+        expected: States of the text, by position, in float32.
+        tolerance: Largest difference of a row, relative to its norm.
+    """
     header, end = frame.header, frame.header.start + frame.header.token_count
     decoded = codec.decode(header, frame.blob)
     if list(decoded.token_ids) != list(text[header.start : end + 1]):
         return 0
-    states = torch.from_numpy(np.frombuffer(decoded.hidden, dtype=np.float32).copy()).view(header.token_count, -1)
+    elements = torch.frombuffer(bytearray(decoded.hidden), dtype=DTYPES[header.dtype])
+    states = elements.float().view(header.token_count, -1)
     wanted = expected[header.start : end]
-    return int(((states - wanted).norm(dim=1) <= TOLERANCE * wanted.norm(dim=1)).sum())
+    return int(((states - wanted).norm(dim=1) <= tolerance * wanted.norm(dim=1)).sum())

@@ -8,12 +8,22 @@ from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 
 
+class StockSpeculation(Frozen):
+    """Speculation by SGLang itself."""
+
+    arm: str
+    """Its steps, branches and tokens to verify; SGLang drafts the most likely tokens."""
+    drafter: Path
+
+
 class StartEngine(Frozen):
     """Start an engine. Paths are local to this machine."""
 
     op: Literal["start"] = "start"
     stock: bool = False
-    """Use unmodified SGLang without speculation."""
+    """Use unmodified SGLang."""
+    speculation: StockSpeculation | None = None
+    """Of unmodified SGLang. None: it does not speculate."""
     returns_states: bool = False
     """Let requests to unmodified SGLang ask for hidden states; responses then arrive whole."""
     model: Path
@@ -63,6 +73,30 @@ class Generate(Frozen):
     seed: int | None = None
     """Seed of the first request; request i uses seed + i. None means sampling without seeds."""
     switches: tuple[ArmSwitch, ...] = ()
+
+
+class Profile(Frozen):
+    """Generate responses, and record what the scheduler does in some rounds while all are decoded."""
+
+    op: Literal["profile"] = "profile"
+    responses: Generate
+    rounds: int
+
+
+class RoundProfile(Frozen):
+    """What a round does on average. Times include the profiler's own."""
+
+    rounds: int
+    kernels: float
+    """Kernels and memory operations on the device, also those inside of CUDA graphs. On a CPU operators of torch."""
+    launches: float
+    """Launches by the host: of kernels, memory operations and graphs. On a CPU as `kernels`."""
+    syncs: float
+    """Calls in which the host waits for the device."""
+    host_ms: float
+    """Elapsed time without those waits."""
+    device_share: float
+    """Share of the time in which the device computes. 0 on a CPU."""
 
 
 class GetCounters(Frozen):

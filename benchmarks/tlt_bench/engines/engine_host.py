@@ -14,7 +14,7 @@ from typing import TextIO
 
 from pydantic import TypeAdapter
 
-from tlt_bench.engines import capture_check
+from tlt_bench.engines import capture_check, profile
 from tlt_bench.engines.commands import (
     CheckCapture,
     Counters,
@@ -23,6 +23,7 @@ from tlt_bench.engines.commands import (
     ForceArmsAt,
     Generate,
     GetCounters,
+    Profile,
     ReloadDrafter,
     SetCapture,
     StartEngine,
@@ -30,16 +31,17 @@ from tlt_bench.engines.commands import (
 )
 from tlt_bench.engines.response_log import ResponseLog
 from tlt_bench.engines.returning import ReturningEngine
-from tlt_bench.engines.stock import StockEngine
+from tlt_bench.engines.stock import SpeculatingEngine, StockEngine
 from tlt_common.config.base import Frozen
 from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import TltError
+from tlt_worker.engine.device import detect
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.scheduler.arms.switching import REPORT_S
 
-Command = StartEngine | ForceArmsAt | ReloadDrafter | SetCapture | Generate | GetCounters | CheckCapture
+Command = StartEngine | ForceArmsAt | ReloadDrafter | SetCapture | Generate | Profile | GetCounters | CheckCapture
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 
 
@@ -75,6 +77,8 @@ class EngineHost:
                 return self._set_capture(enabled=command.enabled)
             case Generate():
                 return await self._generate(command)
+            case Profile():
+                return await self._profile(command)
             case GetCounters():
                 return await self._counters()
             case CheckCapture():
@@ -98,10 +102,13 @@ class EngineHost:
             await self._engine.aclose()
 
     async def _start(self, command: StartEngine) -> Done:
-        kind = SglangEngine
-        if command.stock:
-            kind = ReturningEngine if command.returns_states else StockEngine
-        self._engine = kind(Path(command.model), command.engine, command.experiment)
+        arguments = (Path(command.model), command.engine, command.experiment)
+        if command.speculation is not None:
+            self._engine = SpeculatingEngine(*arguments, speculation=command.speculation)
+        elif command.stock:
+            self._engine = (ReturningEngine if command.returns_states else StockEngine)(*arguments)
+        else:
+            self._engine = SglangEngine(*arguments)
         info = await self._engine.start()
         self._is_started.set()
         return Done(detail=info.device)
@@ -129,10 +136,26 @@ class EngineHost:
         await engine.load_drafter(engine.config.drafter, self._drafter)
         return Done()
 
+    async def _profile(self, command: Profile) -> Frozen:
+        log, on_gpu = self._log(command.responses), detect().kind == "cuda"
+        recorded, _ = await asyncio.gather(
+            profile.record(self._require_engine(), command.rounds, log.begun, on_gpu=on_gpu),
+            self._follow(command.responses, log),
+        )
+        return recorded
+
     async def _generate(self, command: Generate) -> Timing:
+        log = self._log(command)
+        await self._follow(command, log)
+        return log.timing()
+
+    def _log(self, command: Generate) -> ResponseLog:
+        engine = self._require_engine()
+        return ResponseLog(switches=command.switches, force=engine.force_arms, pids=(os.getpid(), *engine.child_pids))
+
+    async def _follow(self, command: Generate, log: ResponseLog) -> None:
         self._batches += 1
         engine = self._require_engine()
-        log = ResponseLog(switches=command.switches, force=engine.force_arms, pids=(os.getpid(), *engine.child_pids))
         names = command.names or tuple(f"{self._batches}-{place}/0" for place in range(len(command.prompts)))
         requests = zip(names, command.prompts, command.max_new_tokens, strict=True)
         tracks = [
@@ -153,7 +176,6 @@ class EngineHost:
             for place, (name, ids, tokens) in enumerate(requests)
         ]
         await asyncio.gather(*(log.follow(track, engine.generate(track.prompt)) for track in tracks))
-        return log.timing()
 
     async def _counters(self) -> Counters:
         # The engine reports rounds in batches, with the first round that ends REPORT_S after the last report.

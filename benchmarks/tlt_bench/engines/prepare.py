@@ -3,12 +3,14 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.commands import StartEngine
+from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
+from tlt_bench.shapes import MODEL
 from tlt_common.errors import ConfigError, TltError
 from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.engine.device import CPU, detect
@@ -17,6 +19,9 @@ from tlt_worker.experiment import NONE, Experiment
 
 SIMULATED_ACCEPT_LENGTH = 3.0
 """Simulated for a GPU model without a trained drafter: roughly the average of the TLT paper's drafters."""
+
+RANDOM = "7b"
+"""The model of a GPU without one of its own."""
 
 MAX_RUNNING = 32
 """Maximum number of requests that a benchmark's engine decodes at once."""
@@ -31,6 +36,8 @@ class BenchTarget:
     device: str = "auto"
     model: Path | None = None
     drafter: Path | None = None
+    accept_length: float | None = None
+    """Simulated accept length in tokens, for weights whose drafts are never accepted; None: real acceptance."""
 
     def __post_init__(self) -> None:
         """
@@ -50,6 +57,10 @@ class BenchTarget:
             raise ConfigError(f"--device is {self.device!r}; accepted: {list(DEVICES)}", field="device")
         if self.device == "cuda" and detect().kind != "cuda":
             raise ConfigError("--device: no CUDA device available; accepted: auto, cpu", field="device")
+        if self.accept_length is not None and not self.accept_length >= 1:
+            raise ConfigError(
+                f"--accept-length is {self.accept_length}; accepted: 1 or more tokens per round", field="accept_length"
+            )
 
     @property
     def kind(self) -> str:
@@ -60,6 +71,11 @@ class BenchTarget:
     def accelerator(self) -> Accelerator:
         """What the device profile of these engines depends on."""
         return CPU.accelerator if self.device == "cpu" else detect().accelerator
+
+    @property
+    def experiment(self) -> Experiment:
+        """How its engines differ from those of services."""
+        return NONE if self.accept_length is None else Experiment(simulated_accept_length=self.accept_length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +112,26 @@ async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
     Raises:
         TltError: It cannot be written.
     """
-    variables = {"CUDA_VISIBLE_DEVICES": ""} if target.device == "cpu" else {}
     if target.model is not None and target.drafter is not None:
-        return Prepared(model=target.model, drafter=target.drafter, variables=variables, on_gpu=target.kind == "cuda")
+        return _prepared(target, target.model, target.drafter)
     if target.device != "cuda":
         await deepened(scratch / "model")
-        return Prepared(model=scratch / "model", drafter=DRAFTER, variables=variables, on_gpu=target.kind == "cuda")
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "tlt_bench.random_model", str(scratch))
+        return _prepared(target, scratch / "model", DRAFTER)
+    command = (sys.executable, "-m", "tlt_bench.random_models", str(scratch), RANDOM)
+    process = await asyncio.create_subprocess_exec(*command)
     if await process.wait():
         raise TltError(f"random weights cannot be written to {scratch}")
+    timed = replace(target, accept_length=target.accept_length or SIMULATED_ACCEPT_LENGTH)
+    return _prepared(timed, scratch / RANDOM / MODEL, scratch / RANDOM / RANDOM_DRAFTER)
+
+
+def _prepared(target: BenchTarget, model: Path, drafter: Path) -> Prepared:
     return Prepared(
-        model=scratch / "model",
-        drafter=scratch / "drafter",
-        variables=variables,
-        on_gpu=True,
-        experiment=Experiment(simulated_accept_length=SIMULATED_ACCEPT_LENGTH),
+        model=model,
+        drafter=drafter,
+        variables={"CUDA_VISIBLE_DEVICES": ""} if target.device == "cpu" else {},
+        on_gpu=target.kind == "cuda",
+        experiment=target.experiment,
     )
 
 

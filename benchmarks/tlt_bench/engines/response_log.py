@@ -1,5 +1,6 @@
 """Records the arrival of the tokens of a set of responses."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,11 +37,17 @@ class ResponseLog:
     switches: Sequence[ArmSwitch]
     force: Callable[[str], object]
     pids: Sequence[int]
+    _begun: asyncio.Event = field(default_factory=asyncio.Event)
     _tracks: list[Track] = field(default_factory=list)
     _began_s: float = field(default_factory=time.perf_counter)
     _switched_s: list[float] = field(default_factory=list)
     _window: list[tuple[float, float]] = field(default_factory=list)
     """Time and CPU time at the start and the end of the window."""
+
+    @property
+    def begun(self) -> asyncio.Event:
+        """Set when every response has its first token."""
+        return self._begun
 
     def track(self, prompt: Prompt, max_tokens: int) -> Track:
         """Register a response of `max_tokens` tokens."""
@@ -90,6 +97,7 @@ class ResponseLog:
             self._mark()
 
     def _mark(self) -> None:
+        self._begun.set()
         self._window.append((time.perf_counter() - self._began_s, cpu_s(self.pids)))
 
     def _switch(self, tokens: int) -> None:

@@ -12,6 +12,13 @@ LIMIT_S: Final = 480.0
 """A machine may be lent for minutes only."""
 RESULT: Final = "{result}"
 """Stands for the file that a command writes its JSON object to."""
+MODELS: Final = "{models}"
+"""Stands for the directory of random models."""
+KEPT: Final = "{kept}"
+"""Stands for the directory of outcomes; a part `NAME` that passed wrote `NAME.figures.json` there."""
+
+
+PASSED: Final = "passed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +28,11 @@ class GpuPart:
     name: str
     shows: str
     command: tuple[str, ...]
-    """Arguments of Python; `RESULT` among them is replaced."""
+    """Arguments of Python; `RESULT`, `MODELS` and `KEPT` in them are replaced."""
     needs_gpu: bool = False
     """Skipped by name where there is no GPU."""
+    after: tuple[str, ...] = ()
+    """Parts whose results it reads; they are run with it, and it is skipped by name if one did not pass."""
 
 
 class GpuOutcome(Frozen):
@@ -41,9 +50,9 @@ class GpuOutcome(Frozen):
     """The end of its output, unless it passed."""
 
     @property
-    def is_final(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether the part need not run again."""
-        return self.status == "passed"
+        return self.status == PASSED
 
     @classmethod
     def path(cls, directory: Path, name: str) -> Path:

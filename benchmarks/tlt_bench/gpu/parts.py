@@ -1,11 +1,29 @@
-"""All parts, the shortest first."""
+"""All parts, in the order in which they run: what is wrong is known before anything is timed."""
 
 from typing import Final
 
-from tlt_bench.gpu.part import RESULT, GpuPart
+from tlt_bench.gpu.part import KEPT, MODELS, RESULT, GpuPart
 
-TLT = ("-m", "tlt_common.cli")
-PYTEST = ("-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider")
+TLT: Final = ("-m", "tlt_common.cli")
+PYTEST: Final = ("-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider")
+WRITTEN: Final = ("models",)
+
+
+def _own(module: str, *more: str) -> tuple[str, ...]:
+    return ("-m", f"tlt_bench.gpu.{module}", RESULT, *more)
+
+
+def _random(name: str, drafter: str = "drafter") -> tuple[str, str]:
+    """Return the directories of a random model and its drafter."""
+    return f"{MODELS}/{name}/model", f"{MODELS}/{name}/{drafter}"
+
+
+def _timed(command: str, *more: str, drafter: str = "drafter") -> tuple[str, ...]:
+    """Return a benchmark of the 7B shape. Its drafts are never accepted, so acceptance is simulated."""
+    model, draft = _random("7b", drafter)
+    options = ("--model", model, "--drafter", draft, "--accept-length", "3", "--json", RESULT)
+    return (*TLT, "bench", command, *more, *options)
+
 
 PARTS: Final = (
     GpuPart(
@@ -15,29 +33,29 @@ PARTS: Final = (
         needs_gpu=True,
     ),
     GpuPart(
+        name="models",
+        shows="models of 0.5B, 7B and 30B-A3B shape with random weights, which the other parts share",
+        command=_own("models", MODELS),
+    ),
+    GpuPart(
         name="sampling",
         shows="both forms of sampling draw the same tokens from the same inputs; time of the form with fixed shapes",
-        command=("-m", "tlt_bench.gpu.sampling", RESULT),
+        command=_own("sampling"),
     ),
     GpuPart(
         name="attention",
         shows="attention of spot training on samples of unlike length: against attention written out, and its speed",
-        command=("-m", "tlt_bench.gpu.attention", RESULT),
-    ),
-    GpuPart(
-        name="training",
-        shows="spot training alone: tokens per second, the longest micro-step, a snapshot",
-        command=("-m", "tlt_bench.gpu.training", RESULT),
-    ),
-    GpuPart(
-        name="memory",
-        shows="bytes of weights, drafter, KV cache and graphs against the plan; long prompts in batches up to 64",
-        command=("-m", "tlt_bench.gpu.memory", RESULT),
-        needs_gpu=True,
+        command=_own("attention"),
     ),
     GpuPart(
         name="truth",
-        shows="greedy answers, captured states and logprobs under every arm; switches, swaps and updates in flight",
+        shows="in bfloat16: captured states and logprobs under arms in turn, also while weights and drafter are "
+        "replaced, against a recomputation in float32",
+        command=_own("truth"),
+    ),
+    GpuPart(
+        name="arms",
+        shows="in float32: greedy answers and logprobs under every arm; switches, swaps and updates in flight",
         command=(*PYTEST, "tests/engine/test_switching.py", "tests/engine/test_arms.py", "--loop", "plain"),
     ),
     GpuPart(
@@ -47,23 +65,96 @@ PARTS: Final = (
     ),
     GpuPart(
         name="lossless",
-        shows="the lossless suite, short form",
+        shows="distributions under every arm: the lossless suite, short form",
         command=(*PYTEST, "tests/lossless", "--loop", "plain"),
     ),
     GpuPart(
-        name="off",
-        shows="off against SGLang without speculation",
-        command=(*TLT, "bench", "engine", "--part", "off", "--quick", "--json", RESULT),
+        name="memory_7b",
+        shows="bytes of weights, drafter, KV cache and graphs against the plan; long prompts in batches up to 64",
+        command=_own("memory", *_random("7b")),
+        needs_gpu=True,
+        after=WRITTEN,
     ),
     GpuPart(
-        name="speed",
-        shows="every arm against off",
-        command=(*TLT, "bench", "engine", "--part", "speed", "--quick", "--json", RESULT),
+        name="memory_30b-a3b",
+        shows="the same for a mixture of experts",
+        command=_own("memory", *_random("30b-a3b")),
+        needs_gpu=True,
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="off",
+        shows="off against SGLang without speculation, 7B shape",
+        command=_timed("engine", "--part", "off", "--quick"),
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="stock_eagle",
+        shows="arms against SGLang's own EAGLE with the same drafter, 7B shape, equal accept lengths",
+        command=_timed("engine", "--part", "stock", "--quick"),
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="stock_eagle3",
+        shows="the same against SGLang's own EAGLE-3",
+        command=_timed("engine", "--part", "stock", "--quick", drafter="drafter-eagle3"),
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="stock_demo",
+        shows="arms against SGLang's own EAGLE with a trained drafter: the demo's policy, real acceptance",
+        command=(*TLT, "bench", "engine", "--part", "stock", "--quick", "--json", RESULT),
+    ),
+    GpuPart(
+        name="accept",
+        shows="accept length of each arm with the demo's drafter",
+        command=(*TLT, "bench", "engine", "--part", "grid", "--quick", "--json", RESULT),
+    ),
+    GpuPart(
+        name="grid",
+        shows="what a round of each arm costs over batch sizes, 7B shape, and the speed with these accept lengths",
+        command=_timed("engine", "--part", "grid", "--accept-lengths", f"{KEPT}/accept.figures.json"),
+        after=("models", "accept"),
+    ),
+    GpuPart(
+        name="graphs",
+        shows="memory of CUDA graphs: planned, every arm by itself, and one arm alone, 7B shape",
+        command=_own("graphs", *_random("7b")),
+        needs_gpu=True,
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="capture",
+        shows="decoding with capture of hidden states on against off, 7B shape",
+        command=_timed("capture"),
+        after=WRITTEN,
     ),
     GpuPart(
         name="switch",
-        shows="rounds lost when speculation is switched",
-        command=(*TLT, "bench", "switch", "--quick", "--json", RESULT),
+        shows="rounds lost when speculation is switched, 7B shape",
+        command=_timed("switch", "--quick"),
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="rounds",
+        shows="kernels, launches, waits and host time per round, by the profiler, 7B shape",
+        command=_own("rounds", *_random("7b")),
+        after=WRITTEN,
+    ),
+    GpuPart(
+        name="speed",
+        shows="every arm against off, the demo's policy",
+        command=(*TLT, "bench", "engine", "--part", "speed", "--quick", "--json", RESULT),
+    ),
+    GpuPart(
+        name="lease",
+        shows="time to the first token of a request that finds its worker training, against one that finds it idle",
+        command=(*TLT, "bench", "lease", "--part", "requests", "--json", RESULT),
+    ),
+    GpuPart(
+        name="training",
+        shows="spot training alone, 7B shape: tokens per second, the longest micro-step, a snapshot",
+        command=_own("training"),
     ),
     GpuPart(
         name="rollout",

@@ -11,14 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tlt_bench.gpu.part import LIMIT_S, RESULT, GpuOutcome, GpuPart
+from tlt_bench.gpu.part import KEPT, LIMIT_S, MODELS, PASSED, RESULT, GpuOutcome, GpuPart
 from tlt_common.errors import ConfigError
 
 TAIL_CHARACTERS = 4000
 
 
 def run(
-    parts: Sequence[GpuPart], directory: Path, *, has_gpu: bool, log: Callable[[str], None], limit_s: float = LIMIT_S
+    parts: Sequence[GpuPart],
+    directory: Path,
+    *,
+    has_gpu: bool,
+    log: Callable[[str], None],
+    models: Path | None = None,
+    limit_s: float = LIMIT_S,
 ) -> list[GpuOutcome]:
     """
     Run all parts that have not passed yet; return the outcomes of all.
@@ -27,7 +33,8 @@ def run(
         parts: What to run.
         directory: Where outcomes are kept: a part that passed is not run again.
         has_gpu: Whether parts that need a GPU can run.
-        log: Receives a line per part.
+        log: Receives a line per part, and one per figure.
+        models: Directory of random models; None: in `directory`.
         limit_s: Time limit of each part in seconds.
 
     Raises:
@@ -37,15 +44,22 @@ def run(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--keep: {directory} cannot be created: {error}", field="keep") from error
-    found = []
+    found: list[GpuOutcome] = []
+    places = {MODELS: str(models or directory / "models"), KEPT: str(directory)}
     for part in parts:
         path = GpuOutcome.path(directory, part.name)
         kept = GpuOutcome.model_validate_json(path.read_text()) if path.exists() else None
-        if kept is None or not kept.is_final:
+        if kept is None or not kept.has_passed:
             log(f"{part.name}: {part.shows}")
-            kept = _outcome(part, directory, has_gpu=has_gpu, limit_s=limit_s)
+            missing = [name for name in part.after if name not in {one.name for one in found if one.has_passed}]
+            if reason := _skipped(part, missing, has_gpu=has_gpu):
+                kept = GpuOutcome(name=part.name, shows=part.shows, command=_shown(part), seconds=0.0, status=reason)
+            else:
+                kept = _outcome(part, directory, places, limit_s=limit_s)
             path.write_text(kept.model_dump_json(indent=1) + "\n")
         log(f"{part.name}: {kept.status}, {kept.seconds:.0f} s")
+        for name, value in kept.figures.items():
+            log(f"    {name:<40} {value:g}")
         found.append(kept)
     return found
 
@@ -67,23 +81,46 @@ def table(outcomes: Sequence[GpuOutcome], machine: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", "```", commands, "```", ""])
 
 
-def _outcome(part: GpuPart, directory: Path, *, has_gpu: bool, limit_s: float) -> GpuOutcome:
+def with_needed(names: Sequence[str], parts: Sequence[GpuPart]) -> list[GpuPart]:
+    """Return the named parts and all that they come after, in the order of `parts`."""
+    wanted = set(names)
+    for part in reversed(parts):
+        if part.name in wanted:
+            wanted.update(part.after)
+    return [part for part in parts if part.name in wanted]
+
+
+def _skipped(part: GpuPart, missing: Sequence[str], *, has_gpu: bool) -> str:
+    if part.needs_gpu and not has_gpu:
+        return "skipped: no GPU"
+    return f"skipped: {missing[0]} has not passed" if missing else ""
+
+
+def _shown(part: GpuPart) -> str:
+    names = {RESULT: "FILE", MODELS: "MODELS", KEPT: "KEPT"}
+    return " ".join(["python", *(_replaced(argument, names) for argument in part.command)])
+
+
+def _replaced(argument: str, places: Mapping[str, str]) -> str:
+    for mark, value in places.items():
+        argument = argument.replace(mark, value)
+    return argument
+
+
+def _outcome(part: GpuPart, directory: Path, places: Mapping[str, str], *, limit_s: float) -> GpuOutcome:
     result = directory / f"{part.name}.figures.json"
     result.unlink(missing_ok=True)
-    arguments = [str(result) if argument == RESULT else argument for argument in part.command]
-    shown = " ".join(["python", *("FILE" if argument == RESULT else argument for argument in part.command)])
-    if part.needs_gpu and not has_gpu:
-        return GpuOutcome(name=part.name, shows=part.shows, command=shown, seconds=0.0, status="skipped: no GPU")
+    arguments = [_replaced(argument, {RESULT: str(result), **places}) for argument in part.command]
     began_s = time.monotonic()
     status, output = _status([sys.executable, *arguments], directory / f"{part.name}.log", limit_s)
     return GpuOutcome(
         name=part.name,
         shows=part.shows,
-        command=shown,
+        command=_shown(part),
         seconds=round(time.monotonic() - began_s, 1),
         status=status,
         figures=_figures(result),
-        tail="" if status == "passed" else output[-TAIL_CHARACTERS:],
+        tail="" if status == PASSED else output[-TAIL_CHARACTERS:],
     )
 
 
@@ -92,7 +129,7 @@ def _status(command: Sequence[str], log: Path, limit_s: float) -> tuple[str, str
     # A process group of its own: engines must not outlive a part that ran out of time.
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True) as process:
         try:
-            status = "failed" if process.wait(limit_s) else "passed"
+            status = "failed" if process.wait(limit_s) else PASSED
         except subprocess.TimeoutExpired:
             status = "timed out"
         finally:

@@ -17,7 +17,7 @@ import torch
 
 from tlt_bench.gpu.timing import seconds
 from tlt_bench.random_frame import random_frame
-from tlt_bench.random_model import SHAPE
+from tlt_bench.shapes import SHAPE
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 from tlt_trainer.data.pack import collate

@@ -53,7 +53,7 @@ async def _measure(repeats: int, rng: random.Random) -> dict[str, list[float]]:
     prompts = mixed_prompts(PROMPTS, seed=rng.randrange(1000))
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         await deepened(Path(scratch) / "served")
-        config = StackConfig(model=Path(scratch) / "served", workers=1, gpus_per_worker=0)
+        config = StackConfig(model=Path(scratch) / "served", workers=1)
         async with Stack(config, say=log) as stack, Client(stack.endpoint) as client:
             await client.batch(prompts, samples=SAMPLES, sampling=LEARNED)
             for repeat in range(repeats + 1):

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.random_frame import random_frame
-from tlt_bench.random_model import SHAPE
 from tlt_bench.ratios import Figures, over
+from tlt_bench.shapes import SHAPE
 from tlt_bench.train.windows import CPU
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format

@@ -35,9 +35,10 @@ class EnginePlan:
         arms = tuple(arm.name for arm in self.profile.arms) or (OFF.name,)
         return engine.model_copy(update={"dtype": self.profile.dtype, "arms": arms, "gpu_memory": share})
 
-    def captures(self, arm: Arm) -> dict[str, tuple[int, ...]]:
-        """Return the batch sizes captured for an arm, by stage."""
-        return {str(runner.stage): self.plan.sizes(runner) for runner in runners_of(arm)}
+    def captures(self, arm: Arm, *, shared: bool = True) -> dict[str, tuple[int, ...]]:
+        """Return the batch sizes captured for an arm, by stage; not `shared`: as if each arm captured its own."""
+        separate = () if shared or arm == OFF else self.plan.separate
+        return {str(runner.stage): separate or self.plan.sizes(runner) for runner in runners_of(arm)}
 
 
 def plan_engine(

@@ -25,6 +25,8 @@ class EngineInfo:
     """Device and kernels, as text."""
     finds_stop_strings: bool = False
     """Whether it has the model's tokenizer."""
+    memory_gib: Mapping[str, float] = field(default_factory=dict)
+    """GPU memory held on rank 0, by row of the plan, in GiB; empty on a CPU."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 

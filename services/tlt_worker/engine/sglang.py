@@ -140,6 +140,7 @@ class SglangEngine:
             max_running=report.max_running,
             finds_stop_strings=(self.model / TOKENIZER).is_file(),
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
+            memory_gib=report.gib,
             memory_over_plan=log_held(plan, report.gib),
         )
 
@@ -249,7 +250,7 @@ class SglangEngine:
             engine=config,
             experiment=self._experiment,
             layers=self._need_form().layers,
-            graph_sizes={arm.name: plan.captures(arm) for arm in plan.plan.arms} if device.kind == "cuda" else {},
+            graph_sizes=self._graph_sizes(plan) if device.kind == "cuda" else {},
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
@@ -288,6 +289,10 @@ class SglangEngine:
         if report.failure:
             raise EngineError(report.failure)
         return report
+
+    def _graph_sizes(self, plan: EnginePlan) -> dict[str, dict[str, tuple[int, ...]]]:
+        shared = self._experiment.shares_graphs
+        return {arm.name: plan.captures(arm, shared=shared) for arm in plan.plan.arms}
 
     def _need_form(self) -> DrafterFormat:
         if self._form is None:

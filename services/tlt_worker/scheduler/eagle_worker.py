@@ -69,7 +69,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             trace=TraceFile(trace, max_bytes=engine.trace_bytes) if trace else None,
             fits=settings.fits,
         )
-        self.graphs = Graphs(sharing=GraphSharing(sizes=settings.graph_sizes))
+        self.graphs = Graphs(sharing=GraphSharing(sizes=settings.graph_sizes, shares=experiment.shares_graphs))
         rejects = experiment.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.states = HiddenStateCapture(send=self.link.send, layers=settings.layers)

@@ -2,20 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from countdown.settings import DRAFTER
 from tests.engine import eagle3, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import answer, prompt
-from tlt_bench.engines.stock import StockEngine
+from tlt_bench.engines.commands import StockSpeculation
+from tlt_bench.engines.stock import SpeculatingEngine, StockEngine
 from tlt_common.domain.response import TokenChunk
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
 from tlt_trainer.drafter.files import from_files, to_files
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
-from tlt_trainer.offline.exporting import export_to
-from tlt_worker.capacity.engine_plan import EnginePlan
 from tlt_worker.engine_config import EngineConfig
 
 CHECKPOINT = DRAFTER.with_name("checkpoint")
@@ -43,28 +41,9 @@ class Eagle3Result:
     expected_rounds: int
 
 
-class _Drafting(StockEngine):
-    """SGLang's own EAGLE with an exported drafter."""
-
-    drafter: Path
-    algorithm: str
-
-    def arguments(self, plan: EnginePlan) -> dict[str, Any]:
-        found = super().arguments(plan)
-        return found | {
-            "max_total_tokens": 4 * found["context_length"],
-            "speculative_algorithm": self.algorithm,
-            "speculative_draft_model_path": str(self.drafter),
-            "speculative_num_steps": STEPS,
-            "speculative_eagle_topk": 1,
-            "speculative_num_draft_tokens": STEPS + 1,
-        }
-
-
-async def exported(work: Path) -> ExportResult:
+async def exported(_: Path) -> ExportResult:
     """Export the demo's drafter, and let SGLang use it."""
-    export_to(str(DRAFTER), work / "drafter", "sglang")
-    return await _result(CHECKPOINT, "EAGLE", work / "drafter")
+    return await _result(CHECKPOINT, DRAFTER)
 
 
 async def exported_eagle3(work: Path) -> Eagle3Result:
@@ -77,19 +56,18 @@ async def exported_eagle3(work: Path) -> Eagle3Result:
     (work / "published").mkdir()
     for name, content in to_files(weights, form, meta).items():
         (work / "published" / name).write_bytes(content)
-    export_to(str(work / "published"), work / "drafter", "sglang")
-    found = await _result(target, "EAGLE3", work / "drafter")
+    found = await _result(target, work / "published")
     reference = eagle3.Reference(work / "published", target, form)
     reference.tensors = {name: tensor.float() for name, tensor in reference.tensors.items()}
     expected = reference.rounds([*PROMPT, *found.plain.token_ids], len(PROMPT), (STEPS,))
     return Eagle3Result(exported=found, expected_rounds=expected)
 
 
-async def _result(target: Path, algorithm: str, drafter: Path) -> ExportResult:
+async def _result(target: Path, drafter: Path) -> ExportResult:
     plain = await _answer(StockEngine(target, CONFIG))
-    engine = _Drafting(target, CONFIG)  # now: SGLang changes how this process makes event loops
-    engine.drafter, engine.algorithm = drafter, algorithm
-    drafted = await _answer(engine)
+    speculation = StockSpeculation(arm=f"chain-{STEPS}", drafter=drafter)
+    # Now: SGLang changes how this process makes event loops.
+    drafted = await _answer(SpeculatingEngine(target, CONFIG, speculation=speculation))
     return ExportResult(
         plain=plain,
         drafted=drafted,

@@ -9,6 +9,7 @@ from tlt_bench.campaign.parts import discovered
 from tlt_bench.cli import app, campaign
 from tlt_bench.control.command import result_of
 from tlt_bench.control.fleet import SIZES
+from tlt_bench.gpu.parts import PARTS
 
 ROOT = Path(__file__).parents[3]
 PAGES = {path: path.read_text() for path in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]}
@@ -33,3 +34,8 @@ def test_the_campaign_names_its_parts_and_describes_them() -> None:
     option = inspect.signature(campaign).parameters["part"].annotation.__metadata__[0].help
     assert set(re.findall(r"[a-z]+", option.partition(";")[0])) - {"or"} == parts
     assert set(re.findall(r"^\| `([a-z]+)` \|", PAGES[ROOT / "docs/campaign.md"], re.MULTILINE)) >= parts
+
+
+def test_every_part_of_the_gpus_command_is_described() -> None:
+    rows = "".join(re.findall(r"^\| (`.*?) \|", PAGES[ROOT / "docs/gpu.md"], re.MULTILINE))
+    assert re.findall(r"`([a-z0-9_-]+)`", rows) == [part.name for part in PARTS]

@@ -6,9 +6,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tlt_bench.gpu.part import RESULT, GpuPart
+from tlt_bench.gpu.page import page
+from tlt_bench.gpu.part import KEPT, MODELS, RESULT, GpuOutcome, GpuPart
 from tlt_bench.gpu.parts import PARTS
-from tlt_bench.gpu.run import run, table
+from tlt_bench.gpu.published import PUBLISHED
+from tlt_bench.gpu.run import run, table, with_needed
 from tlt_common.errors import ConfigError
 
 WRITES = "import json, sys, pathlib; pathlib.Path(sys.argv[1]).write_text(json.dumps({'figures': {'ratio': 1.5}}))"
@@ -70,6 +72,67 @@ def _has_ended(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def test_a_part_reads_what_the_parts_before_it_wrote(tmp_path: Path) -> None:
+    reads = (
+        "import json, sys, pathlib\n"
+        "found = json.loads(pathlib.Path(sys.argv[2], 'good.figures.json').read_text())\n"
+        "found['figures']['models'] = len(sys.argv[3])\n"
+        "pathlib.Path(sys.argv[1]).write_text(json.dumps(found))"
+    )
+    later = GpuPart(name="later", shows="both", command=("-c", reads, RESULT, KEPT, f"{MODELS}/7b"), after=("good",))
+    _, outcome = run([part("good", WRITES), later], tmp_path, has_gpu=False, log=print, models=Path("/m"))
+    assert outcome.status == "passed", outcome.tail
+    assert outcome.figures == {"ratio": 1.5, "models": len("/m/7b")}
+    assert outcome.command.endswith("FILE KEPT MODELS/7b")
+
+
+def test_without_what_it_needs_a_part_is_skipped_by_name(tmp_path: Path) -> None:
+    later = GpuPart(name="later", shows="both", command=("-c", WRITES, RESULT), after=("bad",))
+    assert statuses([part("bad", "raise SystemExit(3)"), later], tmp_path) == {
+        "bad": "failed",
+        "later": "skipped: bad has not passed",
+    }
+    assert statuses([part("bad", WRITES), later], tmp_path) == {"bad": "passed", "later": "passed"}
+
+
+def test_a_part_that_is_asked_for_brings_what_it_needs() -> None:
+    assert [one.name for one in with_needed(["grid"], PARTS)] == ["models", "accept", "grid"]
+    assert with_needed([each.name for each in PARTS], PARTS) == list(PARTS)
+    for place, each in enumerate(PARTS):
+        assert set(each.after) <= {one.name for one in PARTS[:place]}, each.name
+
+
+def test_figures_are_logged_as_they_come(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run([part("good", WRITES)], tmp_path, has_gpu=False, log=lines.append)
+    assert lines[-1].split() == ["ratio", "1.5"]
+
+
+def test_the_page_sets_figures_beside_the_papers_and_shows_the_grid() -> None:
+    figures = {"cost_chain-3_bs1": 1.25, "cost_chain-3_bs8": 1.5, "speed_chain-3_bs1": 2.4, "accept_chain-3_bs1": 3.0}
+    outcomes = [
+        GpuOutcome(name="grid", shows="costs", command="c", seconds=9, status="passed", figures=figures),
+        GpuOutcome(
+            name="graphs", shows="bytes", command="c", seconds=9, status="failed", tail="<out of memory>",
+            figures={"naive_over_planned": 2.5},
+        ),
+    ]  # fmt: skip
+    text = page(outcomes, {"GPUs": "H100 & more"})
+    assert "1 of 2 parts passed" in text
+    assert "H100 &amp; more" in text
+    assert "&lt;out of memory&gt;" in text
+    beside = text.split("graphs_naive_over_planned")[1]
+    assert beside.index("2.5") < beside.index("2.84")
+    assert '<td>chain-3</td><td class="n">1.25</td><td class="n">1.50</td>' in text
+    assert "cost_chain-3_bs1" not in text
+    assert "src=" not in text
+
+
+def test_published_figures_belong_to_parts() -> None:
+    names = {each.name for each in PARTS}
+    assert all(name.partition("_")[0] in names for name in PUBLISHED)
 
 
 def test_the_table_names_commands_statuses_and_figures(tmp_path: Path) -> None:

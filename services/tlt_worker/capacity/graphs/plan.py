@@ -57,6 +57,8 @@ class Plan:
     """Least useful first."""
     single: int = 0
     """Bytes of off and the most expensive single arm, at every batch size at which any arm drafts."""
+    separate: tuple[int, ...] = ()
+    """All these batch sizes."""
     naive: int = 0
     """Bytes of every arm captured separately at all these batch sizes, nothing shared."""
 
@@ -83,7 +85,8 @@ def plan_graphs(question: Question) -> Plan:
         kept[graph.runner].remove(graph.batch)
         dropped.append(graph)
         size = question.costs.total(kept)
-    single, naive = _unmerged(arms, question)
+    separate = _separate(arms, question)
+    single, naive = _unmerged(arms, question, separate)
     return Plan(
         question=question,
         arms=arms,
@@ -91,6 +94,7 @@ def plan_graphs(question: Question) -> Plan:
         bytes=size,
         dropped=tuple(dropped),
         single=single,
+        separate=separate,
         naive=naive,
     )
 
@@ -140,18 +144,24 @@ def _freed(runner: Runner, left: Mapping[Runner, Sequence[int]], costs: Costs) -
     return own + before - costs.shared(tops)
 
 
-def _unmerged(arms: Sequence[Arm], question: Question) -> tuple[int, int]:
+def _separate(arms: Sequence[Arm], question: Question) -> tuple[int, ...]:
+    """Return the batch sizes at which any arm drafts."""
+    drafting = [arm for arm in arms if arm != OFF]
+    tops = (max(allowed_sizes(arm, question.max_batch, question.allows), default=0) for arm in drafting)
+    top = max(tops, default=0)
+    return tuple(batch_sizes(top)) if top else ()
+
+
+def _unmerged(arms: Sequence[Arm], question: Question, sizes: Sequence[int]) -> tuple[int, int]:
     """Return the bytes of a single arm, and of all arms without sharing, at every batch size at which any drafts."""
     costs, off = question.costs, runners_of(OFF)[0]
     plain = costs.total({off: batch_sizes(question.max_batch)})
     drafting = [arm for arm in arms if arm != OFF]
-    top = max((max(allowed_sizes(arm, question.max_batch, question.allows), default=0) for arm in drafting), default=0)
-    if not top:
+    if not sizes:
         return plain, plain
-    sizes = batch_sizes(top)
     alone = [
         costs.total({off: batch_sizes(question.max_batch), **dict.fromkeys(runners_of(arm), sizes)}) for arm in drafting
     ]
     every = [runner for arm in drafting for runner in runners_of(arm)]
     own = costs.runner(off, batch_sizes(question.max_batch)) + sum(costs.runner(runner, sizes) for runner in every)
-    return max(alone), own + costs.shared({off: question.max_batch, **dict.fromkeys(every, top)})
+    return max(alone), own + costs.shared({off: question.max_batch, **dict.fromkeys(every, sizes[-1])})

@@ -23,12 +23,14 @@ class GraphSharing:
     """Captures of one engine, made one arm after the other."""
 
     sizes: Sizes
-    _made: dict[Runner, dict[str, Any]] = field(default_factory=dict)
+    shares: bool = True
+    """False: every arm captures its own."""
+    _made: dict[Runner | tuple[str, Runner], dict[str, Any]] = field(default_factory=dict)
 
     def due(self, arm: Arm, stage: Stage) -> tuple[int, ...]:
         """Return the batch sizes this arm must capture: none if none are planned or an earlier arm captured them."""
         runner = next((runner for runner in runners_of(arm) if runner.stage is stage), None)
-        if runner is None or runner in self._made:
+        if runner is None or self._key(arm, runner) in self._made:
             return ()
         return tuple(self.sizes.get(arm.name, {}).get(stage, ()))
 
@@ -40,8 +42,11 @@ class GraphSharing:
         """
         for runner in runners_of(arm) if self.sizes else ():
             own = {name: getattr(state, name) for name in STATE_FIELDS[runner.stage]}
-            for name, value in self._made.setdefault(runner, own).items():
+            for name, value in self._made.setdefault(self._key(arm, runner), own).items():
                 setattr(state, name, value)
+
+    def _key(self, arm: Arm, runner: Runner) -> Runner | tuple[str, Runner]:
+        return runner if self.shares else (arm.name, runner)
 
     def logit_rows(self, arms: Sequence[Arm]) -> int:
         """Return the rows of logits that the widest graph of these arms writes."""

@@ -7,15 +7,17 @@ import pytest
 
 from countdown.model import CHECKPOINT
 from countdown.settings import DRAFTER
-from tlt_bench import random_model
+from tlt_bench import random_models
 from tlt_bench.arms.engine import PARTS
 from tlt_bench.engines.prepare import BenchTarget, check_parts
+from tlt_bench.shapes import DRAFTER as RANDOM_DRAFTER
+from tlt_bench.shapes import DRAFTER3, MODEL, SHAPE, SHAPES, reduced
 from tlt_common.errors import ConfigError
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.drafter import first_drafter
 from tlt_worker.engine_config import EngineConfig
 
-TINY = {**random_model.SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+TINY = {**SHAPE, "vocab_size": 32, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
 
 
@@ -44,10 +46,35 @@ def test_parts_are_named() -> None:
 
 
 def test_random_weights_are_a_checkpoint_and_its_drafter(tmp_path: Path) -> None:
-    random_model.write(tmp_path, TINY)
-    model, drafter = tmp_path / random_model.MODEL, tmp_path / random_model.DRAFTER
+    random_models.write(tmp_path, TINY)
+    model, drafter = tmp_path / MODEL, tmp_path / RANDOM_DRAFTER
     headers = weights.read_headers(model)
     assert headers["lm_head.weight"].shape == (32, 32)
     assert headers["model.layers.1.self_attn.k_proj.weight"].shape == (16, 32)
     _, tensors = first_drafter(EngineConfig(drafter=drafter), json.loads((model / "config.json").read_text()))
     assert "fc.weight" in dict(tensors)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_is_written_once_with_drafters_that_fit(tmp_path: Path, name: str) -> None:
+    random_models.write_missing(tmp_path, [name], device="cpu")
+    config = json.loads((tmp_path / name / MODEL / "config.json").read_text())
+    written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")}
+    assert random_models.write_missing(tmp_path, [name], device="cpu")[name] > 0
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")} == written
+    for drafter, is_eagle3 in ((RANDOM_DRAFTER, False), (DRAFTER3, True)):
+        form, _ = first_drafter(EngineConfig(drafter=tmp_path / name / drafter), config)
+        assert form.is_eagle3 == is_eagle3
+
+
+def test_a_reduced_shape_is_of_the_same_family() -> None:
+    for shape in SHAPES.values():
+        small = reduced(shape)
+        assert (small["architectures"], small.keys()) == (shape["architectures"], shape.keys())
+        assert small["hidden_size"] < shape["hidden_size"]
+
+
+@pytest.mark.parametrize("length", [0.5, float("nan")])
+def test_an_accept_length_is_at_least_one(length: float) -> None:
+    with pytest.raises(ConfigError, match="--accept-length"):
+        BenchTarget(accept_length=length)

@@ -38,6 +38,16 @@ def test_a_shape_is_captured_by_the_first_arm_that_has_it() -> None:
     assert (second.draft_attn_backend, second.cuda_graph_runner) == ("deep's draft attention", "deep's draft")
 
 
+def test_without_sharing_every_arm_captures_its_own() -> None:
+    sharing = GraphSharing(sizes=SIZES, shares=False)
+    first, second = state("wide"), state("deep")
+    sharing.share(WIDE, first)
+    assert sharing.due(WIDE, Stage.VERIFY) == ()
+    assert sharing.due(DEEP, Stage.VERIFY) == (1, 2)
+    sharing.share(DEEP, second)
+    assert second == state("deep")
+
+
 def test_what_is_not_planned_is_not_captured() -> None:
     sharing = GraphSharing(sizes=SIZES)
     assert (

@@ -1,0 +1,89 @@
+"""
+What a round of each arm costs, in rounds of off, over batch sizes: the grids of the TLT paper's Tables 1 and 2.
+
+A round's cost hardly depends on how many of its drafts are accepted, so it can be measured with random weights. The
+speed of an arm is the accept length that a drafter reaches with it, divided by the cost, which is therefore also the
+accept length at which the arm breaks even.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tlt_bench.engines.bench_engine import BenchEngine, log, rotated
+from tlt_bench.engines.commands import Generate
+from tlt_bench.ratios import Figures, over
+from tlt_bench.workload import hard_prompts
+from tlt_common.errors import ConfigError
+
+CHAINS: Final = ("chain-3", "chain-5", "chain-7")
+TREES: Final = tuple(f"tree-{steps}x8-{verified}" for steps in (4, 6, 8) for verified in (16, 32, 64))
+"""Depths and tokens to verify, eight branches wide."""
+ACCEPT: Final = re.compile(r"accept_(.+)_bs1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridPlan:
+    """Amount of measurement: tokens of a response, and repeats by batch size."""
+
+    tokens: int
+    repeats: dict[int, int]
+
+
+FULL = GridPlan(tokens=64, repeats={1: 3, 2: 2, 4: 2, 8: 2, 16: 2, 32: 1})
+QUICK = GridPlan(tokens=32, repeats={1: 1, 4: 1})
+
+
+def accept_lengths_in(path: Path) -> dict[str, float]:
+    """
+    Return the accept lengths by arm, at batch 1, in a result of this benchmark.
+
+    Raises:
+        ConfigError: The file is no such result.
+    """
+    try:
+        figures = json.loads(path.read_text())["figures"]
+        found = {match[1]: float(value) for name, value in figures.items() if (match := ACCEPT.fullmatch(name))}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"--accept-lengths: {path} is not a result: {error}", field="accept_lengths") from error
+    if not found:
+        raise ConfigError(f"--accept-lengths: {path} has no accept lengths; run --part grid", field="accept_lengths")
+    return found
+
+
+async def measure_grid(
+    engine: BenchEngine, arms: Sequence[str], plan: GridPlan, accept_lengths: Mapping[str, float]
+) -> Figures:
+    """
+    Measure all arms in turn at each batch size.
+
+    Args:
+        engine: A running engine with these arms.
+        arms: Arms; `off` among them.
+        plan: Amount of measurement.
+        accept_lengths: Tokens per round by arm, from a drafter that was trained; arms that are missing have only costs.
+    """
+    found = Figures()
+    for batch, repeats in plan.repeats.items():
+        log(f"grid at batch {batch}")
+        rounds: dict[str, list[float]] = {arm: [] for arm in arms}
+        accepted: dict[str, list[float]] = {arm: [] for arm in arms}
+        for repeat in range(repeats + 1):
+            request = Generate(prompts=hard_prompts(batch, seed=repeat), max_new_tokens=(plan.tokens,) * batch)
+            for arm in rotated(arms, repeat):
+                await engine.force_arms(arm)
+                timing = await engine.generate(request)
+                if repeat:  # the first repeat warms up
+                    rounds[arm].append(timing.round_s)
+                    accepted[arm].append(timing.accept_length)
+        for arm in (each for each in arms if each != "off"):
+            cost = found.add(f"cost_{arm}_bs{batch}", over(rounds[arm], rounds["off"]))
+            found.add(f"accept_{arm}_bs{batch}", accepted[arm])
+            if arm in accept_lengths:
+                found.add(f"speed_{arm}_bs{batch}", [accept_lengths[arm] / cost])
+        found.notes[f"off_round_ms_bs{batch}"] = f"{1000 * median(rounds['off']):.2f}"
+    return found
