@@ -8,11 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.unit.tlt_worker.model.tiny import CLASSES, change, config_of, shapes_of, write
+from tests.families import config_of, shapes_of
+from tests.unit.tlt_worker.model.tiny import change, write
 from tlt_common.errors import ConfigError
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model.families import family_of
-from tlt_worker.model.files import expected_tensors, require_model
+from tlt_worker.model.files import require_model
+from tlt_worker.model.requirements import family_of
+from tlt_worker.model.tensors import expected_tensors
 
 ENGINE = EngineConfig()
 WEIGHTS = "model.safetensors"
@@ -29,13 +31,21 @@ WEIGHTS = "model.safetensors"
         ("qwen2", {"tie_word_embeddings": True}),
         ("qwen3", {}),
         ("qwen3", {"attention_bias": True}),
+        ("qwen3_moe", {}),
+        ("qwen3_moe", {"tie_word_embeddings": True, "attention_bias": True}),
+        ("qwen3_moe", {"decoder_sparse_step": 2}),
+        ("qwen3_moe", {"mlp_only_layers": [0]}),
+        ("glm4_moe", {}),
+        ("glm4_moe", {"use_qk_norm": False, "attention_bias": False, "n_shared_experts": 2}),
+        ("gpt_oss", {}),
+        ("gpt_oss", {"tie_word_embeddings": True}),
     ],
 )
 def test_a_complete_checkpoint_has_the_tensors_of_transformers(
     tmp_path: Path, family: str, options: dict[str, Any]
 ) -> None:
     write(tmp_path, family, **options)
-    config = config_of(family, architectures=[CLASSES[family][1].__name__], **options).to_dict()
+    config = config_of(family, **options).to_dict()
     assert expected_tensors(config, family_of(config)) == shapes_of(family, **options)
     assert require_model(tmp_path, ENGINE).headers.keys() == shapes_of(family, **options).keys()
 
