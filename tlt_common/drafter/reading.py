@@ -1,6 +1,7 @@
 """Derives a drafter's format from its own config.json or from that of its target."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
@@ -57,7 +58,9 @@ def standard_format(
             read = _standard_layers(target) if layers is None else tuple(layers)
             _require_layers(read, target)
             vocabulary = min(vocabulary, draft_vocabulary or DRAFT_VOCABULARY)
-        return _format(architecture, target, target, draft_vocabulary=vocabulary, layers=read)
+        form = _format(architecture, target, target, draft_vocabulary=vocabulary, layers=read)
+        # The drafter's own layer rotates whole heads, also if its target rotates a part.
+        return replace(form, rope={name: value for name, value in form.rope.items() if name != "partial_rotary_factor"})
     except KeyError as error:
         name = str(error.args[0])
         raise ConfigError(

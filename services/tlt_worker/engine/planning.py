@@ -13,6 +13,7 @@ from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import eagle3_format
 from tlt_worker.engine.device import Device, gpu_memory
 from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import listed
 
 log = get_logger(__name__)
 
@@ -57,7 +58,7 @@ def plan_of(
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
     """
-    profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
+    profile, context = profile_of(engine, device.accelerator, listed(model)), engine.context_for(model)
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)
     if device.kind == "cuda":
         gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)
