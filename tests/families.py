@@ -57,7 +57,7 @@ def stated(family: str, /, **options: Any) -> dict[str, Any]:
 
 def model_of(family: str, /, **options: Any) -> Any:
     """Return a model with the weights that transformers begins with."""
-    return AutoModelForCausalLM.from_config(config_of(family, **options))
+    return AutoModelForCausalLM.from_config(config_of(family, **options))  # type: ignore[no-untyped-call] # transformers
 
 
 def shapes_of(family: str, /, **options: Any) -> dict[str, tuple[int, ...]]:

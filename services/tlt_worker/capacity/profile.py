@@ -92,8 +92,8 @@ class DeviceProfile:
         """
         Return the arguments that the model's family needs.
 
-        A pool of its own for layers with a window is not used: drafts write rows of both at once. On a CPU, SGLang would
-        lay out the experts of gpt-oss for GPU kernels, and its loader would then fail.
+        A pool of its own for layers with a window is not used: drafts write rows of both at once. On a CPU, SGLang
+        would lay out the experts of gpt-oss for GPU kernels, and its loader would then fail.
         """
         if self.family is None or not self.family.slides:
             return {}

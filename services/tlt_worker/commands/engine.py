@@ -37,7 +37,11 @@ def plan(
         ),
     ] = "",
     model_shape: Annotated[
-        str, typer.Option(help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b or llama3-70b.")
+        str,
+        typer.Option(
+            help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b, llama3-70b, qwen3-30b-a3b, "
+            "glm-4.5-air or gpt-oss-20b."
+        ),
     ] = "",
     json_to: Annotated[
         str,

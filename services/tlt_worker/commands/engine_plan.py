@@ -15,12 +15,13 @@ from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
-from tlt_worker.commands.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, SHAPES, card
 from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
+from tlt_worker.model.families import listed
 
 DEVICES = ("cpu", "cuda")
 
@@ -83,14 +84,16 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
             raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
         settings = (f"model={wanted.shape}", *settings)
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
-    engine, profile = worker.engine, profile_of(worker.engine, wanted.accelerator)
+    engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
     if wanted.shape:
-        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
+        model, context = CONFIGS[wanted.shape], engine.context_length or SHAPE_CONTEXT
+        profile, shape = profile_of(engine, wanted.accelerator, listed(model)), SHAPES[wanted.shape]
     else:
         model = read_config(worker.model)
-        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=eagle3_format(engine, model))
+        profile = profile_of(engine, wanted.accelerator, listed(model))
+        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)

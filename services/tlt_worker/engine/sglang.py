@@ -112,8 +112,7 @@ class SglangEngine:
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
-        eagle3 = form if form.is_eagle3 else None
-        plan = plan_of(config, self._device, self._model_config, drafter=eagle3, trains=self._trains)
+        plan = plan_of(config, self._device, self._model_config, drafter=form, trains=self._trains)
         self._form, self._arms = form, plan.plan.arms
         log_plan(plan)
         if plan.division is not None:

@@ -68,6 +68,8 @@ class Family:
     norms_heads: bool | str = False
     """Whether queries and keys are normed, or the key that says so."""
     experts: Experts | None = None
+    own_drafter: str = ""
+    """Key for the number of layers behind the last one, which predict several tokens (MTP) and are not loaded."""
     has_sinks: bool = False
     """Whether each attention head has a sink."""
     slides: bool = False
@@ -134,6 +136,7 @@ _ROWS = (
         is_output_biased=False,
         norms_heads="use_qk_norm",
         turns_part=True,
+        own_drafter="num_nextn_predict_layers",
         states=("num_key_value_heads", "head_dim"),
         experts=Experts(
             count=("n_routed_experts",),

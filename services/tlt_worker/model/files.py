@@ -9,7 +9,7 @@ from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.requirements import require_runnable
-from tlt_worker.model.tensors import expected_tensors
+from tlt_worker.model.tensors import expected_tensors, unexpected
 
 _FLOATS = ("BF16", "F16", "F32")
 _SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
@@ -33,7 +33,15 @@ def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
         tensors = ModelTensors.of(directory)
     except WeightsError as error:
         raise ConfigError(f"model: {error.message}", field="model") from error
-    _require_tensors(directory, expected_tensors(config, family), tensors.headers)
+    if family is not None:
+        expected = expected_tensors(config, family)
+        _require_tensors(directory, expected, tensors.headers)
+        if more := unexpected(tensors.headers, expected, config, family):
+            raise _refused(
+                directory,
+                f"has {len(more)} tensors that its config.json has not, first {more[0]} of shape "
+                f"{list(tensors.headers[more[0]].shape)}",
+            )
     tensors.require_startable(directory)
     _require_tokenizer(directory, config["vocab_size"])
     return tensors

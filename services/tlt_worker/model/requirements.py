@@ -80,7 +80,9 @@ def family_of(config: Json) -> Family:
             "in full precision"
         )
     if (family := listed(config)) is None:
-        raise _refused(f"it is {_description(config)}; accepted: {ACCEPTED}")
+        raise _refused(
+            f"it is {_description(config)}; accepted: {ACCEPTED}. engine.allow_unlisted serves others, untested"
+        )
     return family
 
 
@@ -93,16 +95,22 @@ def quantisation(config: Json) -> str | None:
     return None
 
 
-def require_runnable(config: Json, engine: EngineConfig) -> Family:
+def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
     """
     Check that an engine can run a model with this config.json; return its family.
+
+    None: it is in none, and `engine.allow_unlisted` accepts that.
 
     Raises:
         ConfigError: It cannot, or would not compute what transformers does; the message says why and what is accepted.
     """
+    if engine.allow_unlisted and listed(config) is None and quantisation(config) is None:
+        for reason in _sizes(config, ()):
+            raise _refused(reason)
+        return None
     family = family_of(config)
     context = engine.context_length
-    for reason in chain(_types(config), _sizes(config, family), *_rest(config, family, context)):
+    for reason in chain(_types(config), _sizes(config, family.states), *_rest(config, family, context)):
         raise _refused(reason)
     _require_ranks(config, family, engine.tensor_parallel)
     _require_context(config, context)
@@ -144,9 +152,9 @@ def _types(config: Json) -> Iterator[str]:
         yield f"{name} in its config.json is {config[str(name)]!r}; accepted: {accepted}"
 
 
-def _sizes(config: Json, family: Family) -> Iterator[str]:
+def _sizes(config: Json, states: tuple[str, ...]) -> Iterator[str]:
     optional = (name for name in ("num_key_value_heads", "head_dim") if config.get(name) is not None)
-    for name in (*_SIZES, *family.states, *optional):
+    for name in (*_SIZES, *states, *optional):
         if type(value := config.get(name)) is not int or value < 1:
             yield f"{name} in its config.json is {value!r}; accepted: a positive integer"
             return

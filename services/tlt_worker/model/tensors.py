@@ -1,6 +1,6 @@
 """The tensors of a model: every name and shape, told from its config.json. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tlt_common.weights.tied_head import EMBEDDING, HEAD, is_tied
@@ -8,6 +8,7 @@ from tlt_worker.model.families import Experts, Family, Spelling, expert_count, h
 
 Json = Mapping[str, Any]
 Shapes = dict[str, tuple[int, ...]]
+_LAYERS, _DERIVED = "model.layers.", ".rotary_emb."
 
 
 def expected_tensors(config: Json, family: Family) -> Shapes:
@@ -23,14 +24,16 @@ def expected_tensors(config: Json, family: Family) -> Shapes:
     return found | {"model.norm.weight": (hidden,)} | ({} if is_tied(config) else {HEAD: whole})
 
 
-def is_beyond(name: str, config: Json) -> bool:
-    """
-    Return whether a tensor belongs to a layer behind the last one.
-
-    Such layers predict several tokens (MTP). Neither transformers nor SGLang's policy loads them.
-    """
-    parts = name.split(".")
-    return parts[:2] == ["model", "layers"] and parts[2].isdigit() and int(parts[2]) >= config["num_hidden_layers"]
+def unexpected(names: Iterable[str], expected: Shapes, config: Json, family: Family) -> list[str]:
+    """Return the tensors of layers that a model of this config.json has not, in the order given."""
+    first = config["num_hidden_layers"]
+    own = range(first, first + int(config.get(family.own_drafter) or 0)) if family.own_drafter else ()
+    skipped = tuple(f"{_LAYERS}{number}." for number in own)
+    return [
+        name
+        for name in names
+        if name.startswith(_LAYERS) and name not in expected and not name.startswith(skipped) and _DERIVED not in name
+    ]
 
 
 def _attention(config: Json, family: Family) -> Shapes:

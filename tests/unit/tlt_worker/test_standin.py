@@ -61,7 +61,8 @@ class Cache:
         starts = torch.tensor([0, *extends]).cumsum(0)[:-1]
         kernels.extend_attention_cpu(
             query, None, None, out, self.keys, self.values, 1.0, 1.0, self.table, self.rows,
-            torch.tensor(self.lengths), torch.tensor(extends), starts, max(extends), 0.25, 0.0, tree_mask=tree, **options,
+            torch.tensor(self.lengths), torch.tensor(extends), starts, max(extends), 0.25, 0.0, tree_mask=tree,
+            **options,
         )  # fmt: skip
         return out
 

@@ -60,7 +60,8 @@ def _reusable(plan: _Plan | None, key: tuple[Tensor | None, ...], layer: int) ->
 def _refuse_unsupported(logit_cap: float, is_cross: bool) -> None:
     if logit_cap > 0 or is_cross:
         raise NotImplementedError(
-            "the torch stand-in for sgl_kernel supports neither a logit cap nor cross attention; run such a model on a GPU"
+            "the torch stand-in for sgl_kernel supports neither a logit cap nor cross attention; run such a "
+            "model on a GPU"
         )
 
 

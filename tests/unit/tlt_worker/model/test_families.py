@@ -122,3 +122,42 @@ def test_a_stretched_rope_has_as_many_positions_as_it_says() -> None:
 def test_changes_of_a_written_configuration_are_seen(tmp_path: Path) -> None:
     change(write(tmp_path), architectures=["GPT2LMHeadModel"])
     assert "GPT2LMHeadModel" in (tmp_path / "config.json").read_text()
+
+
+def test_an_unlisted_model_is_served_only_if_that_is_allowed() -> None:
+    config = stated("llama", architectures=["Ernie4_5ForCausalLM"], model_type="ernie4_5")
+    with pytest.raises(ConfigError, match=r"Llama.*GptOssForCausalLM checkpoint .* engine\.allow_unlisted"):
+        require_runnable(config, ENGINE)
+    brave = EngineConfig(allow_unlisted=True)
+    assert require_runnable(config, brave) is None
+    with pytest.raises(ConfigError, match="hidden_size in its config"):
+        require_runnable({**config, "hidden_size": None}, brave)
+    with pytest.raises(ConfigError, match="quantised"):
+        require_runnable({**config, "quantization_config": {"quant_method": "fp8"}}, brave)
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        ("qwen3_moe", {"num_experts_per_tok": 9}, "num_experts_per_tok in its config.json is 9; accepted: 1 to 8"),
+        ("qwen3_moe", {"num_experts_per_tok": 0}, "num_experts_per_tok in its config.json is 0; accepted: 1 to 8"),
+        ("qwen3_moe", {"num_experts": 16}, "num_local_experts in its config.json is 8; accepted: 16"),
+        ("qwen3_moe", {"num_local_experts": "8"}, "num_experts or num_local_experts in its config.json is '8'"),
+        ("qwen3_moe", {"moe_intermediate_size": None}, "moe_intermediate_size in its config.json is None"),
+        ("qwen3_moe", {"mlp_only_layers": [0, 1]}, "none of its layers has experts"),
+        ("qwen3_moe", {"decoder_sparse_step": 0}, "decoder_sparse_step in its config.json is 0"),
+        ("glm4_moe", {"first_k_dense_replace": 2}, "none of its layers has experts"),
+        ("glm4_moe", {"n_routed_experts": 0}, "n_routed_experts in its config.json is 0"),
+        ("glm4_moe", {"n_shared_experts": -1}, "n_shared_experts in its config.json is -1"),
+        ("gpt_oss", {"swiglu_limit": "7"}, "swiglu_limit in its config.json is '7'"),
+    ],
+)
+def test_a_mixture_that_contradicts_itself_is_refused(family: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        require_runnable(stated(family, **options), ENGINE)
+    assert message in refusal.value.message
+
+
+def test_ranks_must_divide_the_experts() -> None:
+    with pytest.raises(ConfigError, match=r"tensor_parallel is 3; .* MLPs of 24, 64: 1, 2, 4$"):
+        require_runnable(stated("qwen3_moe"), EngineConfig(tensor_parallel=3))
