@@ -24,8 +24,8 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "qwen3_moe": {"head_dim": 16, "moe_intermediate_size": 24, "num_experts": 8, "num_experts_per_tok": 2},
     "glm4_moe": {
         "head_dim": 16, "moe_intermediate_size": 24, "n_routed_experts": 8, "num_experts_per_tok": 2,
-        "n_shared_experts": 1, "first_k_dense_replace": 1, "use_qk_norm": True, "attention_bias": True,
-        "routed_scaling_factor": 1.5,
+        "num_attention_heads": 6, "n_shared_experts": 1, "first_k_dense_replace": 1, "use_qk_norm": True,
+        "attention_bias": True, "routed_scaling_factor": 1.5,
     },
     "gpt_oss": {
         "head_dim": 16, "intermediate_size": 24, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 8,
@@ -48,11 +48,16 @@ def config_of(family: str, /, **options: Any) -> PretrainedConfig:
     return config
 
 
-def stated(family: str, /, **options: Any) -> dict[str, Any]:
-    """Return a config.json as transformers writes it, with some values changed."""
+def written(family: str, /, **options: Any) -> dict[str, Any]:
+    """Return a config.json as transformers writes it."""
     with tempfile.TemporaryDirectory() as directory:
-        config_of(family).save_pretrained(directory)
-        return {**read_config(Path(directory)), **options}
+        config_of(family, **options).save_pretrained(directory)
+        return read_config(Path(directory))
+
+
+def stated(family: str, /, **options: Any) -> dict[str, Any]:
+    """Return a config.json with some values changed after it was written."""
+    return {**written(family), **options}
 
 
 def model_of(family: str, /, **options: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from tests.families import model_of
+from tests.families import OWN, model_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 
@@ -42,7 +42,7 @@ def write_target(
         hidden_size=hidden,
         intermediate_size=2 * hidden,
         num_hidden_layers=layers,
-        num_attention_heads=4,
+        num_attention_heads=OWN[family].get("num_attention_heads", 4),
         num_key_value_heads=kv_heads,
         head_dim=hidden // 4,
         max_position_embeddings=1024,

@@ -147,6 +147,11 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
     if form.is_eagle3:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
     save_file(tensors, directory / "model.safetensors")
+    write_served_config(directory, form, target)
+
+
+def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[str, Any]) -> None:
+    """Write the config.json that makes SGLang choose the class that runs the drafter."""
     config = {**form.config(target), "architectures": [_SERVED_AS[form.architecture]]}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 

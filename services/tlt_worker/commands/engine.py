@@ -43,6 +43,14 @@ def plan(
             "glm-4.5-air or gpt-oss-20b."
         ),
     ] = "",
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|MODEL",
+            help="Instead of a plan, compare its bytes with those of SGLang's own classes, for the config.json of a "
+            "directory or for a public model; fails above 5 %. Takes half a minute.",
+        ),
+    ] = "",
     json_to: Annotated[
         str,
         typer.Option("--json", metavar="PATH|-", help="Write one JSON object instead of text; - for standard output."),
@@ -53,6 +61,10 @@ def plan(
     from tlt_worker.commands import engine_plan as command
 
     wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
+    if check:
+        if not command.show_check(config, settings or [], wanted, check, json_to=json_to):
+            raise typer.Exit(1)
+        return
     command.show_plan(config, settings or [], wanted, json_to=json_to)
 
 

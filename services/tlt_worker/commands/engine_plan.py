@@ -17,6 +17,7 @@ from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.commands import plan_check
 from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, SHAPES, card
 from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
@@ -70,6 +71,19 @@ class Wanted:
                 "--memory is required, since this machine has no GPU; accepted: GiB per GPU, or --card", field="memory"
             )
         return min(seen)
+
+
+def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, source: str, *, json_to: str) -> bool:
+    """
+    Compare a plan's bytes with SGLang's own; return whether they agree.
+
+    Raises:
+        ConfigError: A key or an option is not accepted, or SGLang cannot build the model.
+    """
+    settings = (f"model={source}", *settings)
+    worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
+    dtype = profile_of(worker.engine, wanted.accelerator).dtype
+    return plan_check.show_check(source, worker.engine, dtype, json_to)
 
 
 def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:

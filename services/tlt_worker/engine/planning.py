@@ -86,8 +86,8 @@ def _unlisted(engine: EngineConfig, device: Device, model: Mapping[str, Any]) ->
             field="engine.gpu_memory",
         )
     return (
-        f"engine.allow_unlisted serves {model.get('architectures')}: its tensors are not checked, its memory is planned "
-        "like a dense model's, and captured states, weight updates and the distribution of responses are untested"
+        f"engine.allow_unlisted serves {model.get('architectures')}: its tensors are not checked, its memory is "
+        "planned like a dense model's, and captured states, weight updates and the distribution of responses are untested"
     )
 
 
