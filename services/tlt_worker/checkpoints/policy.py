@@ -83,7 +83,7 @@ class ModelTensors:
     headers: Mapping[str, TensorHeader]
     is_tied: bool = False
     layers: int | None = None
-    """Layers of the model; None: as many as there are tensors of. Later ones are its own drafter's (MTP), not loaded."""
+    """Layers of the model; None: unknown. Later ones are its own drafter's (MTP), which is not loaded."""
 
     @classmethod
     def of(cls, model: Path) -> "ModelTensors":

@@ -87,7 +87,7 @@ def _unlisted(engine: EngineConfig, device: Device, model: Mapping[str, Any]) ->
         )
     return (
         f"engine.allow_unlisted serves {model.get('architectures')}: its tensors are not checked, its memory is "
-        "planned like a dense model's, and captured states, weight updates and the distribution of responses are untested"
+        "planned like a dense model's; captured states, weight updates and the distribution of responses are untested"
     )
 
 
