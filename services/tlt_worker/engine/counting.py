@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from tlt_worker.engine.device import detect
+from tlt_worker.engine.launch import EAGLE3_PACKAGE
 
 SHARED = ("embed_tokens.weight", "lm_head.weight")
 """Ends of the names of what an EAGLE drafter takes from its target."""
@@ -24,7 +25,7 @@ SHARED = ("embed_tokens.weight", "lm_head.weight")
 def main(dtype: str, folders: Sequence[str]) -> None:
     """Write a line of JSON for each folder to standard output."""
     device = detect()
-    os.environ.update(device.variables())
+    os.environ.update(device.variables() | {"SGLANG_EXTERNAL_MODEL_PACKAGE": EAGLE3_PACKAGE})
     device.enter()
     for folder in map(Path, folders):
         sys.stdout.write(json.dumps(_counted(folder / "model", folder / "drafter", dtype)) + "\n")

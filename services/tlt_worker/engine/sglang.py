@@ -29,6 +29,7 @@ from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
     DTYPES,
+    EAGLE3_PACKAGE,
     environment,
     launched,
     rank_variables,
@@ -269,7 +270,7 @@ class SglangEngine:
         if self._experiment.simulates:
             variables[SIMULATION_VARIABLE] = str(self._experiment.simulated_accept_length)
         if form.is_eagle3:
-            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = "tlt_worker.scheduler.models"
+            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = EAGLE3_PACKAGE
         with environment(variables):
             arguments = server_arguments(
                 self.model,
