@@ -110,7 +110,7 @@ class DeviceProfile:
         return {"attention_backend": str(Attention.AMX), **self._family_arguments()} if cpu else {}
 
 
-def profile_of(engine: EngineConfig, accelerator: Accelerator, family: Family | None = None) -> DeviceProfile:
+def profile_of(engine: EngineConfig, accelerator: Accelerator, *, family: Family | None = None) -> DeviceProfile:
     """
     Decide how an engine runs a model of a family on a device.
 

@@ -103,10 +103,10 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
     if wanted.shape:
         model, context = CONFIGS[wanted.shape], engine.context_length or SHAPE_CONTEXT
-        profile, shape = profile_of(engine, wanted.accelerator, listed(model)), SHAPES[wanted.shape]
+        profile, shape = profile_of(engine, wanted.accelerator, family=listed(model)), SHAPES[wanted.shape]
     else:
         model = read_config(worker.model)
-        profile = profile_of(engine, wanted.accelerator, listed(model))
+        profile = profile_of(engine, wanted.accelerator, family=listed(model))
         shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":

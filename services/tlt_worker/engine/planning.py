@@ -61,7 +61,7 @@ def plan_of(
         ConfigError: An arm cannot run; field `engine.arms`.
     """
     family, context = listed(model), engine.context_for(model)
-    profile = profile_of(engine, device.accelerator, family)
+    profile = profile_of(engine, device.accelerator, family=family)
     if family is None:
         profile = replace(profile, warnings=(*profile.warnings, _unlisted(engine, device, model)))
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)

@@ -9,14 +9,15 @@ from tests.families import TYPES, config_of, stated
 from tests.unit.tlt_worker.model.tiny import change, write
 from tlt_common.errors import ConfigError
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model.requirements import max_context, require_runnable
+from tlt_worker.model.requirements import family_of, max_context, require_runnable
 
 ENGINE = EngineConfig()
 
 
 @pytest.mark.parametrize("family", TYPES)
 def test_the_served_families_are_run(family: str) -> None:
-    assert require_runnable(stated(family), ENGINE).model_type == family
+    assert family_of(stated(family)).model_type == family
+    assert require_runnable(stated(family), ENGINE) is family_of(stated(family))
 
 
 @pytest.mark.parametrize(
