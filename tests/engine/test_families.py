@@ -14,11 +14,17 @@ from tlt_worker.model.families import FAMILIES
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
-CASES = [(row.architecture, kind) for row in FAMILIES.values() for kind in row.drafters]
+CASES = [
+    pytest.param((row.architecture, kind), id=name, marks=pytest.mark.xdist_group(name))
+    for row in FAMILIES.values()
+    for kind in row.drafters
+    if (name := f"{row.model_type}-{kind}")
+]
+"""Tests of one case stay in one process, which starts one engine for them."""
 LOGPROBS, STATES = 1e-3, 1e-3
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{FAMILIES[case[0]].model_type}-{case[1]}")
+@pytest.fixture(scope="module", params=CASES)
 def result(request: pytest.FixtureRequest, loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> FamilyResult:
     architecture, kind = request.param
     work: Path = tmp_path_factory.mktemp(architecture)
