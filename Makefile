@@ -43,18 +43,23 @@ hostile: install  ## send hostile and odd inputs to running gateways; wrong answ
 	$(BIN)/python -m tests.hostile
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := $(patsubst %,tests/engine/test_%.py,export families ranks)
+SLOW := $(patsubst %,tests/engine/test_%.py,export orphans ranks)
 SLOWEST := tests/engine/test_failed_ranks.py
+FAMILIES := $(patsubst %,tests/engine/test_%.py,families plan_bytes public_drafters)
 engine: install  ## run the tests with the real SGLang engine, two engines at a time
-	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(SLOW) $(SLOWEST)) --loop plain $(ENGINES)
+	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(SLOW) $(SLOWEST) $(FAMILIES)) --loop plain $(ENGINES)
 	$(BIN)/pytest $(LOOPED) --loop overlapped $(ENGINES)
 
+.PHONY: families
+families: install  ## run every family of models through one suite, the memory plan against SGLang, and public drafters (9 minutes); ONLY= as for pytest -k
+	$(BIN)/pytest $(FAMILIES) --loop plain $(subst loadscope,loadgroup,$(ENGINES)) $(if $(ONLY),-k "$(ONLY)")
+
 .PHONY: engine-slow loops
-engine-slow: install  ## run the slow ones: several ranks, other models, drafters in SGLang alone (5 minutes)
+engine-slow: install  ## run the slow ones: several ranks, processes that remain, drafters in SGLang alone (5 minutes)
 	$(BIN)/pytest $(SLOW) --loop plain $(ENGINES)
 
 loops: install  ## run both in the other scheduler loop than these do, the lossless tests, too, and the slowest ones
-	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(LOOPED) $(SLOWEST)) --loop overlapped $(ENGINES)
+	$(BIN)/pytest tests/engine $(patsubst %,--ignore=%,$(LOOPED) $(SLOWEST) $(FAMILIES)) --loop overlapped $(ENGINES)
 	$(BIN)/pytest tests/lossless --loop plain
 	$(BIN)/pytest $(SLOWEST) --loop plain
 

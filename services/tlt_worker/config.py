@@ -49,7 +49,7 @@ class WorkerConfig(ServiceConfig):
     component = "worker"
 
     model: Path
-    """Directory of the Hugging Face checkpoint to serve: Llama, Qwen2 or Qwen3."""
+    """Directory of the Hugging Face checkpoint to serve, of a family in docs/models.md."""
     engine: EngineConfig = EngineConfig()
     """Settings of the SGLang engine."""
     worker_id: str = Field("worker-0", min_length=1)

@@ -53,6 +53,10 @@ class EngineConfig(Frozen):
     graph_bytes: int | None = Field(None, ge=0)
     """Memory budget for CUDA graphs per GPU, in bytes. Graphs that save the least time per byte are dropped first.
     Null: as much as the plan has room for."""
+    allow_unlisted: bool = False
+    """Serve models whose architecture is not in the table of model families. Then nothing is known of them: their
+    tensors are not checked, their memory is not planned (a GPU needs `gpu_memory`), and whether states are captured
+    rightly, updates are complete and responses keep their distribution has not been tested."""
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None

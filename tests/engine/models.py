@@ -6,18 +6,14 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import (
-    AutoModelForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from tests.families import OWN, model_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
+
+_LEARNED = ("bias", "sinks")
+"""Ends of the names of vectors that are learned and do not scale."""
 
 
 def write_target(
@@ -33,39 +29,34 @@ def write_target(
     kv_heads: int = 2,
 ) -> Path:
     """
-    Write a Llama (or Qwen3) whose next token depends mostly, but not only, on the last one.
+    Write a model of a family, whose next token depends mostly, but not only, on the last one.
 
     Embeddings have length sqrt(hidden), so the final norm leaves them unchanged, and layers contribute little: a
     drafter that passes the embedding through is often right, and wrong often enough. `weight` scales the layers'
     contribution, `head` the model's certainty.
     """
     torch.manual_seed(seed)
-    of_family: dict[str, tuple[Any, Any]] = {
-        "llama": (LlamaConfig, LlamaForCausalLM),
-        "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-    }
-    config_class, model_class = of_family[family]
-    config = config_class(
+    model = model_of(
+        family,
         vocab_size=vocabulary,
         hidden_size=hidden,
         intermediate_size=2 * hidden,
         num_hidden_layers=layers,
-        num_attention_heads=4,
+        num_attention_heads=OWN[family].get("num_attention_heads", 4),
         num_key_value_heads=kv_heads,
         head_dim=hidden // 4,
         max_position_embeddings=1024,
         tie_word_embeddings=False,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=2,
     )
-    model: Any = model_class(config)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in (*model.named_parameters(), *model.named_buffers()):
             if "embed_tokens" in name:
                 parameter.copy_(torch.nn.functional.normalize(torch.randn_like(parameter), dim=-1) * hidden**0.5)
             elif parameter.dim() > 1:
                 parameter.copy_(torch.randn_like(parameter) * (head if "lm_head" in name else weight))
+            elif name.endswith(_LEARNED):
+                # SGLang keeps sinks in bfloat16.
+                parameter.copy_((torch.randn_like(parameter) * weight).bfloat16())
     model.save_pretrained(directory)
     return directory
 

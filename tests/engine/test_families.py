@@ -1,63 +1,67 @@
-"""Other model families, and processes that remain when an engine or its owner ends."""
+"""Every family in the table passes the same suite: one tiny checkpoint, one engine."""
 
-import signal
-import subprocess
-import threading
-import time
-from collections.abc import Callable
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.engine import host
+from tests.engine import host, models
 from tests.engine.scenes import family
-from tests.engine.scenes.answers import stats
 from tests.engine.scenes.family import FamilyResult
+from tests.loops import Loop
+from tests.lossless import exact, judge
+from tlt_worker.model.families import FAMILIES
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
-START_S = 240.0
-END_S = 15.0
+CASES = [
+    pytest.param((row.architecture, kind), id=name, marks=pytest.mark.xdist_group(name))
+    for row in FAMILIES.values()
+    for kind in row.drafters
+    if (name := f"{row.model_type}-{kind}")
+]
+"""Tests of one case stay in one process, which starts one engine for them."""
+LOGPROBS, STATES = 1e-3, 1e-3
 
 
-@pytest.mark.parametrize("scene", [family.qwen2, family.qwen3], ids=lambda scene: scene.__name__)
-def test_a_model_family_is_served_with_drafts(play: host.Play, scene: host.Scene[FamilyResult]) -> None:
-    result = play(scene)
-    assert list(result.answer.token_ids) == result.expected
-    assert stats(result.answer).rounds > 1
-    assert result.remaining_pids == [], "a closed engine leaves no process"
+@pytest.fixture(scope="module", params=CASES)
+def result(request: pytest.FixtureRequest, loop: Loop, tmp_path_factory: pytest.TempPathFactory) -> FamilyResult:
+    architecture, kind = request.param
+    work: Path = tmp_path_factory.mktemp(architecture)
+    (work / family.CASE).write_text(json.dumps({"family": architecture, "kind": kind}))
+    return host.play(family.family, work, loop.variables)
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def test_states_and_logprobs_are_transformers(result: FamilyResult) -> None:
+    captured = result.captured
+    assert captured.answer.logprobs == pytest.approx(captured.expected_logprobs, abs=LOGPROBS)
+    assert captured.frames_off_by < STATES
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float) -> bool:
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        threading.Event().wait(0.05)
-    return True
+def test_greedy_answers_are_transformers_under_every_arm(result: FamilyResult) -> None:
+    assert [list(chunk.token_ids) for chunk in result.greedy] == result.greedy_expected
 
 
-def test_a_killed_worker_leaves_no_engine_behind(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        host.command(family.orphans, tmp_path / "result", tmp_path),
-        cwd=host.ROOT,
-        env=host.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as worker:
-        try:
-            pids_file = tmp_path / "pids"
-            assert wait_for(lambda: pids_file.exists() or worker.poll() is not None, START_S)
-            pids = [int(pid) for pid in pids_file.read_text().split()]
-            assert len(pids) >= 1
-            assert all(map(is_running, pids))
-        finally:
-            worker.send_signal(signal.SIGKILL)
-        assert wait_for(lambda: not any(map(is_running, pids)), END_S)
+def test_a_drafter_trained_on_captured_states_is_served(result: FamilyResult) -> None:
+    assert result.accepted > 0.15
+
+
+def test_a_seed_gives_the_same_tokens_under_every_arm(result: FamilyResult) -> None:
+    assert len(set(result.seeded.values())) == 1, result.seeded
+
+
+def test_sampled_answers_follow_the_target_distribution(result: FamilyResult) -> None:
+    masses = judge.expected(models.load(result.target), result.drawn)
+    fits = {window: judge.fits(result.drawn, window, masses) for window in exact.WINDOWS}
+    level = judge.LEVEL / (len(CASES) * sum(map(len, fits.values())))
+    assert not {key: fit for key, each in fits.items() for fit in each.values() if fit.p_value < level}
+
+
+def test_weights_change_in_flight_and_come_as_tensors(result: FamilyResult) -> None:
+    update, chunk = result.update, result.update.in_flight
+    assert list(dict.fromkeys(chunk.policy_versions)) == [0, 1]
+    for place, (token, version) in enumerate(zip(chunk.token_ids, chunk.policy_versions, strict=True)):
+        assert token == update.expected[version][place]
+    assert list(update.fresh.token_ids) == update.fresh_expected
+    assert list(update.sent.token_ids) == update.sent_expected
+    assert set(update.sent.policy_versions) == {2}

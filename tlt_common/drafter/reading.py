@@ -1,6 +1,8 @@
 """Derives a drafter's format from its own config.json or from that of its target."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
@@ -57,7 +59,8 @@ def standard_format(
             read = _standard_layers(target) if layers is None else tuple(layers)
             _require_layers(read, target)
             vocabulary = min(vocabulary, draft_vocabulary or DRAFT_VOCABULARY)
-        return _format(architecture, target, target, draft_vocabulary=vocabulary, layers=read)
+        form = _format(architecture, target, target, draft_vocabulary=vocabulary, layers=read)
+        return _runnable(form)
     except KeyError as error:
         name = str(error.args[0])
         raise ConfigError(
@@ -65,6 +68,22 @@ def standard_format(
         ) from error
     except _NOT_A_CONFIG as error:
         raise ConfigError(f"model: config.json does not describe a supported model: {error}", field="model") from error
+
+
+def _runnable(form: DrafterFormat) -> DrafterFormat:
+    """
+    Return the format of a Llama layer that is as near to its target's layers as transformers and SGLang accept.
+
+    It rotates whole heads, also if its target rotates a part; and its heads divide its hidden size, also if the
+    target's do not (GLM-4.5 has 96 for 4096).
+    """
+    rope = {name: value for name, value in form.rope.items() if name != "partial_rotary_factor"}
+    if form.hidden_size % form.heads == 0:
+        return replace(form, rope=rope)
+    heads = max(1, form.hidden_size // form.head_dim)
+    while form.hidden_size % heads:
+        heads -= 1
+    return replace(form, rope=rope, heads=heads, kv_heads=math.gcd(heads, form.kv_heads))
 
 
 def format_of(drafter: Json, target: Json) -> DrafterFormat:

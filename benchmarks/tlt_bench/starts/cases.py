@@ -80,12 +80,24 @@ CASES = (
     Case(
         name="unknown_architecture",
         breaks=stating(architectures=["MambaForCausalLM"], model_type="mamba"),
-        says="it is a MambaForCausalLM of model_type 'mamba'; accepted: a dense LlamaForCausalLM",
+        says="it is a MambaForCausalLM of model_type 'mamba'; accepted: a LlamaForCausalLM",
     ),
     Case(
         name="quantised",
         breaks=stating(quantization_config={"quant_method": "awq", "bits": 4}),
         says="it is quantised (awq); accepted:",
+    ),
+    Case(name="fewer_layers", breaks=stating(num_hidden_layers=1), says="tensors that its config.json has not, first"),
+    Case(name="more_layers", breaks=stating(num_hidden_layers=99), says="tensors of its config.json, first"),
+    Case(
+        name="other_sizes",
+        breaks=stating(intermediate_size=2),
+        says="mlp.gate_proj.weight of shape",
+    ),
+    Case(
+        name="no_experts",
+        breaks=stating(architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", head_dim=16),
+        says="num_experts or num_local_experts in its config.json is None; accepted: a positive integer",
     ),
     Case(name="vision", breaks=stating(**VISION), says="a multimodal model; accepted:"),
     Case(name="rope", breaks=stating(rope_parameters={"rope_type": "longrope"}), says="its rope type is 'longrope'"),

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.config.loader import nested
-from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import require_fit
-from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_worker.checkpoints.drafter_files import checked_format
-from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine.device import CPU, detect, gpu_memory
 from tlt_worker.engine.planning import plan_of
@@ -43,11 +41,11 @@ def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any], gpus
     device = detect() if gpus_each else CPU
     if device.kind == "cpu" or len(set(gpu_memory())) == 1:  # of different ones, each worker knows its own
         trains = settings.get("trainer", {}).get("enabled", True)
-        plan_of(engine, device, target, drafter=eagle3_format(engine, target), trains=trains)
+        plan_of(engine, device, target, drafter=drafter_format(engine, target), trains=trains)
 
 
 def _check_drafter(drafter: Path, engine: EngineConfig, target: Mapping[str, Any]) -> None:
-    running = eagle3_format(engine, target) or standard_format(DrafterArchitecture.EAGLE, target)
+    running = drafter_format(engine, target)
     try:
         found = checked_format(drafter, target)
         if found.architecture is running.architecture:

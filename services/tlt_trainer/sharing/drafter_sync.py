@@ -12,10 +12,10 @@ from torch import Tensor
 from tlt_common.aio import backoff
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion
-from tlt_common.drafter.meta import META_FILE, WEIGHTS_FILE, meta_of
+from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, meta_of
 from tlt_common.errors import NotFoundError, TltError, WeightsError
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.files import as_safetensors, from_files
 from tlt_trainer.drafter.merge import fitted, merge_of
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.learned import Published
@@ -207,7 +207,7 @@ class DrafterSync:
         return self._evaluator.allowed
 
     def _read(self, wish: DrafterWish) -> Published:
-        files = read_uri(wish.uri, mark=WEIGHTS_FILE)
+        files = as_safetensors(read_uri(wish.uri, mark=CONFIG_FILE))
         weights = from_files(files, self._learner.form)
         # A drafter passed to `tlt up` may have no meta.json; it counts as trained for 0 steps.
         meta = meta_of(files) if META_FILE in files else None

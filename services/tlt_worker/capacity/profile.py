@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tlt_common.domain.arm import Arm
+from tlt_common.errors import ConfigError
 from tlt_worker.capacity.width import launch_width
 from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import Family
 
 AMPERE, HOPPER, DATACENTER_BLACKWELL = 8, 9, 10
 """Major compute capabilities: A100, the first with bfloat16; H100 and H200; B200. Consumer Blackwell is 12."""
@@ -63,6 +65,8 @@ class DeviceProfile:
     dtype: str
     """Data type of weights, activations and KV cache."""
     arms: tuple[Arm, ...]
+    family: Family | None = None
+    """The model's row of the table; None: it has none, or the profile is for any model."""
     warnings: tuple[str, ...] = ()
     """What a user should know, with the key to change."""
 
@@ -81,7 +85,20 @@ class DeviceProfile:
         return {
             "attention_backend": str(self.attention),
             **({} if self.page_size is None else {"page_size": self.page_size}),
+            **self._family_arguments(),
         }
+
+    def _family_arguments(self) -> dict[str, object]:
+        """
+        Return the arguments that the model's family needs.
+
+        A pool of its own for layers with a window is not used: drafts write rows of both at once. On a CPU, SGLang
+        would lay out the experts of gpt-oss for GPU kernels, and its loader would then fail.
+        """
+        if self.family is None or not self.family.slides:
+            return {}
+        cpu: dict[str, object] = {"moe_runner_backend": "triton"} if self.accelerator.kind == "cpu" else {}
+        return {"disable_hybrid_swa_memory": True, **cpu}
 
     def stock_arguments(self) -> dict[str, object]:
         """
@@ -90,21 +107,32 @@ class DeviceProfile:
         On a GPU that is SGLang's own choice, made by SGLang: `Accelerator.stock` only says what to expect.
         """
         cpu = self.accelerator.kind == "cpu"
-        return {"attention_backend": str(Attention.AMX)} if cpu else {}
+        return {"attention_backend": str(Attention.AMX), **self._family_arguments()} if cpu else {}
 
 
-def profile_of(engine: EngineConfig, accelerator: Accelerator) -> DeviceProfile:
+def profile_of(engine: EngineConfig, accelerator: Accelerator, *, family: Family | None = None) -> DeviceProfile:
     """
-    Decide how an engine runs on a device.
+    Decide how an engine runs a model of a family on a device.
 
-    Default trees are dropped where the device's own backend cannot verify them. Trees that the configuration names
-    change the backend instead, of all rounds, with a warning.
+    Default trees are dropped where the device's own backend cannot verify them, or the family. Trees that the
+    configuration names change the backend instead, of all rounds, with a warning.
+
+    Raises:
+        ConfigError: The configuration names trees that cannot be verified for this family.
     """
     arms, attention = engine.arms_on(accelerator.kind), accelerator.stock
     profile = DeviceProfile(
-        accelerator=accelerator, attention=attention, dtype=engine.dtype or accelerator.dtype, arms=arms
+        accelerator=accelerator, attention=attention, dtype=engine.dtype or accelerator.dtype, arms=arms, family=family
     )
     trees = [arm.name for arm in arms if arm.topk > 1]
+    if trees and family is not None and not family.draws_trees:
+        if engine.arms is not None:
+            raise ConfigError(
+                f"engine.arms names {trees[0]}; accepted for {family.title}, whose layers attend to a sliding window: "
+                "off, chains and ngram arms",
+                field="engine.arms",
+            )
+        return replace(profile, arms=tuple(arm for arm in arms if arm.topk == 1))
     if not trees or attention.verifies_trees:
         return profile
     if engine.arms is None:

@@ -1,20 +1,56 @@
-"""The sizes of a model that determine its memory, read from a Hugging Face `config.json`."""
+"""The sizes of a model that determine its memory, read from a Hugging Face `config.json`. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
 from tlt_common.weights.tied_head import is_tied
+from tlt_worker.model.families import Experts, Family, Spelling, expert_count, listed, sparse_layers
+from tlt_worker.model.tensors import expected_tensors
 
-_WIDE = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+VOCABULARY_PAD = 64
+"""SGLang pads embedding and head to a multiple of so many tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertShape:
+    """The mixture of experts in some of a model's layers."""
+
+    layers: int
+    """Layers that have it, instead of an MLP."""
+    count: int
+    chosen: int
+    """Experts that compute a token."""
+    inner: int
+    """Intermediate size of each."""
+    shared_inner: int = 0
+    """Intermediate size of the MLP that computes every token."""
+    is_stacked: bool = False
+    """Whether a checkpoint has one tensor for all experts of a layer."""
+
+    @property
+    def inners(self) -> int:
+        """Intermediate elements of all experts of a layer."""
+        return self.count * self.inner + self.shared_inner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftShape:
+    """The one layer of a drafter, which is dense whatever its target is."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """A dense decoder as SGLang loads it, and the drafter's layer, which has the same sizes."""
+    """A decoder as SGLang loads it, and its drafter."""
 
     layers: int
     hidden: int
@@ -22,9 +58,15 @@ class ModelShape:
     kv_heads: int
     head_dim: int
     intermediate: int
+    """Of the MLP in layers without experts."""
     vocab: int
     element_bytes: int = 2
     """Bytes per element of weights and activations. Logits and probabilities are always float32."""
+    experts: ExpertShape | None = None
+    vectors: int = 0
+    """Parameters of norms and biases, which every rank holds."""
+    draft: DraftShape | None = None
+    """The drafter's layer; None: it has the sizes of the target's."""
     states: int = 1
     """Hidden states of the target that the drafter reads per token: 1 for EAGLE, 3 for EAGLE-3."""
     draft_vocab: int = 0
@@ -35,20 +77,41 @@ class ModelShape:
     """Whether embedding and head are one tensor."""
 
     @property
-    def layer_parameters(self) -> int:
-        """Parameters of one decoder layer."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + 3 * self.hidden * self.intermediate
-
-    @property
     def vocabulary_parameters(self) -> int:
         """Parameters of embedding and head."""
         return self.vocab * self.hidden * (1 if self.is_tied else 2)
 
+    @property
+    def parameters(self) -> int:
+        """Parameters of the policy."""
+        attention = self.layers * self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
+        return attention + self._mlp_parameters + self._routers + self.vectors + self.vocabulary_parameters
+
     def weight_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of the model's weights per rank."""
-        whole = self.layers * self.layer_parameters + self.vocabulary_parameters
-        return whole * self.element_bytes // tensor_parallel
+        kv = (
+            self.hidden * self.head_dim * 2 * max(1, self.kv_heads // tensor_parallel)
+        )  # copied where there are too few
+        queries = self.hidden * self.head_dim * 2 * self.heads // tensor_parallel
+        tokens = -(-self.vocab // VOCABULARY_PAD) * VOCABULARY_PAD
+        split = self._mlp_parameters + tokens * self.hidden * (1 if self.is_tied else 2)
+        whole = self.layers * (kv + queries) + self._routers + self.vectors
+        return (whole + split // tensor_parallel) * self.element_bytes
+
+    @property
+    def largest_tensor(self) -> int:
+        """Elements of the largest tensor in a checkpoint."""
+        stacked = 0
+        if self.experts is not None and self.experts.is_stacked:
+            stacked = 2 * self.experts.count * self.experts.inner * self.hidden
+        return max(self.vocab * self.hidden, stacked)
+
+    @property
+    def drafter(self) -> DraftShape:
+        """The layer of drafters."""
+        return self.draft or DraftShape(
+            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, intermediate=self.intermediate
+        )
 
     @property
     def drafter_parameters(self) -> int:
@@ -57,10 +120,12 @@ class ModelShape:
 
         An EAGLE-3 drafter's attention reads two states, and it has a head of its own.
         """
+        layer, hidden = self.drafter, self.hidden
+        read = hidden * layer.head_dim * (layer.heads + 2 * layer.kv_heads)
+        whole = read + hidden * layer.head_dim * layer.heads + 3 * hidden * layer.intermediate
         if self.states == 1:
-            return self.layer_parameters + 2 * self.hidden * self.hidden
-        second = self.hidden * self.head_dim * (self.heads + 2 * self.kv_heads)
-        return self.layer_parameters + second + self.states * self.hidden * self.hidden + self.draft_head_parameters
+            return whole + 2 * hidden * hidden
+        return whole + read + self.states * hidden * hidden + self.draft_head_parameters
 
     @property
     def draft_head_parameters(self) -> int:
@@ -68,9 +133,14 @@ class ModelShape:
         return self.draft_vocab * self.hidden
 
     def kv_bytes(self, tensor_parallel: int) -> int:
-        """Return the bytes of one token in the KV caches of target and drafter, per rank."""
-        heads = max(1, self.kv_heads // tensor_parallel)
-        return 2 * heads * self.head_dim * self.element_bytes * (self.layers + 1)
+        """
+        Return the bytes of one token in the KV caches of target and drafter, per rank.
+
+        Layers with a window keep all tokens, too: one pool serves all layers.
+        """
+        target = self.layers * max(1, self.kv_heads // tensor_parallel) * self.head_dim
+        drafter = max(1, self.drafter.kv_heads // tensor_parallel) * self.drafter.head_dim
+        return 2 * (target + drafter) * self.element_bytes
 
     @property
     def state_bytes(self) -> int:
@@ -92,13 +162,13 @@ class ModelShape:
         Args:
             config: The target's.
             dtype: Type of weights and activations.
-            drafter: Format of EAGLE-3 drafters; None: EAGLE.
+            drafter: Format of drafters; None: EAGLE drafters with the sizes of the target's layers.
 
         Raises:
             ConfigError: A size is missing or not a positive integer; the message names it.
         """
-        heads, hidden = _size(config, "num_attention_heads"), _size(config, "hidden_size")
-        return cls(
+        heads, hidden, family = _size(config, "num_attention_heads"), _size(config, "hidden_size"), listed(config)
+        shape = cls(
             layers=_size(config, "num_hidden_layers"),
             hidden=hidden,
             heads=heads,
@@ -107,16 +177,65 @@ class ModelShape:
             intermediate=_size(config, "intermediate_size"),
             vocab=_size(config, "vocab_size"),
             element_bytes=ELEMENT_BYTES[dtype],
-            is_qwen=bool(_WIDE & set(config.get("architectures") or ())),
+            experts=_experts(config, family.experts) if family is not None and family.experts is not None else None,
+            is_qwen=family is not None and family.wide_workspace,
             is_tied=is_tied(config),
-            states=1 if drafter is None else len(drafter.layers),
-            draft_vocab=0 if drafter is None else drafter.draft_vocab_size,
+        )
+        if family is not None:
+            shape = replace(shape, vectors=_vectors(config, family, shape))
+        return shape if drafter is None else shape.drafting(drafter)
+
+    def drafting(self, form: DrafterFormat) -> "ModelShape":
+        """Return the shape with drafters of a format."""
+        return replace(
+            self,
+            states=max(1, len(form.layers)),
+            draft_vocab=form.draft_vocab_size if form.is_eagle3 else 0,
+            draft=DraftShape(
+                heads=form.heads, kv_heads=form.kv_heads, head_dim=form.head_dim, intermediate=form.intermediate_size
+            ),
         )
 
     def layer_elements(self, tensor_parallel: int) -> float:
         """Return the activation elements that one token needs at once inside a layer, per rank."""
-        split = (self.heads + 2 * self.kv_heads) * self.head_dim + 3 * self.intermediate
-        return split / tensor_parallel + 3 * self.hidden
+        inner, gathered = self.intermediate, 0
+        if self.experts is not None:
+            # SGLang's fused kernel keeps the chosen experts' outputs apart until it adds them up.
+            routed = self.experts.chosen * self.experts.inner + self.experts.shared_inner
+            inner, gathered = max(inner, routed), self.experts.chosen * self.hidden
+        split = (self.heads + 2 * self.kv_heads) * self.head_dim + 3 * inner
+        return split / tensor_parallel + 3 * self.hidden + gathered
+
+    @property
+    def _mlp_parameters(self) -> int:
+        experts = self.experts
+        if experts is None:
+            return self.layers * 3 * self.hidden * self.intermediate
+        dense = (self.layers - experts.layers) * self.intermediate
+        return 3 * self.hidden * (dense + experts.layers * experts.inners)
+
+    @property
+    def _routers(self) -> int:
+        return 0 if self.experts is None else self.experts.layers * self.experts.count * self.hidden
+
+
+def _experts(config: Mapping[str, Any], experts: Experts) -> ExpertShape:
+    count, inner = expert_count(config, experts), _size(config, experts.inner)
+    if not isinstance(count, int) or count < 1:
+        raise _not_positive(experts.count[0], count)
+    return ExpertShape(
+        layers=len(sparse_layers(config, experts)),
+        count=count,
+        chosen=_size(config, "num_experts_per_tok"),
+        inner=inner,
+        shared_inner=inner * int(config.get(experts.shared) or 0) if experts.shared else 0,
+        is_stacked=experts.spelling is Spelling.STACKED,
+    )
+
+
+def _vectors(config: Mapping[str, Any], family: Family, shape: ModelShape) -> int:
+    """Return the parameters that are in no matrix: those of all tensors, less the matrices'."""
+    return sum(map(prod, expected_tensors(config, family).values())) - shape.parameters
 
 
 def _size(config: Mapping[str, Any], name: str, *, default: int | None = None) -> int:
@@ -124,8 +243,9 @@ def _size(config: Mapping[str, Any], name: str, *, default: int | None = None) -
     if value is None and default is not None:
         return default
     if not isinstance(value, int) or value < 1:
-        raise ConfigError(
-            f"model: {name} in config.json is {value!r}; accepted: a positive integer, as in Llama, Qwen2 and Qwen3",
-            field="model",
-        )
+        raise _not_positive(name, value)
     return value
+
+
+def _not_positive(name: str, value: object) -> ConfigError:
+    return ConfigError(f"model: {name} in config.json is {value!r}; accepted: a positive integer", field="model")

@@ -6,7 +6,7 @@ leave it half replaced.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_worker.checkpoints.drafter_files import check_headers, headers_of, read_format
 from tlt_worker.checkpoints.drafter_format import new_eagle3
+from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_tensors
 from tlt_worker.engine_config import EngineConfig
 
 _SERVED_AS = {DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle", DrafterArchitecture.EAGLE3: "TltEagle3"}
@@ -118,8 +119,7 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     check_headers(headers_of(directory), form)
     wanted = {*form.tensor_shapes(), *form.bias_shapes(), MAP}
     try:
-        read = (item for file in weight_files(directory) for item in load_file(file).items())
-        tensors = {name: tensor for given, tensor in read if (name := canonical_name(given)) in wanted}
+        tensors = {name: tensor for given, tensor in _read(directory) if (name := canonical_name(given)) in wanted}
     except OSError as error:
         raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
     except SafetensorError as error:
@@ -136,6 +136,14 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
     return CheckedDrafter(form=form, tensors=tensors)
 
 
+def _read(directory: Path) -> Iterator[tuple[str, Tensor]]:
+    if is_pickled(directory):
+        yield from pickled_tensors(directory).items()
+        return
+    for file in weight_files(directory):
+        yield from load_file(file).items()
+
+
 def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[str, Any], dtype: torch.dtype) -> None:
     """Write a drafter of zeros: the engine needs one of the right format before the first real one is trained."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -147,6 +155,11 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
     if form.is_eagle3:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
     save_file(tensors, directory / "model.safetensors")
+    write_served_config(directory, form, target)
+
+
+def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[str, Any]) -> None:
+    """Write the config.json that makes SGLang choose the class that runs the drafter."""
     config = {**form.config(target), "architectures": [_SERVED_AS[form.architecture]]}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 

@@ -9,6 +9,7 @@ from tlt_common.drafter.published import WAY_OUT
 from tlt_common.drafter.reading import format_of
 from tlt_common.drafter.tensors import EMBEDDING, HEAD, INVERSE_MAP, LAYER, MAP, canonical_name, is_derived
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
+from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_headers
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader, read_headers
 
@@ -32,14 +33,10 @@ def headers_of(directory: Path) -> dict[str, TensorHeader]:
     Return the headers of a drafter's tensors, by their canonical names.
 
     Raises:
-        WeightsError: The directory has no safetensors, or one is damaged.
+        WeightsError: The directory has neither safetensors nor a pickle, or they are damaged.
     """
-    if not any(directory.glob("*.safetensors")) and (pickled := sorted(directory.glob("*.bin"))):
-        raise WeightsError(
-            f"{directory} has {pickled[0].name}; accepted: safetensors, as written by `tlt drafter import {directory} "
-            "OUT --model MODEL`"
-        )
-    return {canonical_name(name): header for name, header in read_headers(directory).items()}
+    found = pickled_headers(directory) if is_pickled(directory) else read_headers(directory)
+    return {canonical_name(name): header for name, header in found.items()}
 
 
 def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:

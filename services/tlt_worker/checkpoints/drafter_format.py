@@ -13,9 +13,9 @@ from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine_config import EngineConfig
 
 
-def eagle3_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat | None:
+def drafter_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
-    Return the format of an engine's EAGLE-3 drafters; None: they are EAGLE drafters.
+    Return the format of an engine's drafters.
 
     Args:
         engine: The engine's configuration.
@@ -26,12 +26,11 @@ def eagle3_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterForm
     """
     if engine.drafter is not None:
         try:
-            form = format_of(read_config(engine.drafter), model)
+            return format_of(read_config(engine.drafter), model)
         except (ConfigError, WeightsError) as error:
             raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
-        return form if form.is_eagle3 else None
     if engine.drafter_architecture != DrafterArchitecture.EAGLE3:
-        return None
+        return standard_format(DrafterArchitecture.EAGLE, model)
     return new_eagle3(engine, model)
 
 

@@ -4,6 +4,7 @@ Checkpoints of the policy, checked before the engine is touched.
 Only headers are read to compare shapes, so that checking a large checkpoint takes milliseconds.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ _FLOATS = frozenset({"BF16", "F16", "F32"})
 _DERIVED = ".rotary_emb.inv_freq"
 """Buffers that are computed from config.json, which old versions of transformers write and SGLang skips."""
 _EMBEDDING = "embed_tokens.weight"
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class ModelTensors:
 
     headers: Mapping[str, TensorHeader]
     is_tied: bool = False
+    layers: int | None = None
+    """Layers of the model; None: unknown. Later ones are its own drafter's (MTP), which is not loaded."""
 
     @classmethod
     def of(cls, model: Path) -> "ModelTensors":
@@ -90,7 +94,11 @@ class ModelTensors:
             WeightsError: As for `read_headers`.
             ConfigError: It has no config.json.
         """
-        return cls(headers=read_headers(model), is_tied=is_tied(read_config(model)))
+        config = read_config(model)
+        layers = config.get("num_hidden_layers")
+        return cls(
+            headers=read_headers(model), is_tied=is_tied(config), layers=layers if isinstance(layers, int) else None
+        )
 
     @cached_property
     def required(self) -> frozenset[str]:
@@ -105,7 +113,11 @@ class ModelTensors:
 
     def is_optional(self, name: str) -> bool:
         """Return whether an update may omit a tensor."""
-        return name.endswith(_DERIVED) or (self.is_tied and name == HEAD)
+        return name.endswith(_DERIVED) or (self.is_tied and name == HEAD) or self._is_beyond(name)
+
+    def _is_beyond(self, name: str) -> bool:
+        layer = _LAYER.match(name)
+        return layer is not None and self.layers is not None and int(layer[1]) >= self.layers
 
     def require_startable(self, model: Path) -> None:
         """

@@ -1,5 +1,7 @@
 """GPUs and models by name, for plans on machines without them. Pure."""
 
+from typing import Any
+
 from tlt_worker.capacity.memory.table import GIB
 from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.capacity.shape import ModelShape
@@ -15,21 +17,62 @@ CARDS: dict[str, tuple[float, int]] = {
 }
 """GiB that CUDA reports, and major compute capability."""
 
-SHAPES: dict[str, ModelShape] = {
-    "qwen2.5-7b": ModelShape(
-        layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064, is_qwen=True
+
+def _config(architecture: str, model_type: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:
+    names = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+             "intermediate_size", "vocab_size")  # fmt: skip
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        **dict(zip(names, sizes, strict=True)),
+        "max_position_embeddings": 131_072,
+        "tie_word_embeddings": False,
+        **more,
+    }
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen2.5-7b": _config("Qwen2ForCausalLM", "qwen2", (28, 3584, 28, 4, 128, 18944, 152064)),
+    "qwen2.5-14b": _config("Qwen2ForCausalLM", "qwen2", (48, 5120, 40, 8, 128, 13824, 152064)),
+    "qwen2.5-32b": _config("Qwen2ForCausalLM", "qwen2", (64, 5120, 40, 8, 128, 27648, 152064)),
+    "llama3-70b": _config("LlamaForCausalLM", "llama", (80, 8192, 64, 8, 128, 28672, 128256)),
+    "qwen3-30b-a3b": _config(
+        "Qwen3MoeForCausalLM",
+        "qwen3_moe",
+        (48, 2048, 32, 4, 128, 6144, 151936),
+        num_experts=128,
+        num_experts_per_tok=8,
+        moe_intermediate_size=768,
     ),
-    "qwen2.5-14b": ModelShape(
-        layers=48, hidden=5120, heads=40, kv_heads=8, head_dim=128, intermediate=13824, vocab=152064, is_qwen=True
+    "glm-4.5-air": _config(
+        "Glm4MoeForCausalLM",
+        "glm4_moe",
+        (46, 4096, 96, 8, 128, 10944, 151552),
+        attention_bias=True,
+        use_qk_norm=False,
+        n_routed_experts=128,
+        n_shared_experts=1,
+        num_experts_per_tok=8,
+        moe_intermediate_size=1408,
+        first_k_dense_replace=1,
+        partial_rotary_factor=0.5,
+        n_group=1,
+        topk_group=1,
+        routed_scaling_factor=1.0,
+        norm_topk_prob=True,
     ),
-    "qwen2.5-32b": ModelShape(
-        layers=64, hidden=5120, heads=40, kv_heads=8, head_dim=128, intermediate=27648, vocab=152064, is_qwen=True
-    ),
-    "llama3-70b": ModelShape(
-        layers=80, hidden=8192, heads=64, kv_heads=8, head_dim=128, intermediate=28672, vocab=128256
+    "gpt-oss-20b": _config(
+        "GptOssForCausalLM",
+        "gpt_oss",
+        (24, 2880, 64, 8, 64, 2880, 201088),
+        attention_bias=True,
+        num_local_experts=32,
+        num_experts_per_tok=4,
     ),
 }
-"""Qwen2.5 and Llama 3, in bfloat16."""
+"""config.json of public models, in bfloat16: sizes only."""
+
+SHAPES = {name: ModelShape.from_config(config, dtype="bfloat16") for name, config in CONFIGS.items()}
 SHAPE_CONTEXT = 32_768
 """Context length of a plan for a shape, unless `engine.context_length` is set."""
 

@@ -37,7 +37,19 @@ def plan(
         ),
     ] = "",
     model_shape: Annotated[
-        str, typer.Option(help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b or llama3-70b.")
+        str,
+        typer.Option(
+            help="Plan for a public model: qwen2.5-7b, qwen2.5-14b, qwen2.5-32b, llama3-70b, qwen3-30b-a3b, "
+            "glm-4.5-air or gpt-oss-20b."
+        ),
+    ] = "",
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|MODEL",
+            help="Instead of a plan, compare its bytes with those of SGLang's own classes, for the config.json of a "
+            "directory or for a public model; fails above 5 %. Takes half a minute.",
+        ),
     ] = "",
     json_to: Annotated[
         str,
@@ -49,6 +61,10 @@ def plan(
     from tlt_worker.commands import engine_plan as command
 
     wanted = command.Wanted(device=device, memory=memory, card=card, shape=model_shape)
+    if check:
+        if not command.show_check(config, settings or [], wanted, check, json_to=json_to):
+            raise typer.Exit(1)
+        return
     command.show_plan(config, settings or [], wanted, json_to=json_to)
 
 

@@ -15,12 +15,14 @@ from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
-from tlt_worker.commands.cards import CARDS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.commands import plan_check
+from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, SHAPES, card
 from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
+from tlt_worker.model.families import listed
 
 DEVICES = ("cpu", "cuda")
 
@@ -71,6 +73,19 @@ class Wanted:
         return min(seen)
 
 
+def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, source: str, *, json_to: str) -> bool:
+    """
+    Compare a plan's bytes with SGLang's own; return whether they agree.
+
+    Raises:
+        ConfigError: A key or an option is not accepted, or SGLang cannot build the model.
+    """
+    settings = (f"model={source}", *settings)
+    worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
+    dtype = profile_of(worker.engine, wanted.accelerator).dtype
+    return plan_check.show_check(source, worker.engine, dtype, json_to)
+
+
 def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
     """
     Print the plan for a worker's configuration.
@@ -83,14 +98,16 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
             raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
         settings = (f"model={wanted.shape}", *settings)
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
-    engine, profile = worker.engine, profile_of(worker.engine, wanted.accelerator)
+    engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
     if wanted.shape:
-        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
+        model, context = CONFIGS[wanted.shape], engine.context_length or SHAPE_CONTEXT
+        profile, shape = profile_of(engine, wanted.accelerator, family=listed(model)), SHAPES[wanted.shape]
     else:
         model = read_config(worker.model)
-        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=eagle3_format(engine, model))
+        profile = profile_of(engine, wanted.accelerator, family=listed(model))
+        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)

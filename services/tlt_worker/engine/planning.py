@@ -1,18 +1,21 @@
 """Plans the CUDA graphs and arms of an engine on this machine."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.errors import ConfigError
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
 from tlt_worker.capacity.profile import profile_of
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.checkpoints.drafter_format import eagle3_format
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.engine.device import Device, gpu_memory
 from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import listed
 
 log = get_logger(__name__)
 
@@ -51,19 +54,41 @@ def plan_of(
         engine: The engine's configuration.
         device: The device it runs on.
         model: The model's `config.json`.
-        drafter: Format of EAGLE-3 drafters; None: EAGLE.
+        drafter: Format of drafters; None: EAGLE drafters with the sizes of the model's layers.
         trains: Whether a spot trainer shares the device.
 
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
     """
-    profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
+    family, context = listed(model), engine.context_for(model)
+    profile = profile_of(engine, device.accelerator, family=family)
+    if family is None:
+        profile = replace(profile, warnings=(*profile.warnings, _unlisted(engine, device, model)))
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)
     if device.kind == "cuda":
         gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)
         return plan_on_gpus(engine, profile=profile, gpus=gpus)
     memory = cpu_memory_of(machine_memory(), ranks=engine.tensor_parallel)
     return plan_engine(engine, profile=profile, shape=shape, memory=memory, context_length=context)
+
+
+def _unlisted(engine: EngineConfig, device: Device, model: Mapping[str, Any]) -> str:
+    """
+    Return what is unknown of a model that is not in the table.
+
+    Raises:
+        ConfigError: Its memory on a GPU would have to be planned.
+    """
+    if device.kind == "cuda" and engine.gpu_memory is None:
+        raise ConfigError(
+            "engine.gpu_memory is null, but the memory of a model that is not in the table of families is not planned; "
+            "accepted: a fraction of the GPU for weights and KV cache",
+            field="engine.gpu_memory",
+        )
+    return (
+        f"engine.allow_unlisted serves {model.get('architectures')}: its tensors are not checked, its memory is "
+        "planned like a dense model's; captured states, weight updates and the distribution of responses are untested"
+    )
 
 
 def trainer_share(engine: EngineConfig, device: Device, model: Mapping[str, Any]) -> float | None:
@@ -73,7 +98,7 @@ def trainer_share(engine: EngineConfig, device: Device, model: Mapping[str, Any]
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`. Or the drafter does not fit the model.
     """
-    division = plan_of(engine, device, model, drafter=eagle3_format(engine, model), trains=True).division
+    division = plan_of(engine, device, model, drafter=drafter_format(engine, model), trains=True).division
     if division is None or division.trainer is None:
         return None
     return min(1.0, division.trainer.limit / division.table.total)

@@ -29,6 +29,7 @@ from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
     DTYPES,
+    EAGLE3_PACKAGE,
     environment,
     launched,
     rank_variables,
@@ -112,8 +113,7 @@ class SglangEngine:
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)
-        eagle3 = form if form.is_eagle3 else None
-        plan = plan_of(config, self._device, self._model_config, drafter=eagle3, trains=self._trains)
+        plan = plan_of(config, self._device, self._model_config, drafter=form, trains=self._trains)
         self._form, self._arms = form, plan.plan.arms
         log_plan(plan)
         if plan.division is not None:
@@ -271,7 +271,7 @@ class SglangEngine:
         if self._experiment.simulates:
             variables[SIMULATION_VARIABLE] = str(self._experiment.simulated_accept_length)
         if form.is_eagle3:
-            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = "tlt_worker.scheduler.models"
+            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = EAGLE3_PACKAGE
         with environment(variables):
             arguments = server_arguments(
                 self.model,

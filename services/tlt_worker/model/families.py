@@ -1,120 +1,183 @@
-"""The model families that are served, and what a config.json must say. Pure."""
+"""
+The table of model families that are served, and what each of them can do. Pure.
 
-from collections.abc import Iterator, Mapping
+The start-up check, the memory plan, `make families` and docs/models.md read it; a family that is not in it is refused,
+unless `engine.allow_unlisted` is set.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from tlt_common.drafter.rope import rope_parameters, rope_refusal
-from tlt_common.errors import ConfigError
-from tlt_worker.engine_config import EngineConfig
+from tlt_common.drafter.architecture import DrafterArchitecture
 
 Json = Mapping[str, Any]
 
 
+class Spelling(StrEnum):
+    """How a checkpoint stores the experts of a layer."""
+
+    SEPARATE = "separate"
+    """Each projection of each expert is a tensor: `experts.0.gate_proj.weight`."""
+    STACKED = "stacked"
+    """A tensor holds a projection of all experts, inputs first: `experts.gate_up_proj` [experts, hidden, 2 * inner]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The mixture of experts in a family's layers: keys of config.json, and names within a layer."""
+
+    count: tuple[str, ...]
+    """Keys for the number of routed experts; a configuration has one of them."""
+    inner: str
+    """Key for the intermediate size of an expert."""
+    router: str
+    """Name of the router's weight, [experts, hidden], without `.weight`."""
+    is_router_biased: bool = False
+    correction: str = ""
+    """Name of a bias of the router's choice, which no gradient reaches; empty: there is none."""
+    prefix: str = "mlp.experts"
+    spelling: Spelling = Spelling.SEPARATE
+    shared: str = ""
+    """Key for the number of experts that see every token; empty: there are none."""
+    first_dense: str = ""
+    """Key for the number of dense layers before the first one with experts; empty: it has none."""
+    dense_layers: str = ""
+    """Key for a list of further dense layers."""
+    every: str = ""
+    """Key for the distance between layers with experts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What distinguishes a family of dense decoders from another."""
+    """A row of the table: what distinguishes a family of decoders from another, and what is supported."""
 
+    title: str
+    architecture: str
+    """Name of the model's class, in `architectures` of config.json."""
     model_type: str
     """`model_type` in config.json, by which transformers chooses its configuration class."""
+    models: str
+    """Models of this family, for the documentation."""
     always_biased: bool = False
     """Whether queries, keys and values have biases in any case."""
-    norms_heads: bool = False
-    """Whether queries and keys are normed."""
+    is_output_biased: bool = True
+    """Whether `attention_bias` adds a bias to the attention's output, too."""
+    norms_heads: bool | str = False
+    """Whether queries and keys are normed, or the key that says so."""
+    experts: Experts | None = None
+    own_drafter: str = ""
+    """Key for the number of layers behind the last one, which predict several tokens (MTP) and are not loaded."""
+    has_sinks: bool = False
+    """Whether each attention head has a sink."""
+    slides: bool = False
+    """Whether SGLang attends to the windows that `layer_types` names."""
+    turns_part: bool = False
+    """Whether SGLang rotates the part of each head that `partial_rotary_factor` says."""
     states: tuple[str, ...] = ()
     """Sizes that config.json must state, since transformers' defaults for them depend on the family."""
     drops: tuple[str, ...] = ()
     """Options of transformers' class that SGLang ignores."""
+    wide_workspace: bool = False
+    """Whether SGLang gives its attention FlashInfer's larger workspace."""
+    drafters: tuple[DrafterArchitecture, ...] = tuple(DrafterArchitecture)
+    """Kinds of drafters that are served, and trained by the spot trainer."""
+    draws_trees: bool = True
+    """Whether trees are verified exactly: SGLang counts a window in cache rows, among which a tree's branches lie."""
+    note: str = ""
+    """What is not supported, or not checked on a CPU, and why; for the documentation."""
 
 
-FAMILIES: Mapping[str, Family] = {
-    "LlamaForCausalLM": Family(model_type="llama", drops=("mlp_bias",)),
-    "Qwen2ForCausalLM": Family(model_type="qwen2", always_biased=True, states=("num_key_value_heads",)),
-    "Qwen3ForCausalLM": Family(model_type="qwen3", norms_heads=True, states=("num_key_value_heads", "head_dim")),
-}
+_ROWS = (
+    Family(
+        title="Llama", architecture="LlamaForCausalLM", model_type="llama", models="Llama 2, 3.x", drops=("mlp_bias",)
+    ),
+    Family(
+        title="Qwen2",
+        architecture="Qwen2ForCausalLM",
+        model_type="qwen2",
+        models="Qwen2, Qwen2.5, DeepSeek-R1-Distill-Qwen",
+        always_biased=True,
+        states=("num_key_value_heads",),
+        wide_workspace=True,
+    ),
+    Family(
+        title="Qwen3",
+        architecture="Qwen3ForCausalLM",
+        model_type="qwen3",
+        models="Qwen3 0.6B to 32B",
+        norms_heads=True,
+        states=("num_key_value_heads", "head_dim"),
+        wide_workspace=True,
+    ),
+    Family(
+        title="Qwen3-MoE",
+        architecture="Qwen3MoeForCausalLM",
+        model_type="qwen3_moe",
+        models="Qwen3-30B-A3B, Qwen3-235B-A22B",
+        norms_heads=True,
+        states=("num_key_value_heads", "head_dim"),
+        wide_workspace=True,
+        experts=Experts(
+            count=("num_experts", "num_local_experts"),
+            inner="moe_intermediate_size",
+            router="mlp.gate",
+            dense_layers="mlp_only_layers",
+            every="decoder_sparse_step",
+        ),
+    ),
+    Family(
+        title="GLM-4 MoE",
+        architecture="Glm4MoeForCausalLM",
+        model_type="glm4_moe",
+        models="GLM-4.5, GLM-4.5-Air, GLM-4.6",
+        is_output_biased=False,
+        norms_heads="use_qk_norm",
+        turns_part=True,
+        own_drafter="num_nextn_predict_layers",
+        states=("num_key_value_heads", "head_dim"),
+        experts=Experts(
+            count=("n_routed_experts",),
+            inner="moe_intermediate_size",
+            router="mlp.gate",
+            correction="mlp.gate.e_score_correction_bias",
+            shared="n_shared_experts",
+            first_dense="first_k_dense_replace",
+        ),
+        note="the checkpoint's own layer for multi-token prediction is neither loaded nor required in updates",
+    ),
+    Family(
+        title="gpt-oss",
+        architecture="GptOssForCausalLM",
+        model_type="gpt_oss",
+        models="gpt-oss-20b, gpt-oss-120b, in bfloat16",
+        slides=True,
+        draws_trees=False,
+        has_sinks=True,
+        states=("num_key_value_heads", "head_dim"),
+        experts=Experts(
+            count=("num_local_experts",),
+            inner="intermediate_size",
+            router="mlp.router",
+            is_router_biased=True,
+            spelling=Spelling.STACKED,
+        ),
+        note="MXFP4 has no kernels on a CPU",
+    ),
+)
+
+FAMILIES: Mapping[str, Family] = MappingProxyType({row.architecture: row for row in _ROWS})
 """By the name of the model's class, `architectures` in config.json."""
-ACCEPTED = f"a dense {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
-class _Stated(BaseModel):
-    """Types of the other keys that transformers reads; it refuses a config.json with others, at the engine's start."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-    rms_norm_eps: float = Field(1e-6, gt=0)
-    initializer_range: float = 0.02
-    attention_dropout: float | None = 0.0
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    tie_word_embeddings: bool = False
-    use_cache: bool = True
-    use_sliding_window: bool = False
-    sliding_window: int | None = None
-    max_window_layers: int = 0
-    layer_types: list[str] | None = None
-    bos_token_id: int | None = None
-    eos_token_id: int | list[int] | None = None
-    pad_token_id: int | None = None
-    dtype: Literal["bfloat16", "float16", "float32"] | None = None
-    torch_dtype: Literal["bfloat16", "float16", "float32"] | None = None
-
-
-_ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
-_VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
-_QUANTISED = ("quantization_config", "compression_config", "quantization")
-_SIZES = (
-    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-    "max_position_embeddings",
-)  # fmt: skip
-
-
-def family_of(config: Json) -> Family:
-    """
-    Return the family of a model.
-
-    Raises:
-        ConfigError: It is not served; the message says what the model is instead.
-    """
+def listed(config: Json) -> Family | None:
+    """Return the row of a model's `config.json`; None: it is not in the table."""
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and len(names) == 1 else None
-    if (method := quantisation(config)) is not None:
-        raise _refused(
-            f"it is quantised ({method}); accepted: {ACCEPTED}, such as the one it was made from. Policies are updated "
-            "in full precision"
-        )
     family = FAMILIES.get(name) if isinstance(name, str) else None
-    if family is None or config.get("model_type") != family.model_type:
-        raise _refused(f"it is {_description(config)}; accepted: {ACCEPTED}")
-    return family
-
-
-def quantisation(config: Json) -> str | None:
-    """Return the method a model is quantised with; None: it is not."""
-    for key in _QUANTISED:
-        if block := config.get(key):
-            known = block if isinstance(block, dict) else {}
-            return str(known.get("quant_method") or known.get("quant_algo") or key)
-    return None
-
-
-def require_runnable(config: Json, engine: EngineConfig) -> Family:
-    """
-    Check that an engine can run a model with this config.json; return its family.
-
-    Raises:
-        ConfigError: It cannot, or would not compute what transformers does; the message says why and what is accepted.
-    """
-    family = family_of(config)
-    context = engine.context_length
-    for reason in chain(_types(config), _sizes(config, family), _options(config, family), _positions(config, context)):
-        raise _refused(reason)
-    _require_ranks(config, engine.tensor_parallel)
-    _require_context(config, context)
-    return family
+    return family if family is not None and config.get("model_type") == family.model_type else None
 
 
 def head_size(config: Json) -> int:
@@ -127,126 +190,17 @@ def kv_heads(config: Json) -> int:
     return int(config.get("num_key_value_heads") or config["num_attention_heads"])
 
 
-def max_context(config: Json) -> int:
-    """Return the longest context a model has positions for, in tokens."""
-    rope, positions = rope_parameters(config), int(config["max_position_embeddings"])
-    original = rope.get("original_max_position_embeddings", positions)
-    return max(positions, int(original * rope["factor"])) if rope["rope_type"] in {"yarn", "linear"} else positions
+def expert_count(config: Json, experts: Experts) -> Any:
+    """Return the number of routed experts that config.json states; None: it states none."""
+    return next((config[name] for name in experts.count if config.get(name) is not None), None)
 
 
-def _description(config: Json) -> str:
-    names, kind = config.get("architectures"), config.get("model_type")
-    name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
-    shown = f"a {name} of model_type {kind!r}" if name else f"a model of model_type {kind!r} that names no architecture"
-    for is_one, what in (
-        ("Eagle" in name or "speculators_model_type" in config or "eagle_config" in config, "a drafter, for --drafter"),
-        (any(key in config for key in _EXPERTS) or "Moe" in name, "a mixture of experts"),
-        (any(key in config for key in _VISION) or "ConditionalGeneration" in name, "a multimodal model"),
-        (bool(config.get("is_encoder_decoder")), "an encoder-decoder"),
-        (name.endswith(_ENCODERS), "a model without a language head"),
-        (name.endswith("Model"), "a model without a language head"),
-        ("auto_map" in config, "a model with code of its own"),
-    ):
-        if is_one:
-            return f"{shown}, {what}"
-    return shown
-
-
-def _types(config: Json) -> Iterator[str]:
-    try:
-        _Stated.model_validate(config)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = first["loc"][0]
-        accepted = first["msg"].removeprefix("Input should be ")
-        yield f"{name} in its config.json is {config[str(name)]!r}; accepted: {accepted}"
-
-
-def _sizes(config: Json, family: Family) -> Iterator[str]:
-    optional = (name for name in ("num_key_value_heads", "head_dim") if config.get(name) is not None)
-    for name in (*_SIZES, *family.states, *optional):
-        if type(value := config.get(name)) is not int or value < 1:
-            yield f"{name} in its config.json is {value!r}; accepted: a positive integer"
-            return
-    heads, groups = config["num_attention_heads"], kv_heads(config)
-    if heads % groups:
-        yield f"its {heads} attention heads are no multiple of its {groups} key-value heads"
-    if config.get("head_dim") is None and config["hidden_size"] % heads:
-        yield f"its hidden_size {config['hidden_size']} is no multiple of its {heads} attention heads"
-    elif head_size(config) % 2:
-        yield f"its head_dim is {head_size(config)}; accepted: an even number"
-
-
-def _options(config: Json, family: Family) -> Iterator[str]:
-    """Yield what SGLang would compute otherwise than transformers, or not at all."""
-    activation = config.get("hidden_act", "silu")
-    if activation != "silu":
-        yield f"its hidden_act is {activation!r}; accepted: 'silu'"
-    for name in family.drops:
-        if config.get(name):
-            yield f"its {name} is set, which SGLang ignores; such models are not supported"
-    if config.get("bias"):
-        yield "its bias is set, which transformers ignores; such models are not supported"
-    if not config.get("rope_is_neox_style", True):
-        yield "its rope_is_neox_style is false, which transformers ignores; accepted: true"
-    if config.get("dual_chunk_attention_config"):
-        yield "its dual_chunk_attention_config is set, which transformers ignores; such models are not supported"
-
-
-def _positions(config: Json, context: int | None) -> Iterator[str]:
-    if (share := config.get("partial_rotary_factor", 1.0)) != 1.0:
-        yield f"its partial_rotary_factor is {share!r}; accepted: 1"
-    if _slides(config, context or int(config["max_position_embeddings"])):
-        yield (
-            f"it attends to a sliding window of {config.get('sliding_window')} tokens, which SGLang ignores; accepted: "
-            "full attention, or an engine.context_length of at most the window"
-        )
-    try:
-        rope = rope_parameters(config)
-    except (AttributeError, TypeError, ValueError) as error:
-        yield f"the rope in its config.json cannot be read: {error}"
-        return
-    if reason := rope_refusal(rope):
-        yield reason
-
-
-def _slides(config: Json, context: int) -> bool:
-    """Return whether layers see a window that is smaller than the context."""
-    types = config.get("layer_types")
-    if isinstance(types, list) and types:
-        slides = any(kind != "full_attention" for kind in types)
-    else:
-        first = config.get("max_window_layers")
-        slides = bool(config.get("use_sliding_window")) and not (
-            isinstance(first, int) and first >= config["num_hidden_layers"]
-        )
-    window = config.get("sliding_window")
-    return slides and (not isinstance(window, int) or window < context)
-
-
-def _require_ranks(config: Json, ranks: int) -> None:
-    heads, groups, inner = config["num_attention_heads"], kv_heads(config), config["intermediate_size"]
-
-    def divides(count: int) -> bool:
-        return heads % count == 0 and inner % count == 0 and (groups % count == 0 or count % groups == 0)
-
-    if not divides(ranks):
-        good = ", ".join(str(count) for count in range(1, heads + 1) if divides(count))
-        raise ConfigError(
-            f"engine.tensor_parallel is {ranks}; accepted for a model with {heads} attention heads, {groups} key-value "
-            f"heads and an MLP of {inner}: {good}",
-            field="engine.tensor_parallel",
-        )
-
-
-def _require_context(config: Json, wanted: int | None) -> None:
-    if wanted is not None and wanted > (most := max_context(config)):
-        raise ConfigError(
-            f"engine.context_length is {wanted}; accepted: 2 to {most}, the positions the model has. A rope of type "
-            "'yarn' in config.json extends them",
-            field="engine.context_length",
-        )
-
-
-def _refused(reason: str) -> ConfigError:
-    return ConfigError(f"model: {reason}", field="model")
+def sparse_layers(config: Json, experts: Experts | None) -> tuple[int, ...]:
+    """Return the layers with experts, ascending."""
+    if experts is None:
+        return ()
+    first = int(config.get(experts.first_dense) or 0) if experts.first_dense else 0
+    step = int(config.get(experts.every) or 1) if experts.every else 1
+    dense = set(config.get(experts.dense_layers) or ()) if experts.dense_layers else set()
+    layers = range(first, int(config["num_hidden_layers"]))
+    return tuple(layer for layer in layers if layer not in dense and (layer + 1) % step == 0)

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.weights.tied_head import HEAD, is_tied
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.policy import ModelTensors, TensorHeader
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model.families import Family, head_size, kv_heads, require_runnable
+from tlt_worker.model.requirements import require_runnable
+from tlt_worker.model.tensors import expected_tensors, unexpected
 
 _FLOATS = ("BF16", "F16", "F32")
 _SIDECARS = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
@@ -34,45 +33,18 @@ def require_model(directory: Path, engine: EngineConfig) -> ModelTensors:
         tensors = ModelTensors.of(directory)
     except WeightsError as error:
         raise ConfigError(f"model: {error.message}", field="model") from error
-    _require_tensors(directory, expected_tensors(config, family), tensors.headers)
+    if family is not None:
+        expected = expected_tensors(config, family)
+        _require_tensors(directory, expected, tensors.headers)
+        if more := unexpected(tensors.headers, expected, config, family):
+            raise _refused(
+                directory,
+                f"has {len(more)} tensors that its config.json has not, first {more[0]} of shape "
+                f"{list(tensors.headers[more[0]].shape)}",
+            )
     tensors.require_startable(directory)
     _require_tokenizer(directory, config["vocab_size"])
     return tensors
-
-
-def expected_tensors(config: Mapping[str, Any], family: Family) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor a model of this config.json has, by its name in transformers."""
-    hidden, inner, size = config["hidden_size"], config["intermediate_size"], head_size(config)
-    queries, keys = config["num_attention_heads"] * size, kv_heads(config) * size
-    layer: dict[str, tuple[int, ...]] = {
-        "self_attn.q_proj.weight": (queries, hidden),
-        "self_attn.k_proj.weight": (keys, hidden),
-        "self_attn.v_proj.weight": (keys, hidden),
-        "self_attn.o_proj.weight": (hidden, queries),
-        "mlp.gate_proj.weight": (inner, hidden),
-        "mlp.up_proj.weight": (inner, hidden),
-        "mlp.down_proj.weight": (hidden, inner),
-        "input_layernorm.weight": (hidden,),
-        "post_attention_layernorm.weight": (hidden,),
-    }
-    if family.norms_heads:
-        layer |= {"self_attn.q_norm.weight": (size,), "self_attn.k_norm.weight": (size,)}
-    if family.always_biased or config.get("attention_bias"):
-        layer |= {f"self_attn.{name}_proj.bias": (rows,) for name, rows in (("q", queries), ("k", keys), ("v", keys))}
-    if not family.always_biased and config.get("attention_bias"):
-        layer["self_attn.o_proj.bias"] = (hidden,)
-    whole = (config["vocab_size"], hidden)
-    head = {} if is_tied(config) else {HEAD: whole}
-    return {
-        "model.embed_tokens.weight": whole,
-        **{
-            f"model.layers.{number}.{name}": shape
-            for number in range(config["num_hidden_layers"])
-            for name, shape in layer.items()
-        },
-        "model.norm.weight": (hidden,),
-        **head,
-    }
 
 
 def _require_tensors(

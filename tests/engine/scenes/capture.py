@@ -1,6 +1,7 @@
 """A sampled answer with capture enabled, and transformers' values for the same tokens."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,11 +28,11 @@ class Captured:
     """Frames of a request that declined capture."""
 
 
-async def sampled(engine: SglangEngine, target: Path) -> Captured:
-    """Answer a captured request together with one that declines capture."""
+async def sampled(engine: SglangEngine, target: Path, layers: Sequence[int] = ()) -> Captured:
+    """Answer a captured request together with one that declines capture; EAGLE-3 drafters read `layers`."""
     engine.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
     await answer(engine, prompt("warm", max_new_tokens=2))
-    captured = prompt("captured", tuple(range(20, 50)), temperature=0.7, max_new_tokens=150)
+    captured = prompt("captured", tuple(range(2, 32)), temperature=0.7, max_new_tokens=150)
     declining = replace(prompt("declining", max_new_tokens=20), capture=False)
     chunk, _ = await asyncio.gather(answer(engine, captured), answer(engine, declining))
     received = await frames(engine)
@@ -45,9 +46,14 @@ async def sampled(engine: SglangEngine, target: Path) -> Captured:
         answer=chunk,
         expected_logprobs=logprobs.gather(1, torch.tensor(chunk.token_ids).unsqueeze(1)).squeeze(1).tolist(),
         frames=own,
-        frames_off_by=_off_by(own, ids, seen.hidden_states[-1][0]),
+        frames_off_by=_off_by(own, ids, torch.cat([seen.hidden_states[n][0] for n in _read(layers)], dim=-1)),
         declined_frame_count=sum(frame.header.request_id == "declining" for frame in received),
     )
+
+
+def _read(layers: Sequence[int]) -> list[int]:
+    """Return the places of captured states in transformers' list: outputs of layers, then the last state."""
+    return [*(layer + 1 for layer in layers), -1]
 
 
 def _off_by(received: list[EncodedFrame], ids: list[int], expected: torch.Tensor) -> float:

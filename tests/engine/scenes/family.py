@@ -1,64 +1,182 @@
-"""Other model families, and an engine whose owner is killed."""
+"""Everything that is promised of a family in the table, in one engine; and an engine whose owner is killed."""
 
 import asyncio
+import json
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors.torch import load_file
 
 from tests.engine import models
-from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
+from tests.engine.scenes import capture
+from tests.engine.scenes.answers import accepted, stats
+from tests.engine.scenes.engine import PROMPT, answer, frames, prompt, running
+from tests.integration.trainer.peers import Bench
+from tests.lossless import cases
+from tests.lossless.scenes import Drawn, draw
+from tlt_common.client.tensors import stream
+from tlt_common.domain.hidden import CapturePolicy
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.response import TokenChunk
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.weights.spool import Spool
+from tlt_trainer.config import PaySettings
+from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
+from tlt_worker.experiment import Experiment
+from tlt_worker.model.families import FAMILIES
+
+CASE = "case.json"
+"""In the scene's folder: the family, by `architectures`, and the kind of drafter."""
+ARMS = ("off", "chain-3", "chain-3-top1", "ngram-4")
+TREES = ("tree-3x4-8",)
+LAYERS = (0, 1)
+RESPONSES, LENGTH, STEPS = 32, 64, 60
+SETTINGS = ("T 1.0", "T 0.6 top-p 0.9", cases.SEEDED)
+DRAWS = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """New weights during a greedy answer, and afterwards."""
+
+    in_flight: TokenChunk
+    fresh: TokenChunk
+    expected: dict[int, list[int]]
+    """By policy version, transformers' choice at each position of `in_flight`."""
+    fresh_expected: list[int]
+    sent: TokenChunk
+    """A greedy answer under weights that came as tensors."""
+    sent_expected: list[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyResult:
-    """A greedy answer of a model family."""
+    """What an engine made of a model of the family."""
 
-    answer: TokenChunk
-    expected: list[int]
-    """Transformers' choice at each position."""
-    reload_s: float
-    remaining_pids: list[int]
-    """Engine processes that outlive the engine."""
-
-
-async def qwen2(work: Path) -> FamilyResult:
-    """A Qwen2 target."""
-    return await _family(work, "qwen2")
-
-
-async def qwen3(work: Path) -> FamilyResult:
-    """A Qwen3 target."""
-    return await _family(work, "qwen3")
+    captured: capture.Captured
+    greedy: list[TokenChunk]
+    """With the trained drafter, under each arm, and all of them in turn."""
+    greedy_expected: list[list[int]]
+    accepted: float
+    """Drafts kept per round of chains of 3, by a drafter trained on captured states."""
+    seeded: dict[str, tuple[int, ...]]
+    """One seeded answer, by arm."""
+    drawn: dict[str, Drawn]
+    """Short responses under all arms in turn, by setting."""
+    target: Path
+    update: Update
 
 
-async def _family(work: Path, family: str) -> FamilyResult:
-    target = models.write_qwen(work / "target", family)
-    drafter = models.write_drafter(work / "drafter", target, noise=0.02)
-    config = EngineConfig(drafter=drafter, dtype="float32", max_running=4, context_length=256, arms=CHAINS)
-    async with running(target, config) as engine:
-        engine.force_arms("chain-3")
-        chunk = await answer(engine, prompt("greedy", temperature=0.0, max_new_tokens=60))
-        reload_s = await engine.load_weights(target, PolicyVersion(1))
-        pids = engine.child_pids
-    with torch.no_grad():
-        logits = models.load(target)(torch.tensor([[*PROMPT, *chunk.token_ids]])).logits[0]
-    return FamilyResult(
-        answer=chunk,
-        expected=logits[len(PROMPT) - 1 : -1].argmax(-1).tolist(),
-        reload_s=reload_s,
-        remaining_pids=[pid for pid in pids if _runs(pid)],
+async def family(work: Path) -> FamilyResult:
+    """Capture, train, draft, draw and update, as `CASE` says."""
+    case = json.loads((work / CASE).read_text())
+    row, kind = FAMILIES[case["family"]], DrafterArchitecture(case["kind"])
+    arms = ARMS + (TREES if row.draws_trees else ())
+    target, newer, newest = (_written(work / name, row.model_type, seed) for name, seed in _SEEDS.items())
+    drafter: dict[str, Any] = {"drafter_architecture": kind}
+    if kind is DrafterArchitecture.EAGLE3:
+        drafter |= {"draft_vocabulary": 24, "drafter_layers": LAYERS}
+    config = EngineConfig(dtype="float32", max_running=64, context_length=256, arms=arms, **drafter)
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(running(target, config, Experiment(seed=1)))
+        bench = Bench(target, work, stack, pay=PaySettings(evaluations=None), **drafter)
+        captured = await capture.sampled(engine, target, layers=LAYERS if "drafter_layers" in drafter else ())
+        await _train(engine, bench)
+        by_arm = {arm: await _greedy(engine, arm) for arm in arms}
+        answers = [*by_arm.values(), await _greedy(engine, *arms)]
+        seeded = {arm: await _seeded(engine, arm) for arm in arms}
+        engine.force_arms(*arms)
+        drawn = await draw(engine, SETTINGS, DRAWS)
+        return FamilyResult(
+            captured=captured,
+            greedy=answers,
+            greedy_expected=[_choices(target, chunk) for chunk in answers],
+            accepted=accepted([by_arm["chain-3"]]) / stats(by_arm["chain-3"]).rounds,
+            seeded=seeded,
+            drawn=drawn,
+            target=target,
+            update=await _updated(engine, work, target, newer, newest),
+        )
+
+
+_SEEDS = {"target": 11, "newer": 5, "newest": 6}
+
+
+def _written(directory: Path, family: str, seed: int) -> Path:
+    return models.write_target(
+        directory, vocabulary=cases.VOCABULARY, layers=3, weight=0.12, head=0.6, seed=seed, family=family
     )
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty for a zombie
-    except OSError:
-        return False
+async def _train(engine: SglangEngine, bench: Bench) -> None:
+    """Have a spot trainer train on captured responses, and load its drafter."""
+    await bench.open()
+    engine.force_arms("off")
+    engine.set_capture(CapturePolicy(enabled=True, frame_tokens=32))
+    prompts = (prompt(f"r{n}", (3 + n % 20, 7, 5, n % 30), max_new_tokens=LENGTH) for n in range(RESPONSES))
+    await asyncio.gather(*(answer(engine, one) for one in prompts))
+    await bench.put(await frames(engine))
+    engine.set_capture(CapturePolicy(enabled=False))
+    worker = await bench.worker()
+    await worker.start(1)
+    await worker.has_made(STEPS)
+    await bench.coordinator.reached(1)
+    await worker.preempt(1)
+    last = bench.coordinator.history[-1]
+    await engine.load_drafter(Path(last.uri), last.version)
+
+
+async def _greedy(engine: SglangEngine, *arms: str) -> TokenChunk:
+    engine.force_arms(*arms)
+    return await answer(engine, prompt("-".join(arms), temperature=0.0, max_new_tokens=LENGTH))
+
+
+async def _seeded(engine: SglangEngine, arm: str) -> tuple[int, ...]:
+    engine.force_arms(arm)
+    return (await answer(engine, prompt(f"seeded-{arm}", seed=7, max_new_tokens=LENGTH))).token_ids
+
+
+async def _updated(engine: SglangEngine, work: Path, target: Path, newer: Path, newest: Path) -> Update:
+    in_flight = await _over_an_update(engine, newer)
+    fresh = await _greedy(engine, "chain-3")
+    spool = Spool(work / "spools")
+    for chunk in stream(load_file(newest / "model.safetensors")):
+        spool.write(chunk)
+    spool.finish()
+    await engine.load_weights(spool.directory, PolicyVersion(2))
+    sent = await _greedy(engine, "chain-3", "off")
+    return Update(
+        in_flight=in_flight,
+        fresh=fresh,
+        expected={version: _choices(path, in_flight) for version, path in enumerate((target, newer))},
+        fresh_expected=_choices(newer, fresh),
+        sent=sent,
+        sent_expected=_choices(newest, sent),
+    )
+
+
+async def _over_an_update(engine: SglangEngine, newer: Path) -> TokenChunk:
+    """Return a greedy answer during which the weights change."""
+    whole: TokenChunk | None = None
+    async with asyncio.TaskGroup() as group:
+        async for chunk in engine.generate(prompt("inflight", temperature=0.0, max_new_tokens=200)):
+            if whole is None:
+                group.create_task(engine.load_weights(newer, PolicyVersion(1)))
+            whole = chunk if whole is None else whole.followed_by(chunk)
+    assert whole is not None
+    return whole
+
+
+@torch.no_grad()
+def _choices(model: Path, chunk: TokenChunk) -> list[int]:
+    """Return transformers' choice at each position of an answer to PROMPT."""
+    logits = models.load(model)(torch.tensor([[*PROMPT, *chunk.token_ids]])).logits[0]
+    choices: list[int] = logits[len(PROMPT) - 1 : -1].argmax(-1).tolist()
+    return choices
 
 
 async def orphans(work: Path) -> None:

@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -22,13 +23,16 @@ def kernels() -> Iterator[ModuleType]:
     sys.path.remove(str(STANDIN_PATH))
 
 
-def slow_attention(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+def slow_attention(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor, sinks: Tensor | None = None) -> Tensor:
     """One request: query [E, H, D], keys and values [L, K, D], visible [E, L]; one head at a time."""
     share = query.shape[1] // keys.shape[1]
     heads = []
     for head in range(query.shape[1]):
         scores = query[:, head].double() @ keys[:, head // share].double().T * 0.25
-        weights = scores.masked_fill(~visible, float("-inf")).softmax(-1)
+        scores = scores.masked_fill(~visible, float("-inf"))
+        if sinks is not None:
+            scores = torch.cat([scores, sinks[head].double().expand(len(scores), 1)], dim=1)
+        weights = scores.softmax(-1)[:, : len(keys)]
         heads.append(weights @ values[:, head // share].double())
     return torch.stack(heads, 1).float()
 
@@ -50,12 +54,15 @@ class Cache:
         slots = self.table[self.rows[place], : self.lengths[place]].long()
         return self.keys[slots], self.values[slots]
 
-    def extend(self, kernels: ModuleType, query: Tensor, extends: list[int], tree: Tensor | None = None) -> Tensor:
+    def extend(
+        self, kernels: ModuleType, query: Tensor, extends: list[int], tree: Tensor | None = None, **options: Any
+    ) -> Tensor:
         out = torch.empty_like(query)
         starts = torch.tensor([0, *extends]).cumsum(0)[:-1]
         kernels.extend_attention_cpu(
             query, None, None, out, self.keys, self.values, 1.0, 1.0, self.table, self.rows,
             torch.tensor(self.lengths), torch.tensor(extends), starts, max(extends), 0.25, 0.0, tree_mask=tree,
+            **options,
         )  # fmt: skip
         return out
 
@@ -102,6 +109,38 @@ def test_tree_masks_cover_the_draft_tokens_only(kernels: ModuleType) -> None:
         visible = torch.cat([torch.ones(4, length - 4, dtype=torch.bool), trees[place]], 1)
         expected = slow_attention(query[4 * place : 4 * place + 4], *cache.of(place), visible)
         assert (out[4 * place : 4 * place + 4] - expected).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("window", [0, 5, 200])
+@pytest.mark.parametrize("with_sinks", [False, True])
+@pytest.mark.parametrize(
+    ("lengths", "extends"), [([20, 9], [4, 4]), ([20], [20]), ([50, 7, 30], [50, 3, 1]), ([80, 80], [40, 40])]
+)
+def test_windows_and_sinks(
+    kernels: ModuleType, lengths: list[int], extends: list[int], with_sinks: bool, window: int
+) -> None:
+    cache, done, sinks = Cache(lengths), 0, torch.randn(4) if with_sinks else None
+    query, seen = torch.randn(sum(extends), 4, 16), window or 1000
+    out = cache.extend(kernels, query, extends, sliding_window=window, sinks=sinks)
+    last_query, last = torch.randn(len(lengths), 4, 16), torch.empty(len(lengths), 4, 16)
+    kernels.decode_attention_cpu(
+        last_query, cache.keys, cache.values, 1.0, 1.0, last, None, None, None, None, cache.table, cache.rows,
+        torch.tensor(lengths), 0.25, 0.0, sliding_window=window, sinks=sinks,
+    )  # fmt: skip
+    for place, (length, extend) in enumerate(zip(lengths, extends, strict=True)):
+        visible = torch.ones(extend, length, dtype=torch.bool).tril(length - extend).triu(length - extend - seen + 1)
+        expected = slow_attention(query[done : done + extend], *cache.of(place), visible, sinks)
+        assert (out[done : done + extend] - expected).abs().max() < 1e-4
+        one = last_query[place : place + 1]
+        expected = slow_attention(one, *cache.of(place), torch.arange(length)[None] >= length - seen, sinks)
+        assert (last[place : place + 1] - expected).abs().max() < 1e-4
+        done += extend
+
+
+def test_a_tree_within_a_window_is_refused(kernels: ModuleType) -> None:
+    cache, tree = Cache([6]), torch.ones(2, 2, dtype=torch.bool)
+    with pytest.raises(NotImplementedError, match="no trees within a sliding window"):
+        cache.extend(kernels, torch.randn(2, 4, 16), [2], tree, sliding_window=4)
 
 
 def test_a_plan_is_not_used_for_the_next_pass(kernels: ModuleType) -> None:

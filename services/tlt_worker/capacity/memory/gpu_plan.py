@@ -159,7 +159,7 @@ class _Try:
     def _update(self) -> int:
         """A new drafter whole on every rank before it is sharded, or the largest tensor of a new policy."""
         shape = self.gpus.shape
-        return max(shape.drafter_parameters, shape.vocab * shape.hidden) * shape.element_bytes
+        return max(shape.drafter_parameters, shape.largest_tensor) * shape.element_bytes
 
     @cached_property
     def _question(self) -> Question:

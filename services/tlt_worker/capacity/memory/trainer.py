@@ -50,7 +50,7 @@ class TrainerMemory:
         read = tokens * (shape.states + 1) * shape.hidden * HALF
         # Of attention: keys and values that each query sees of later passes, kept; and their products, in float32.
         seen = (passes - 1) * shape.hidden
-        activations = passes * tokens * (12 * shape.hidden + 4 * shape.intermediate + seen) * HALF
+        activations = passes * tokens * (12 * shape.hidden + 4 * shape.drafter.intermediate + seen) * HALF
         activations += 3 * tokens * seen * FLOAT
         cast = parameters * HALF
         # The policy's logits in both types and their softmax, of which a drafter with a head of its own keeps a part.
@@ -58,7 +58,7 @@ class TrainerMemory:
         # Saved per pass: log-probabilities. At once besides: the policy's, logits in both types, and their gradients.
         step = cast + activations + scores * ((passes + 4) * FLOAT + HALF) + target
         score = cast + parameters * FLOAT + activations // passes + scores * (4 * FLOAT + HALF) + target
-        orthogonalised = shape.hidden * max(shape.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
+        orthogonalised = shape.hidden * max(shape.drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
         # The new heads of weights and average, and the rows they are put together from.
         chosen = 5 * shape.draft_head_parameters * FLOAT
         return max(step, score, orthogonalised, chosen)

@@ -46,8 +46,9 @@ class _Batch:
     causal: bool
 
 
-_decode_plan: _Plan | None = None
-_extend_plan: _Plan | None = None
+_decode_plans: dict[int, _Plan] = {}
+_extend_plans: dict[int, _Plan] = {}
+"""By the window of their layers, in tokens; 0: no window."""
 
 
 def _reusable(plan: _Plan | None, key: tuple[Tensor | None, ...], layer: int) -> bool:
@@ -56,11 +57,11 @@ def _reusable(plan: _Plan | None, key: tuple[Tensor | None, ...], layer: int) ->
     return all(mine is theirs for mine, theirs in zip(plan.key, key, strict=True))
 
 
-def _refuse_unsupported(logit_cap: float, is_cross: bool, window: int, sinks: Tensor | None) -> None:
-    if logit_cap > 0 or is_cross or window > 0 or sinks is not None:
+def _refuse_unsupported(logit_cap: float, is_cross: bool) -> None:
+    if logit_cap > 0 or is_cross:
         raise NotImplementedError(
-            "the torch stand-in for sgl_kernel supports no logit cap, cross attention, sliding window or "
-            "attention sinks; run such a model on a GPU"
+            "the torch stand-in for sgl_kernel supports neither a logit cap nor cross attention; run such a "
+            "model on a GPU"
         )
 
 
@@ -87,19 +88,19 @@ def decode_attention_cpu(
 ) -> None:
     """Store one new key and value per request, then attend one query token [B, H, D] of each into `output`."""
     del k_scale, v_scale, attn_logits, encoder_lens
-    global _decode_plan  # noqa: PLW0603 - one scheduler thread per process; see the module docstring
-    _refuse_unsupported(logit_cap, is_cross_attn, sliding_window, sinks)
+    _refuse_unsupported(logit_cap, is_cross_attn)
     if key is not None and value is not None:
         k_buffer.index_copy_(0, loc, key.view(-1, *k_buffer.shape[1:]).to(k_buffer.dtype))
         v_buffer.index_copy_(0, loc, value.view(-1, *v_buffer.shape[1:]).to(v_buffer.dtype))
     plan_key = (req_to_token, req_pool_indices, seq_lens)
     layer = k_buffer.data_ptr()
-    if not _reusable(_decode_plan, plan_key, layer):
-        batches = _plan_equal(req_to_token, req_pool_indices, seq_lens.tolist(), 1, None, _group_tokens(k_buffer, 4))
-        _decode_plan = _Plan(key=plan_key, batches=batches)
-    assert _decode_plan is not None  # noqa: S101 - narrows the type
-    _decode_plan.seen_layers.add(layer)
-    _attend(_decode_plan, query, k_buffer, v_buffer, output, sm_scale)
+    if not _reusable(_decode_plans.get(sliding_window), plan_key, layer):
+        lengths, group = seq_lens.tolist(), _group_tokens(k_buffer, 4)
+        batches = _plan_equal(req_to_token, req_pool_indices, lengths, 1, None, group, sliding_window)
+        _decode_plans[sliding_window] = _Plan(key=plan_key, batches=batches)
+    plan = _decode_plans[sliding_window]
+    plan.seen_layers.add(layer)
+    _attend(plan, query, k_buffer, v_buffer, output, sm_scale, sinks)
 
 
 def extend_attention_cpu(
@@ -130,14 +131,16 @@ def extend_attention_cpu(
     Attend each request's last query tokens [sum E, H, D] to its whole cached sequence.
 
     Keys and values must be in the cache already. `tree_mask`, if given, is the concatenation of [E, E] masks among the
-    query tokens; earlier tokens are always visible.
+    query tokens; earlier tokens are always visible. A token sees the `sliding_window` last ones up to itself, or all
+    (0). `sinks` [H] are logits that take their share of each head's attention.
     """
     del key, value, k_scale, v_scale, max_len_extend, encoder_lens
-    global _extend_plan  # noqa: PLW0603 - one scheduler thread per process; see the module docstring
-    _refuse_unsupported(logit_cap, is_cross_attn, sliding_window, sinks)
+    _refuse_unsupported(logit_cap, is_cross_attn)
+    if sliding_window and tree_mask is not None:
+        raise NotImplementedError("the torch stand-in for sgl_kernel verifies no trees within a sliding window")
     plan_key = (req_to_token, req_pool_indices, seq_lens, extend_seq_lens, tree_mask)
     layer = k_buffer.data_ptr()
-    if not _reusable(_extend_plan, plan_key, layer):
+    if not _reusable(_extend_plans.get(sliding_window), plan_key, layer):
         batches = _plan_extend(
             req_to_token,
             req_pool_indices,
@@ -146,19 +149,28 @@ def extend_attention_cpu(
             extend_start_loc,
             tree_mask,
             _group_tokens(k_buffer, k_buffer.element_size()),
+            sliding_window,
             causal=is_causal,
         )
-        _extend_plan = _Plan(key=plan_key, batches=batches)
-    assert _extend_plan is not None  # noqa: S101 - narrows the type
-    _extend_plan.seen_layers.add(layer)
-    _attend(_extend_plan, query, k_buffer, v_buffer, output, sm_scale)
+        _extend_plans[sliding_window] = _Plan(key=plan_key, batches=batches)
+    plan = _extend_plans[sliding_window]
+    plan.seen_layers.add(layer)
+    _attend(plan, query, k_buffer, v_buffer, output, sm_scale, sinks)
 
 
 def _group_tokens(k_buffer: Tensor, element_bytes: int) -> int:
     return GROUP_BYTES // (element_bytes * k_buffer.shape[1] * k_buffer.shape[2])
 
 
-def _attend(plan: _Plan, query: Tensor, k_buffer: Tensor, v_buffer: Tensor, output: Tensor, scale: float) -> None:
+def _attend(
+    plan: _Plan,
+    query: Tensor,
+    k_buffer: Tensor,
+    v_buffer: Tensor,
+    output: Tensor,
+    scale: float,
+    sinks_H: Tensor | None,
+) -> None:
     heads, size = query.shape[1:]
     kv_heads = k_buffer.shape[1]
     share = heads // kv_heads
@@ -166,6 +178,10 @@ def _attend(plan: _Plan, query: Tensor, k_buffer: Tensor, v_buffer: Tensor, outp
         keys, values = _gather(k_buffer, batch), _gather(v_buffer, batch)
         query_BHED = query[batch.rows].view(batch.count, -1, heads, size).transpose(1, 2)
         tokens = query_BHED.shape[2]
+        if sinks_H is not None:
+            out_BEHD = _with_sinks(query_BHED, keys, values, batch, scale, sinks_H)
+            output[batch.rows] = out_BEHD.reshape(-1, heads, values.shape[-1])
+            continue
         mask = batch.mask
         if share > 1 and not batch.causal:
             # Heads that share keys become query rows of one head: half the time of SDPA's own grouping.
@@ -187,6 +203,21 @@ def _attend(plan: _Plan, query: Tensor, k_buffer: Tensor, v_buffer: Tensor, outp
         output[batch.rows] = out.reshape(-1, heads, values.shape[-1])
 
 
+def _with_sinks(
+    query_BHED: Tensor, keys_BKLD: Tensor, values_BKLD: Tensor, batch: _Batch, scale: float, sinks_H: Tensor
+) -> Tensor:
+    """Return attention [B, E, H, D] in which each head's sink is one more key, without a value."""
+    share, tokens = query_BHED.shape[1] // keys_BKLD.shape[1], query_BHED.shape[2]
+    keys, values = (each.float().repeat_interleave(share, 1) for each in (keys_BKLD, values_BKLD))
+    scores_BHEL = query_BHED.float() @ keys.transpose(2, 3) * scale
+    mask = torch.ones(tokens, keys.shape[2], dtype=torch.bool).tril() if batch.causal else batch.mask
+    if mask is not None:
+        scores_BHEL = scores_BHEL.masked_fill(~mask, float("-inf"))
+    sinks_BHE1 = sinks_H.float().view(1, -1, 1, 1).expand(*scores_BHEL.shape[:3], 1)
+    weights_BHEL = torch.cat([scores_BHEL, sinks_BHE1], dim=-1).softmax(-1)[..., :-1]
+    return (weights_BHEL @ values).transpose(1, 2)
+
+
 def _gather(buffer_SKD: Tensor, batch: _Batch) -> Tensor:
     rows = buffer_SKD.flatten(1).index_select(0, batch.slots)
     return rows.view(batch.count, -1, *buffer_SKD.shape[1:]).transpose(1, 2)
@@ -199,6 +230,7 @@ def _plan_equal(
     query_tokens: int,
     trees_BEE: Tensor | None,
     group_tokens: int,
+    window: int,
 ) -> list[_Batch]:
     """Plan padded calls for requests with the same number of query tokens."""
     batches, low = [], 0
@@ -210,16 +242,16 @@ def _plan_equal(
         trees = None if trees_BEE is None else trees_BEE[low:high]
         slots_BL = req_to_token[req_pool_indices[low:high].to(torch.int64), :longest].to(torch.int64)
         rows = slice(low * query_tokens, high * query_tokens)
-        batches.append(_plan_group(slots_BL, rows, lengths[low:high], query_tokens, trees))
+        batches.append(_plan_group(slots_BL, rows, lengths[low:high], query_tokens, trees, window))
         low = high
     return batches
 
 
 def _plan_group(
-    slots_BL: Tensor, rows: slice, lengths: list[int], query_tokens: int, trees_BEE: Tensor | None
+    slots_BL: Tensor, rows: slice, lengths: list[int], query_tokens: int, trees_BEE: Tensor | None, window: int
 ) -> _Batch:
     count, longest = slots_BL.shape
-    if query_tokens == 1 and min(lengths) == longest:
+    if query_tokens == 1 and min(lengths) == longest and not 0 < window < longest:
         return _Batch(rows, count, slots_BL.reshape(-1), None, causal=False)
     length_B1 = torch.tensor(lengths).view(-1, 1)
     position_L = torch.arange(longest)
@@ -227,6 +259,8 @@ def _plan_group(
     if trees_BEE is None:
         last_BE = length_B1 - query_tokens + torch.arange(query_tokens)
         mask = position_L <= last_BE.unsqueeze(-1)
+        if window:
+            mask &= position_L > last_BE.unsqueeze(-1) - window
     else:
         mask = (position_L < length_B1 - query_tokens).unsqueeze(1).repeat(1, query_tokens, 1)
         places_BEE = (length_B1 - query_tokens + torch.arange(query_tokens)).unsqueeze(1).expand_as(trees_BEE)
@@ -242,6 +276,7 @@ def _plan_extend(
     extend_start_loc: Tensor,
     tree_mask: Tensor | None,
     group_tokens: int,
+    window: int,
     *,
     causal: bool,
 ) -> list[_Batch]:
@@ -249,7 +284,7 @@ def _plan_extend(
     if causal and min(extends) == max(extends) <= BATCHED_QUERY_TOKENS:
         trees = None if tree_mask is None else tree_mask.view(-1)[: len(extends) * extends[0] ** 2]
         trees_BEE = None if trees is None else trees.view(len(extends), extends[0], extends[0]).to(torch.bool)
-        return _plan_equal(req_to_token, req_pool_indices, lengths, extends[0], trees_BEE, group_tokens)
+        return _plan_equal(req_to_token, req_pool_indices, lengths, extends[0], trees_BEE, group_tokens, window)
     batches, tree_start = [], 0
     for row, length, extend, start in zip(
         req_pool_indices.tolist(), lengths, extends, extend_start_loc.tolist(), strict=True
@@ -259,12 +294,15 @@ def _plan_extend(
         if tree_mask is not None:
             tree = tree_mask.view(-1)[tree_start : tree_start + extend**2].view(extend, extend).to(torch.bool)
             tree_start += extend**2
-        whole = length == extend and tree is None and causal
-        mask = None if whole or not causal else _request_mask(length, extend, tree)
+        whole = length == extend and tree is None and causal and not 0 < window < length
+        mask = None if whole or not causal else _request_mask(length, extend, tree, window)
         batches.append(_Batch(slice(start, start + extend), 1, slots_L, mask, causal=whole))
     return batches
 
 
-def _request_mask(length: int, extend: int, tree_EE: Tensor | None) -> Tensor:
+def _request_mask(length: int, extend: int, tree_EE: Tensor | None, window: int) -> Tensor:
     among_EE = torch.ones(extend, extend, dtype=torch.bool).tril() if tree_EE is None else tree_EE
-    return torch.cat([torch.ones(extend, length - extend, dtype=torch.bool), among_EE], 1).view(1, 1, extend, length)
+    mask = torch.cat([torch.ones(extend, length - extend, dtype=torch.bool), among_EE], 1)
+    if window:
+        mask = mask.triu(length - extend - window + 1)
+    return mask.view(1, 1, extend, length)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from fsspec.implementations.local import LocalFileSystem
+from safetensors.torch import load_file
 
 from tests.unit.tlt_trainer.fleet_trainer import SCORE, Trainer
 from tests.unit.tlt_trainer.inline import FakeFleet
 from tests.unit.tlt_trainer.tiny import TinyPolicy, frames_of
 from tlt_common.domain.fleet import DrafterWish
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
-from tlt_common.drafter.meta import META_FILE
+from tlt_common.drafter.meta import META_FILE, WEIGHTS_FILE
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.sharing.drafter_sync import GONE_AFTER_S
 
@@ -210,13 +211,18 @@ async def test_a_coordinator_that_is_away_lets_nothing_pile_up_and_the_fleets_dr
     assert [path.name for path in (tmp_path / "one").iterdir()] == [Path(fleet.drafter.uri).name]
 
 
+@pytest.mark.parametrize("is_pickled", [False, True])
 async def test_a_drafter_that_says_nothing_of_its_training_is_continued_from(
-    one: Trainer, two: Trainer, fleet: FakeFleet
+    one: Trainer, two: Trainer, fleet: FakeFleet, is_pickled: bool
 ) -> None:
     one.train(1, 3)
     assert await one.sharing.publish(SCORE, None)
     assert fleet.drafter is not None
     (Path(fleet.drafter.uri) / META_FILE).unlink()
+    if is_pickled:  # as EAGLE's authors publish it
+        weights = Path(fleet.drafter.uri) / WEIGHTS_FILE
+        torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
+        weights.unlink()
     assert await two.sharing.follow()
     assert (two.learner.counters.base_version, two.learner.counters.steps) == (1, 0)
     for name, tensor in two.learner.weights().items():

@@ -69,10 +69,31 @@ def test_biases_of_a_drafter_are_taken_and_the_next_one_does_not_keep_them(tmp_p
     assert not any(dict(next_drafter(tmp_path, EAGLE, TARGET))[name].any() for name in EAGLE.bias_shapes())
 
 
-def test_a_pickled_drafter_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+def pickled(directory: Path) -> None:
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+
+
+@KINDS
+def test_a_pickled_drafter_is_taken_like_one_in_safetensors(tmp_path: Path, form: DrafterFormat) -> None:
+    expected = dict(next_drafter(published(tmp_path, form), form, TARGET))
+    pickled(tmp_path)
+    taken = dict(next_drafter(tmp_path, form, TARGET))
+    assert taken.keys() == expected.keys()
+    assert all(torch.equal(taken[name], expected[name]) for name in taken)
+
+
+def test_a_pickle_of_other_things_and_one_of_other_shapes_are_refused(tmp_path: Path) -> None:
     published(tmp_path, EAGLE)
-    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(WeightsError, match=r"has pytorch_model\.bin; .*`tlt drafter import .* OUT --model MODEL`"):
+    changed(tmp_path, tensors=lambda it: it.update({"fc.weight": torch.zeros(8, 8)}))
+    pickled(tmp_path)
+    with pytest.raises(WeightsError, match=r"fc\.weight has shape \[8, 8\]"):
+        next_drafter(tmp_path, EAGLE, TARGET)
+    torch.save({"fc.weight": Path}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match=r"pytorch_model\.bin cannot be read"):
+        next_drafter(tmp_path, EAGLE, TARGET)
+    torch.save([torch.zeros(2)], tmp_path / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match=r"pytorch_model\.bin is not a dictionary of tensors"):
         next_drafter(tmp_path, EAGLE, TARGET)
 
 

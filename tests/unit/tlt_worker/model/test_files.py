@@ -1,6 +1,7 @@
 """Whether a model's files are complete."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.unit.tlt_worker.model.tiny import CLASSES, change, config_of, shapes_of, write
+from tests.families import config_of, shapes_of
+from tests.unit.tlt_worker.model.tiny import change, write
 from tlt_common.errors import ConfigError
 from tlt_worker.engine_config import EngineConfig
-from tlt_worker.model.families import family_of
-from tlt_worker.model.files import expected_tensors, require_model
+from tlt_worker.model.files import require_model
+from tlt_worker.model.requirements import family_of
+from tlt_worker.model.tensors import expected_tensors
 
 ENGINE = EngineConfig()
 WEIGHTS = "model.safetensors"
@@ -29,13 +32,21 @@ WEIGHTS = "model.safetensors"
         ("qwen2", {"tie_word_embeddings": True}),
         ("qwen3", {}),
         ("qwen3", {"attention_bias": True}),
+        ("qwen3_moe", {}),
+        ("qwen3_moe", {"tie_word_embeddings": True, "attention_bias": True}),
+        ("qwen3_moe", {"decoder_sparse_step": 2}),
+        ("qwen3_moe", {"mlp_only_layers": [0]}),
+        ("glm4_moe", {}),
+        ("glm4_moe", {"use_qk_norm": False, "attention_bias": False, "n_shared_experts": 2}),
+        ("gpt_oss", {}),
+        ("gpt_oss", {"tie_word_embeddings": True}),
     ],
 )
 def test_a_complete_checkpoint_has_the_tensors_of_transformers(
     tmp_path: Path, family: str, options: dict[str, Any]
 ) -> None:
     write(tmp_path, family, **options)
-    config = config_of(family, architectures=[CLASSES[family][1].__name__], **options).to_dict()
+    config = config_of(family, **options).to_dict()
     assert expected_tensors(config, family_of(config)) == shapes_of(family, **options)
     assert require_model(tmp_path, ENGINE).headers.keys() == shapes_of(family, **options).keys()
 
@@ -121,3 +132,44 @@ def test_a_directory_without_configuration_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     change(tmp_path, num_hidden_layers=3)
     assert "lacks 9 of the 30 tensors" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("family", "written", "said", "message"),
+    [
+        ("llama", {"num_hidden_layers": 3}, {"num_hidden_layers": 2}, "has 9 tensors that its config.json has not"),
+        ("llama", {}, {"num_hidden_layers": 3}, "lacks 9 of the 30 tensors of its config.json"),
+        ("llama", {"attention_bias": True}, {"attention_bias": False}, "8 tensors .* first model.layers.0.self_attn"),
+        ("llama", {}, {"intermediate_size": 32}, r"gate_proj.weight of shape \[64, 32\]; .* says \[32, 32\]"),
+        ("llama", {}, {"num_key_value_heads": 4}, r"k_proj.weight of shape \[16, 32\]; .* says \[32, 32\]"),
+        ("qwen3_moe", {}, {"num_experts": 12, "num_local_experts": 12}, "lacks 24 of .*experts.8.gate_proj.weight"),
+        ("qwen3_moe", {}, {"num_experts": 4, "num_local_experts": 4}, r"gate.weight of shape \[8, 32\]; .* \[4, 32\]"),
+        ("qwen3_moe", {}, {"moe_intermediate_size": 20}, r"gate_proj.weight of shape \[24, 32\]; .* says \[20, 32\]"),
+        ("qwen3_moe", {}, {"mlp_only_layers": [1]}, "lacks 3 of the .* first model.layers.1.mlp.gate_proj.weight"),
+        ("glm4_moe", {}, {"first_k_dense_replace": 0}, "lacks 29 of the .* first model.layers.0.mlp.gate.weight"),
+        ("glm4_moe", {}, {"n_shared_experts": 0}, "has 3 tensors .* model.layers.1.mlp.shared_experts"),
+        ("gpt_oss", {}, {"num_local_experts": 4}, r"router.weight of shape \[8, 32\]; its config.json says \[4, 32\]"),
+        ("gpt_oss", {}, {"attention_bias": False}, "8 tensors .*self_attn.k_proj.bias"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_contradicts_its_weights_is_refused(
+    tmp_path: Path, family: str, written: dict[str, Any], said: dict[str, Any], message: str
+) -> None:
+    change(write(tmp_path, family, **written), **said)
+    assert re.search(message, refused(tmp_path)), refused(tmp_path)
+
+
+def test_a_missing_expert_is_named(tmp_path: Path) -> None:
+    rewrite(write(tmp_path, "qwen3_moe"), **{"model.layers.1.mlp.experts.5.up_proj.weight": None})
+    assert "lacks 1 of the" in refused(tmp_path)
+    assert "first model.layers.1.mlp.experts.5.up_proj.weight of shape [24, 32]" in refused(tmp_path)
+
+
+def test_a_layer_for_several_tokens_is_neither_loaded_nor_required_in_updates(tmp_path: Path) -> None:
+    model = write(tmp_path / "model", "glm4_moe", num_nextn_predict_layers=1)
+    rewrite(model, **{"model.layers.2.eh_proj.weight": torch.zeros(32, 64, dtype=torch.bfloat16)})
+    tensors = require_model(model, ENGINE)
+    assert "model.layers.2.eh_proj.weight" not in tensors.required
+    tensors.check(write(tmp_path / "update", "glm4_moe"))
+    rewrite(model, **{"model.layers.3.eh_proj.weight": torch.zeros(32, 64)})
+    assert "model.layers.3.eh_proj.weight" in refused(model)

@@ -1,0 +1,50 @@
+"""docs/models.md: the table of model families, from the worker's own."""
+
+from collections.abc import Iterable
+
+from reference.markdown import cell, table
+from tlt_worker.model.families import Family
+
+INTRODUCTION = """# Models
+
+For people who choose a policy: which models are served, and what each can do.
+
+A worker checks `config.json` and the tensors' names and shapes before anything is loaded. What is not in this table is
+refused by name, unless `engine.allow_unlisted` is set: then nothing of what follows is checked or tested, and memory is
+not planned. `tlt engine check --set model=DIR` tells in seconds whether a checkpoint is served.
+
+Every family passes the same suite (`make families`): a tiny checkpoint as transformers writes it, on a CPU in float32,
+through the real engine: start; greedy tokens and log-probabilities against transformers; captured states against
+transformers' hidden states; a drafter of each kind, trained by the spot trainer on captured states and served; one seed
+under every arm; sampled responses against the exact distribution; and weight updates from a checkpoint, with a request
+in flight, and as tensors.
+"""
+NOTES = """
+Checkpoints are safetensors in bfloat16, float16 or float32, whole or in shards with an index, tied or not, with
+`config.json` as transformers 5 or 4 writes it. Ropes: default, linear, llama3 and yarn. *arms* are those that can be
+used; trees are not verified where layers attend to a sliding window, since SGLang counts the window in cache rows. All
+drafters have one dense layer, also for mixtures of experts.
+"""
+
+
+def page(families: Iterable[Family]) -> str:
+    """One row for each family."""
+    rows = (
+        (
+            family.title,
+            f"`{family.architecture}`",
+            cell(family.models),
+            "experts" if family.experts else "dense",
+            ", ".join(map(str, family.drafters)),
+            "all" if family.draws_trees else "no trees",
+            "checkpoint, tensors",
+            "yes",
+            cell(family.note),
+        )
+        for family in families
+    )
+    head = (
+        "family", "`architectures`", "models", "layers", "drafters, also trained", "arms", "weight updates",
+        "memory plan", "notes",
+    )  # fmt: skip
+    return "\n".join((INTRODUCTION, table(head, rows), NOTES))
