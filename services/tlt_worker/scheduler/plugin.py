@@ -49,7 +49,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
     from tlt_worker.scheduler.launched_round import copy_with_states
-    from tlt_worker.scheduler.policy_load import report_failed_load
+    from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
     from tlt_worker.scheduler.stopping import (
@@ -88,6 +88,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
             "model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_disk",
             report_failed_load,
         ),
+        _around("model_loader.loader.DefaultModelLoader._get_weights_iterator", experts_apart),
     ]
     if lossless:
         found += _sampling_hooks(cpu=cpu)
