@@ -84,9 +84,7 @@ class DeltaFolding:
 
         self._require_served(base)
         is_tied, splits_experts = self._rules
-        chunks = folded(
-            self._served()[1], changes, without=HEAD if is_tied else "", splits_experts=splits_experts
-        )
+        chunks = folded(self._served()[1], changes, without=HEAD if is_tied else "", splits_experts=splits_experts)
         try:
             while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
                 yield chunk

@@ -129,9 +129,7 @@ def _changes(sent: Mapping[str, Place], served: Mapping[str, Place], splits_expe
     shapes = {name: entry.shape for name, (_, entry) in served.items()}
     if splits_experts:
         require_one_spelling(map(_target_of, sent))
-        require_stacks(
-            ((name, entry.shape) for name, (_, entry) in sent.items()), shapes, whose="the served weights"
-        )
+        require_stacks(((name, entry.shape) for name, (_, entry) in sent.items()), shapes, whose="the served weights")
     found: dict[str, Place | _ChangedPart] = {}
     wholes: list[_Changed] = []
     for name, place in sent.items():

@@ -88,8 +88,8 @@ class CollectedTensors:
 
     def add(self, file: Path, part: ChangesPart | None = None) -> Collected:
         """
-        Add the tensors of a file, written at `next_file` for the same part. Names may have wrappers' prefixes, and experts
-        may be stacked.
+        Add the tensors of a file, written at `next_file` for the same part. Names may have wrappers' prefixes, and
+        experts may be stacked.
 
         Raises:
             WeightsError: A tensor does not fit the model, or was changed by an earlier part. Nothing is held then.

@@ -4,50 +4,34 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, Glm4MoeConfig, GptOssConfig, PreTrainedConfig, Qwen3MoeConfig
 
+from tests.families import model_of
 from tlt_common.errors import WeightsError
 from tlt_common.weights.checkpoint import entries_in
 from tlt_common.weights.experts import SERVED_APART, entries_apart
 from tlt_worker.checkpoints.policy import ModelTensors
+from tlt_worker.model.families import FAMILIES, Spelling
 from tlt_worker.scheduler.policy_load import split
 from tlt_worker.weights.receiving.collected_tensors import CollectedTensors
 
-SIZES = {
-    "vocab_size": 32,
-    "hidden_size": 16,
-    "intermediate_size": 12,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 8,
-    "max_position_embeddings": 64,
-    "num_experts_per_tok": 2,
-}
-CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
-    "qwen3_moe": lambda: Qwen3MoeConfig(**SIZES, moe_intermediate_size=8, num_experts=4),
-    "glm4_moe": lambda: Glm4MoeConfig(
-        **SIZES, moe_intermediate_size=8, n_routed_experts=4, first_k_dense_replace=1, num_nextn_predict_layers=1
-    ),
-    "gpt_oss": lambda: GptOssConfig(**SIZES, num_local_experts=4),
-}
 LAYER = "model.layers.1.mlp.experts"
 State = dict[str, Tensor]
 
 
-def initialised(family: str, seed: int) -> torch.nn.Module:
+def initialised(family: str, seed: int) -> Any:
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(CONFIGS[family](), dtype=torch.bfloat16)
+    return model_of(family).to(torch.bfloat16)
 
 
-def saved(directory: Path, model: torch.nn.Module) -> Path:
+def saved(directory: Path, model: Any) -> Path:
     """As trainers save a checkpoint."""
-    model.save_pretrained(directory)  # type: ignore[operator]
+    model.save_pretrained(directory)
     return directory
 
 
@@ -84,7 +68,7 @@ def model(family: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stacked(family: str) -> State:
-    return initialised(family, 1).state_dict()
+    return dict(initialised(family, 1).state_dict())
 
 
 def test_what_state_dict_holds_is_bit_for_bit_what_save_pretrained_writes(
@@ -104,7 +88,7 @@ def test_what_state_dict_holds_is_bit_for_bit_what_save_pretrained_writes(
 
 
 def test_gpt_oss_is_sent_as_it_is_saved(tmp_path: Path) -> None:
-    """Its stack is transposed and interleaved: nothing is split, and experts apart are refused with what is accepted."""
+    """Its stack is transposed and interleaved: nothing is split, and experts apart are refused."""
     model = saved(tmp_path / "model", initialised("gpt_oss", 0))
     state = initialised("gpt_oss", 1).state_dict()
     running = ModelTensors.of(model)
@@ -130,14 +114,14 @@ REFUSED: dict[str, tuple[Callable[[State], State], str]] = {
         lambda it: without(it, GATE_UP) | dict(split(GATE_UP, it[GATE_UP])),
         "both stacked",
     ),
-    "an expert too few": (lambda it: it | {DOWN: it[DOWN][:3]}, r"down_proj has shape \[3, 16, 8\]; .* 4 experts"),
+    "an expert too few": (lambda it: it | {DOWN: it[DOWN][:7]}, r"down_proj has shape \[7, 32, 24\]; .* 8 experts"),
     "an expert too many": (
         lambda it: it | {GATE_UP: it[GATE_UP].repeat(2, 1, 1)},
-        r"gate_up_proj has shape \[8, 16, 16\]; .* has 4 experts",
+        r"gate_up_proj has shape \[16, 48, 32\]; .* has 8 experts",
     ),
-    "transposed": (lambda it: it | {DOWN: it[DOWN].transpose(1, 2)}, r"has shape \[4, 8, 16\]; .* \[4, 16, 8\]"),
-    "flat": (lambda it: it | {DOWN: it[DOWN].flatten(1)}, r"has shape \[4, 128\]; .* \[4, 16, 8\]"),
-    "a stack missing": (lambda it: without(it, DOWN), rf"{LAYER}\.0\.down_proj\.weight is missing and 3 others"),
+    "transposed": (lambda it: it | {DOWN: it[DOWN].transpose(1, 2)}, r"has shape \[8, 24, 32\]; .* \[8, 32, 24\]"),
+    "flat": (lambda it: it | {DOWN: it[DOWN].flatten(1)}, r"has shape \[8, 768\]; .* \[8, 32, 24\]"),
+    "a stack missing": (lambda it: without(it, DOWN), rf"{LAYER}\.0\.down_proj\.weight is missing and 7 others"),
     "integers": (lambda it: it | {DOWN: it[DOWN].to(torch.int32)}, "has type I32"),
     "experts of a layer that has none": (
         lambda it: it | {"model.layers.7.mlp.experts.down_proj": it[DOWN]},
@@ -206,10 +190,19 @@ def test_a_bucket_with_half_a_stack_is_refused_and_drops_what_is_held(
     model: Path, stacked: State, tmp_path: Path
 ) -> None:
     collected = CollectedTensors(tmp_path, model, lambda: model)
-    for bucket, is_good in (({"model.norm.weight": stacked["model.norm.weight"]}, True), ({DOWN: stacked[DOWN][:2]}, False)):
+    for bucket, is_good in (
+        ({"model.norm.weight": stacked["model.norm.weight"]}, True),
+        ({DOWN: stacked[DOWN][:2]}, False),
+    ):
         save_file({name: it.clone().contiguous() for name, it in bucket.items()}, file := collected.next_file(None))
         if is_good:
             collected.add(file)
-    with pytest.raises(WeightsError, match="4 experts"):
+    with pytest.raises(WeightsError, match="8 experts"):
         collected.add(file)
     assert collected.is_empty
+
+
+def test_the_table_of_families_says_which_experts_are_served_apart() -> None:
+    spellings = {row.model_type: row.experts.spelling for row in FAMILIES.values() if row.experts is not None}
+    assert {name for name, spelling in spellings.items() if spelling is Spelling.SEPARATE} == SERVED_APART
+    assert set(spellings) == {*SERVED_APART, "gpt_oss"}, "each family is tried here"

@@ -13,9 +13,13 @@ from tlt_common.errors import WeightsError
 from tlt_worker.scheduler.policy_load import split
 from tlt_worker.weights.deltas import folded
 
-E, I, H = 3, 4, 5
+COUNT, INNER, HIDDEN = 3, 4, 5
 EXPERTS = "model.layers.0.mlp.experts"
-STACKS = {f"{EXPERTS}.gate_up_proj": (E, 2 * I, H), f"{EXPERTS}.down_proj": (E, H, I), "model.norm.weight": (H,)}
+STACKS = {
+    f"{EXPERTS}.gate_up_proj": (COUNT, 2 * INNER, HIDDEN),
+    f"{EXPERTS}.down_proj": (COUNT, HIDDEN, INNER),
+    "model.norm.weight": (HIDDEN,),
+}
 State = dict[str, Tensor]
 
 
@@ -79,21 +83,24 @@ DOWN = f"{EXPERTS}.down_proj"
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({DOWN: torch.zeros(2, H, I)}, rf"{DOWN} has shape \[2, 5, 4\]; .* the served weights has 3 experts"),
-        ({DOWN: torch.zeros(E, I, H)}, r"stacked, have \[3, 5, 4\]"),
-        ({"model.layers.9.mlp.experts.down_proj": torch.zeros(E, H, I)}, "is not in the served weights"),
+        ({DOWN: torch.zeros(2, HIDDEN, INNER)}, rf"{DOWN} has shape \[2, 5, 4\]; .* the served weights has 3 experts"),
+        ({DOWN: torch.zeros(COUNT, INNER, HIDDEN)}, r"stacked, have \[3, 5, 4\]"),
+        ({"model.layers.9.mlp.experts.down_proj": torch.zeros(COUNT, HIDDEN, INNER)}, "is not in the served weights"),
         (
-            {DOWN: torch.zeros(E, H, I), f"{EXPERTS}.0.up_proj.weight": torch.zeros(I, H)},
+            {DOWN: torch.zeros(COUNT, HIDDEN, INNER), f"{EXPERTS}.0.up_proj.weight": torch.zeros(INNER, HIDDEN)},
             rf"both stacked, as {DOWN}, and apart, as {EXPERTS}\.0\.up_proj",
         ),
         (
             {
                 DOWN: ChangedElements(torch.tensor([0]), torch.zeros(1, dtype=torch.bfloat16)),
-                f"{EXPERTS}.0.up_proj.weight": torch.zeros(I, H),
+                f"{EXPERTS}.0.up_proj.weight": torch.zeros(INNER, HIDDEN),
             },
             "both stacked",
         ),
-        ({DOWN: ChangedElements(torch.tensor([E * H * I]), torch.zeros(1, dtype=torch.bfloat16))}, "accepted: 0 to 59"),
+        (
+            {DOWN: ChangedElements(torch.tensor([COUNT * HIDDEN * INNER]), torch.zeros(1, dtype=torch.bfloat16))},
+            "accepted: 0 to 59",
+        ),
         ({DOWN: ChangedElements(torch.tensor([0]), torch.zeros(1))}, "has type F32; the served tensor has BF16"),
     ],
 )
