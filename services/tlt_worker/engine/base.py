@@ -25,6 +25,8 @@ class EngineInfo:
     """Device and kernels, as text."""
     finds_stop_strings: bool = False
     """Whether it has the model's tokenizer."""
+    returns_routed_experts: bool = False
+    """Whether it returns the experts that tokens were routed to."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 

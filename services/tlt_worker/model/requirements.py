@@ -19,9 +19,12 @@ from tlt_worker.model.families import (
     listed,
     sparse_layers,
 )
+from tlt_worker.model.routing import Routing
 
 Json = Mapping[str, Any]
 
+MAX_ROUTED_BYTES = 192 * 2**20
+"""Of one response, so that it is within a message."""
 ACCEPTED = f"a {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
@@ -114,6 +117,8 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
         raise _refused(reason)
     _require_ranks(config, family, engine.tensor_parallel)
     _require_context(config, context)
+    if engine.return_routed_experts:
+        _require_routing(config, family, engine)
     return family
 
 
@@ -264,6 +269,22 @@ def _require_context(config: Json, wanted: int | None) -> None:
             f"engine.context_length is {wanted}; accepted: 2 to {most}, the positions the model has. A rope of type "
             "'yarn' in config.json extends them",
             field="engine.context_length",
+        )
+
+
+def _require_routing(config: Json, family: Family, engine: EngineConfig) -> None:
+    routing = Routing.of(config)
+    if routing is None:
+        raise ConfigError(
+            f"engine.return_routed_experts is true, and a {family.title} has no experts; accepted: false",
+            field="engine.return_routed_experts",
+        )
+    if routing.row_bytes * (context := engine.context_for(config)) > MAX_ROUTED_BYTES:
+        raise ConfigError(
+            f"engine.return_routed_experts is true, and the experts of a context of {context} tokens take "
+            f"{routing.row_bytes * context} bytes; the maximum is {MAX_ROUTED_BYTES}. Accepted: an engine.context_length "
+            f"of at most {MAX_ROUTED_BYTES // routing.row_bytes}",
+            field="engine.return_routed_experts",
         )
 
 
