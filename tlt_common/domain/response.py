@@ -92,12 +92,19 @@ class RoutedExperts:
         """Number of rows."""
         return len(self.data) // (self.layers * self.top_k * (1 if self.dtype == "U8" else 4))
 
+    def int32(self) -> bytes:
+        """Return the same as little-endian int32. Needs no numpy."""
+        if self.dtype != "U8":
+            return self.data
+        wide = bytearray(4 * len(self.data))
+        wide[::4] = self.data
+        return bytes(wide)
+
     def array(self) -> Any:
         """Return them as a numpy array of int32, [tokens, layers, top_k]."""
-        import numpy as np  # the client alone needs none
+        import numpy as np  # which gateways lack
 
-        stored = np.frombuffer(self.data, np.uint8 if self.dtype == "U8" else np.dtype("<i4"))
-        return stored.reshape(-1, self.layers, self.top_k).astype(np.int32)
+        return np.frombuffer(self.int32(), np.dtype("<i4")).reshape(-1, self.layers, self.top_k)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
