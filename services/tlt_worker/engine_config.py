@@ -85,9 +85,9 @@ class EngineConfig(Frozen):
     """Memory budget of the n-gram index in bytes; the least recently used prompts are evicted first."""
     return_routed_experts: bool = False
     """Let requests ask which experts their tokens were routed to, for trainers that replay the routing. Mixtures of
-    experts only. Takes host memory per token of the KV cache and tensor-parallel rank: 4 bytes per layer and expert of a
-    token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels, since its others do not tell what
-    they chose."""
+    experts only. Takes host memory for each token of the KV cache and each rank: 4 bytes per layer and expert of a
+    token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels: its others do not tell what they
+    chose."""
     trace: Path | None = None
     """File to which every decoding round is recorded, for `tlt tuner replay`. Null: no trace."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)

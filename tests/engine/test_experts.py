@@ -5,6 +5,7 @@ import pytest
 
 from tests.engine import host
 from tests.engine.scenes import experts
+from tests.engine.scenes.engine import PROMPT
 from tests.engine.scenes.experts import ARMS, RoutedAnswer
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
@@ -37,5 +38,5 @@ def test_routed_experts_follow_a_response_through_caches_attempts_and_updates(pl
     for answer in (found.cached, found.resumed, found.one, *found.updated):
         require_equal(answer)
     assert found.cached.cached > 20
-    require_equal(found.response_only, first=len(experts.PROMPT))
+    require_equal(found.response_only, first=len(PROMPT))
     assert found.unasked.routed_experts is None

@@ -225,8 +225,8 @@ class Prompt:
             return
         if not returned:
             raise InvalidRequestError(
-                "prompt.routed_experts_start is set, and the engines do not return routed experts; accepted: unset, or a "
-                "mixture of experts that is served with worker.engine.return_routed_experts",
+                "prompt.routed_experts_start is set, and the engines do not return routed experts; accepted: unset, or "
+                "a mixture of experts that is served with worker.engine.return_routed_experts",
                 field="prompt.routed_experts_start",
             )
         require_range("prompt.routed_experts_start", start, low=0, high=len(self.token_ids))

@@ -110,6 +110,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
     if engine.allow_unlisted and listed(config) is None and quantisation(config) is None:
         for reason in _sizes(config, ()):
             raise _refused(reason)
+        _require_routing(config, engine)
         return None
     family = family_of(config)
     context = engine.context_length
@@ -117,8 +118,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
         raise _refused(reason)
     _require_ranks(config, family, engine.tensor_parallel)
     _require_context(config, context)
-    if engine.return_routed_experts:
-        _require_routing(config, family, engine)
+    _require_routing(config, engine)
     return family
 
 
@@ -272,18 +272,22 @@ def _require_context(config: Json, wanted: int | None) -> None:
         )
 
 
-def _require_routing(config: Json, family: Family, engine: EngineConfig) -> None:
+def _require_routing(config: Json, engine: EngineConfig) -> None:
+    if not engine.return_routed_experts:
+        return
     routing = Routing.of(config)
     if routing is None:
+        accepted = ", ".join(row.title for row in FAMILIES.values() if row.experts is not None)
         raise ConfigError(
-            f"engine.return_routed_experts is true, and a {family.title} has no experts; accepted: false",
+            "engine.return_routed_experts is true, and the model is no listed mixture of experts; accepted: "
+            f"{accepted}",
             field="engine.return_routed_experts",
         )
     if routing.row_bytes * (context := engine.context_for(config)) > MAX_ROUTED_BYTES:
         raise ConfigError(
             f"engine.return_routed_experts is true, and the experts of a context of {context} tokens take "
-            f"{routing.row_bytes * context} bytes; the maximum is {MAX_ROUTED_BYTES}. Accepted: an engine.context_length "
-            f"of at most {MAX_ROUTED_BYTES // routing.row_bytes}",
+            f"{routing.row_bytes * context} bytes; the maximum is {MAX_ROUTED_BYTES}. Accepted: an "
+            f"engine.context_length of at most {MAX_ROUTED_BYTES // routing.row_bytes}",
             field="engine.return_routed_experts",
         )
 

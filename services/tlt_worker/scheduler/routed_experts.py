@@ -4,14 +4,15 @@ The experts that tokens were routed to: SGLang's capture, made right for arms. U
 SGLang writes each pass's choices to a buffer on the device, copies them with the round's results, and keeps them on the
 host by KV cache slot: `state_capturer/`. What a slot holds is thus what made its keys and values, and rejected drafts,
 retraction and cached prefixes follow from the slots. It forgets that verification may have more rows than requests, and
-that the accepted path of a tree is moved to other slots. Written against SGLang 0.5.23.
+that the accepted path of a tree is moved to other slots (`speculative/eagle_worker_common.py`). Written against SGLang
+0.5.23.
 """
 
 import os
 from collections.abc import Callable
 from typing import Any
 
-from sglang.srt.speculative.eagle_worker_common import _compact_accept_to_front
+import torch
 
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
 
@@ -45,9 +46,13 @@ def follow_accepted(result: Any, requests: int, nodes: int) -> None:
         nodes: Rows of each.
     """
     captured = result.routed_experts_output
-    if captured is not None and result.accept_index is not None:
-        index = result.accept_index.to(captured.topk.device)
-        captured.topk = _compact_accept_to_front(captured.topk, index, requests, num_draft_tokens=nodes)
+    if captured is None or result.accept_index is None:
+        return
+    # -1, of what is not accepted, becomes any row: it lies behind the accepted ones, in slots that are freed.
+    index_BD = result.accept_index.to(captured.topk.device, torch.int64).clamp(min=0)
+    moved = captured.topk.clone()
+    moved.view(requests, nodes, *moved.shape[1:])[:, : index_BD.shape[1]] = captured.topk[index_BD]
+    captured.topk = moved
 
 
 def allocate_unpinned(original: Callable[..., Any], *args: Any, pin_memory: bool = False, **kw: Any) -> Any:
