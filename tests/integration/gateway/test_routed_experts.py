@@ -105,7 +105,7 @@ async def test_http_answers_have_them_in_sglangs_form(serve: Serve, workers: tup
         events = await http.events("/generate", body | {"stream": True})
         assert decoded(events[-1]) == rows_of([*range(5, 14)])
         assert all("routed_experts" not in event["meta_info"] for event in events[:-1])
-        for none in ({"return_routed_experts": False}, {"return_routed_experts": None, "routed_experts_start_len": 9}):
+        for none in ({"return_routed_experts": False}, {"return_routed_experts": None, "routed_experts_start_len": 0}):
             assert "routed_experts" not in (await http.post("/generate", body | none)).json()["meta_info"]
         pair = (await http.post("/generate", body | {"input_ids": [[5], [7]]})).json()
         assert [decoded(answer) for answer in pair] == [rows_of([*range(5, 13)]), rows_of([*range(7, 15)])]
@@ -117,6 +117,8 @@ async def test_http_refuses_them_by_sglangs_names(serve: Serve, workers: tuple[F
         error = await http.refused("/generate", body | {"routed_experts_start_len": 3})
         assert error["param"] == "routed_experts_start_len"
         assert "accepted: 0 to 2" in error["message"]
+        unasked = body | {"return_routed_experts": False, "routed_experts_start_len": 1}
+        assert (await http.refused("/generate", unasked))["param"] == "routed_experts_start_len"
         chat = {"model": "fake", "prompt": [5], "return_routed_experts": True}
         assert (await http.refused("/v1/completions", chat))["param"] == "return_routed_experts"
     workers[0].routes = False

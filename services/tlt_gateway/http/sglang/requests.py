@@ -214,10 +214,14 @@ class GenerateBody(Body):
     def _require_routed_start(self, length: int) -> None:
         start = self.routed_experts_start_len
         if self.return_routed_experts and not 0 <= start <= length:
-            raise InvalidRequestError(
-                f"routed_experts_start_len is {start}; accepted: 0 to {length}, the length of the prompt",
-                field="routed_experts_start_len",
-            )
+            accepted = f"0 to {length}, the length of the prompt"
+        elif start and not self.return_routed_experts:
+            accepted = "0 without return_routed_experts"
+        else:
+            return
+        raise InvalidRequestError(
+            f"routed_experts_start_len is {start}; accepted: {accepted}", field="routed_experts_start_len"
+        )
 
 
 def _at(given: str | list[str] | None, index: int) -> str | None:
