@@ -33,6 +33,12 @@ def test_routed_experts_are_those_of_a_recomputation_under_every_arm(play: host.
             assert 0 < accepted < proposed_once, f"{arm}: some drafts are accepted and some rejected"
 
 
+@pytest.mark.parametrize("scene", [experts.routed_glm, experts.routed_gpt_oss], ids=lambda scene: scene.__name__)
+def test_every_mixture_returns_its_experts(play: host.Play, scene: host.Scene[list[RoutedAnswer]]) -> None:
+    for answer in play(scene):
+        require_equal(answer)
+
+
 def test_routed_experts_follow_a_response_through_caches_attempts_and_updates(play: host.Play) -> None:
     found = play(experts.routed_ways)
     for answer in (found.cached, found.resumed, found.one, *found.updated):

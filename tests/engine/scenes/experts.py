@@ -82,10 +82,21 @@ class RoutedAnswer:
 
 def routed_by(model: Any, tokens: tuple[int, ...]) -> NDArray[np.int32]:
     """Return transformers' choice of experts for all tokens but the last."""
+    rows = np.zeros((len(tokens) - 1, model.config.num_hidden_layers, model.config.num_experts_per_tok), np.int32)
+
+    def record(layer: int, chosen: Any) -> None:
+        rows[:, layer] = chosen.numpy()
+
+    hooks = [
+        layer.mlp.experts.register_forward_pre_hook(lambda _, given, at=at: record(at, given[1]))
+        for at, layer in enumerate(model.model.layers)
+        if hasattr(layer.mlp, "experts")
+    ]
     with torch.no_grad():
-        found = model(torch.tensor([tokens[:-1]]), output_router_logits=True).router_logits
-    top_k = model.config.num_experts_per_tok
-    return torch.stack([layer.topk(top_k, dim=-1).indices for layer in found], dim=1).to(torch.int32).numpy()
+        model(torch.tensor([tokens[:-1]]))
+    for hook in hooks:
+        hook.remove()
+    return rows
 
 
 def ordered(rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -123,6 +134,35 @@ def written(work: Path) -> tuple[Path, Any, Path]:
     target = work / "target"
     model = write_mixture(target, "qwen3_moe", seed=1)
     return target, model, models.write_drafter(work / "drafter", target, noise=0.02)
+
+
+async def routed_glm(work: Path) -> list[RoutedAnswer]:
+    """GLM's first layer is dense, and its router has groups and a correction."""
+    return await _routed_family(work, "glm4_moe")
+
+
+async def routed_gpt_oss(work: Path) -> list[RoutedAnswer]:
+    """gpt-oss routes by a router with biases."""
+    return await _routed_family(work, "gpt_oss")
+
+
+async def _routed_family(work: Path, family: str) -> list[RoutedAnswer]:
+    model = write_mixture(work / "target", family, seed=1)
+    drafter = models.write_drafter(work / "drafter", work / "target", noise=0.02)
+    config = EngineConfig(
+        drafter=drafter,
+        dtype="float32",
+        max_running=4,
+        context_length=64,
+        arms=("off", "chain-3"),
+        return_routed_experts=True,
+    )
+    found: list[RoutedAnswer] = []
+    async with running(work / "target", config) as engine:
+        for arm in ("off", "chain-3"):
+            engine.force_arms(arm)
+            found += [await routed(engine, model, asking(arm, (*PROMPT, len(found)), max_new_tokens=30))]
+    return found
 
 
 async def routed_by_arm(work: Path) -> dict[str, list[RoutedAnswer]]:
