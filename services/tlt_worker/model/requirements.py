@@ -64,6 +64,14 @@ _ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification
 _VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
 _QUANTISED = ("quantization_config", "compression_config", "quantization")
+_UNQUANTISED = {
+    "mxfp4": (
+        "as AutoModelForCausalLM.from_pretrained(MODEL, quantization_config=Mxfp4Config(dequantize=True), "
+        'dtype="bfloat16").save_pretrained(DIR, save_original_format=False) of transformers writes it'
+    )
+}
+"""How a checkpoint is made that is accepted, where none in full precision was published. In its original format,
+transformers 5.19 would save dequantised experts without their names."""
 _SIZES = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "max_position_embeddings",
@@ -78,9 +86,10 @@ def family_of(config: Json) -> Family:
         ConfigError: It is not in the table; the message says what the model is instead, and what is accepted.
     """
     if (method := quantisation(config)) is not None:
+        way = _UNQUANTISED.get(method, "such as the one it was made from")
         raise _refused(
-            f"it is quantised ({method}); accepted: {ACCEPTED}, such as the one it was made from. Policies are updated "
-            "in full precision"
+            f"it is quantised ({method}); accepted: {ACCEPTED}, {way}. Policies are updated in full precision: on some "
+            "GPUs SGLang rewrites quantised weights for its kernels, and later ones could not take their place"
         )
     if (family := listed(config)) is None:
         raise _refused(
