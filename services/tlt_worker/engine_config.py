@@ -83,6 +83,11 @@ class EngineConfig(Frozen):
     requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens."""
     ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
     """Memory budget of the n-gram index in bytes; the least recently used prompts are evicted first."""
+    return_routed_experts: bool = False
+    """Let requests ask which experts their tokens were routed to, for trainers that replay the routing. Mixtures of
+    experts only. Takes host memory for each token of the KV cache and each rank: 4 bytes per layer and expert of a
+    token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels: its others do not tell what they
+    chose."""
     trace: Path | None = None
     """File to which every decoding round is recorded, for `tlt tuner replay`. Null: no trace."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)

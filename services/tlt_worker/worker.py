@@ -133,6 +133,7 @@ class Worker:
             vocab_size=self._engine_info.vocab_size,
             context_length=self._engine_info.context_length,
             finds_stop_strings=self._engine_info.finds_stop_strings,
+            returns_routed_experts=self._engine_info.returns_routed_experts,
             max_running=self._engine_info.max_running,
             policy_version=self.weights.version,
             drafter_version=self.drafter.version,

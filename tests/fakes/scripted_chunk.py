@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.text.detokenizer import Detokenizer, Vocabulary
 from tlt_worker.scheduler.stopping import StopSearch
 
@@ -17,6 +17,8 @@ def scripted_chunk(
     worker: WorkerId,
     cached: int,
     decode: Callable[[list[int]], str] | None,
+    *,
+    routes: bool = False,
 ) -> TokenChunk:
     """Return the last of at most `length` response tokens, given all tokens with the prompt's. It takes one round."""
     sampling, token, count = prompt.sampling, tokens[-1], len(tokens) - len(prompt.token_ids)
@@ -40,7 +42,17 @@ def scripted_chunk(
         finish_reason=finish,
         stats=stats if finish else None,
         matched_stop=matched,
+        routed_experts=_routed(prompt, tokens) if finish and routes else None,
     )
+
+
+def _routed(prompt: Prompt, tokens: Sequence[int]) -> RoutedExperts | None:
+    """Route a token to its number and the next one, in two layers of a hundred experts."""
+    first = prompt.routed_experts_start
+    if first is None:
+        return None
+    rows = (bytes((token % 100, (token + 1) % 100)) * 2 for token in tokens[first:-1])
+    return RoutedExperts(first=first, layers=2, top_k=2, dtype="U8", data=b"".join(rows))
 
 
 def _matched(prompt: Prompt, tokens: Sequence[int], decode: Callable[[list[int]], str]) -> str:

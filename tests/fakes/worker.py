@@ -51,6 +51,7 @@ class FakeWorker(ReceivingWorker):
         silent: Withholds all reports while set, as a process that hangs does.
         training, lendable: Whether it reports that its device trains, or can be lent.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
+        routes: Whether it returns routed experts.
         watchers: The gateways that watch it.
         reticent: Whether it conceals in its status that it is draining.
     """
@@ -96,6 +97,7 @@ class FakeWorker(ReceivingWorker):
         self.training = self.lendable = False
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
+        self.routes = False
         self.watchers = Watchers(self._info, self.kept)
         self._auth = security
         self.drain = Drain()
@@ -244,6 +246,7 @@ class FakeWorker(ReceivingWorker):
             release=ServedRelease(id=self.release, uri=self._source),
             receiving=self.receiving,
             finds_stop_strings=self.decode is not None,
+            returns_routed_experts=self.routes,
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:
@@ -278,7 +281,9 @@ class FakeWorker(ReceivingWorker):
                 yield Transcript(prompt).end(FinishReason.ABORT)
                 return
             tokens.append(self.next_token(tokens))
-            chunk = scripted_chunk(prompt, tokens, length, self.policy_version, self.worker_id, cached, self.decode)
+            chunk = scripted_chunk(
+                prompt, tokens, length, self.policy_version, self.worker_id, cached, self.decode, routes=self.routes
+            )
             yield chunk
             if chunk.finish_reason:
                 self.prefixes.add(tokens, key=prompt.cache_key)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import generation as wire
 from tlt_common.wire import rollout
@@ -39,6 +39,7 @@ PROMPTS = st.builds(
     policy_version=st.none() | st.integers(0, 2**62).map(PolicyVersion),
     prefix_token_ids=TOKENS,
     session_id=st.text(max_size=5).filter(str.isprintable),
+    routed_experts_start=st.none() | st.integers(0, 2**31 - 1),
 )
 
 
@@ -60,6 +61,7 @@ def test_responses_survive_the_wire() -> None:
         finish_reason=FinishReason.STOP,
         stats=stats,
         matched_stop="</search>",
+        routed_experts=RoutedExperts(first=1, layers=2, top_k=1, dtype="U8", data=b"\x00\x07"),
     )
     assert wire.chunk_from_pb(wire.chunk_to_pb(chunk)) == chunk
 

@@ -6,7 +6,7 @@ from tlt_common.client.rollout import Client
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.domain.batch import Sample
 from tlt_common.domain.prompt import LogprobKind, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.domain.weights import ChangedElements
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "LogprobKind",
     "ResponseStats",
     "RolloutLog",
+    "RoutedExperts",
     "Sample",
     "SamplingParams",
     "Speculation",

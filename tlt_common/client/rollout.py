@@ -120,6 +120,7 @@ class Client:
         prefix_ids: Sequence[int] = (),
         begun_version: int | None = None,
         session_id: str = "",
+        routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[TokenChunk, None]:
         """
@@ -142,6 +143,9 @@ class Client:
                 from the first new token.
             session_id: Conversation that this request is a turn of. Turns run on the worker that has the earlier ones
                 cached, as load permits; `TokenChunk.stats` has the number of cached tokens.
+            routed_experts_start: Return which experts the tokens from this position of the prompt on were routed to, as
+                `TokenChunk.routed_experts` of the last chunk; None does not. Mixtures of experts only, if the workers
+                have `engine.return_routed_experts`.
             timeout_s: Deadline of the whole response in seconds; None sets no deadline.
         """
         prompt = replace(
@@ -150,6 +154,7 @@ class Client:
             ),
             prefix_token_ids=tuple(prefix_ids),
             begun_version=None if begun_version is None else PolicyVersion(begun_version),
+            routed_experts_start=routed_experts_start,
         )
         patience = Patience(self._patience_s, timeout_s=timeout_s)
         if self._log:
@@ -194,6 +199,7 @@ class Client:
         capture: bool = True,
         policy_version: int | None = None,
         max_staleness: int | None = None,
+        routed_experts_start: int | None = None,
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Sample, None]:
         """
@@ -205,7 +211,10 @@ class Client:
         unnamed = [""] * len(prompts)
         options = speculation, capture, policy_version, max_staleness
         requests = [
-            new_prompt(ids, shifted(sampling, at * samples), name, *options, session_id=session)
+            replace(
+                new_prompt(ids, shifted(sampling, at * samples), name, *options, session_id=session),
+                routed_experts_start=routed_experts_start,
+            )
             for at, (ids, name, session) in enumerate(
                 zip(prompts, request_ids or unnamed, session_ids or unnamed, strict=True)
             )

@@ -85,6 +85,8 @@ class WorkerInfo:
     context_length: int
     finds_stop_strings: bool = False
     """Whether it has the model's tokenizer."""
+    returns_routed_experts: bool = False
+    """Whether its engine returns the experts that tokens were routed to."""
     max_running: int
     policy_version: PolicyVersion
     drafter_version: DrafterVersion

@@ -129,6 +129,9 @@ class Prompt:
     """The conversation this is a turn of. It runs where the earlier turns are cached, while loads allow."""
     cache_salt: str = ""
     """Only prompts of the same caller with the same salt share cached prefixes and what n-gram arms remember."""
+    routed_experts_start: int | None = None
+    """Return the experts of the tokens from this position of the prompt on, or of the response if it is the prompt's
+    length; None: do not. Those of a prefix are of its recomputation by the worker that ends the response."""
     owner: str = ""
     """Name of the caller's token, set by the gateway; empty without one."""
     cache_key: str = ""
@@ -163,13 +166,20 @@ class Prompt:
             if (value := getattr(self, name)) is not None:
                 require_range(f"prompt.{name}", value, low=0, high=INT64_MAX)
 
-    def for_model(self, *, vocab_size: int, context_length: int, finds_stop_strings: bool = False) -> "Prompt":
+    def for_model(
+        self,
+        *,
+        vocab_size: int,
+        context_length: int,
+        finds_stop_strings: bool = False,
+        returns_routed_experts: bool = False,
+    ) -> "Prompt":
         """
         Validate the prompt for a model and fill in max_new_tokens.
 
         Raises:
-            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or has stop
-                strings, which this model's engines cannot find.
+            InvalidRequestError: The prompt is empty, too long or outside the vocabulary, or asks for stop strings or
+                routed experts, which this model's engines cannot find or do not return.
         """
         if not self.token_ids:
             raise InvalidRequestError(
@@ -179,6 +189,7 @@ class Prompt:
         require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
         require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
         require_tokenizer("sampling.stop", self.sampling.stop, found=finds_stop_strings)
+        self._require_routing(returned=returns_routed_experts)
         room = context_length - len(self.token_ids)
         if room < 1:
             raise InvalidRequestError(
@@ -207,3 +218,15 @@ class Prompt:
                 field="prompt.prefix_token_ids",
             )
         return replace(self, sampling=replace(self.sampling, max_new_tokens=limit))
+
+    def _require_routing(self, *, returned: bool) -> None:
+        start = self.routed_experts_start
+        if start is None:
+            return
+        if not returned:
+            raise InvalidRequestError(
+                "prompt.routed_experts_start is set, and the engines do not return routed experts; accepted: unset, or "
+                "a mixture of experts that is served with worker.engine.return_routed_experts",
+                field="prompt.routed_experts_start",
+            )
+        require_range("prompt.routed_experts_start", start, low=0, high=len(self.token_ids))

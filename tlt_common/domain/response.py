@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 
@@ -69,6 +70,44 @@ class ResponseStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedExperts:
+    """
+    The experts that the tokens of a prompt and its response were routed to, for trainers that replay the routing.
+
+    One row per token, from position `first` of prompt and response together to the last token but one: the last token
+    has not been an input. A row has `top_k` experts for each layer, and zeros for layers without experts.
+    """
+
+    first: int
+    layers: int
+    """All layers of the model, those without experts included."""
+    top_k: int
+    dtype: str
+    """U8 if the model has at most 256 experts, else I32."""
+    data: bytes
+    """[tokens, layers, top_k], little-endian."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of rows."""
+        return len(self.data) // (self.layers * self.top_k * (1 if self.dtype == "U8" else 4))
+
+    def int32(self) -> bytes:
+        """Return the same as little-endian int32. Needs no numpy."""
+        if self.dtype != "U8":
+            return self.data
+        wide = bytearray(4 * len(self.data))
+        wide[::4] = self.data
+        return bytes(wide)
+
+    def array(self) -> Any:
+        """Return them as a numpy array of int32, [tokens, layers, top_k]."""
+        import numpy as np  # which gateways lack
+
+        return np.frombuffer(self.int32(), np.dtype("<i4")).reshape(-1, self.layers, self.top_k)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenChunk:
     """The next tokens of a response. The three tuples have the same length."""
 
@@ -82,6 +121,8 @@ class TokenChunk:
     stats: ResponseStats | None = None
     matched_stop: str = ""
     """The stop string that ended the response; empty if none did. Set on the last chunk."""
+    routed_experts: RoutedExperts | None = None
+    """Set on the last chunk if the prompt asks for them, unless the response was aborted."""
     rounds: int = 0
     """Rounds that produced the tokens, if the chunk merges several; 0 means one if there are tokens."""
 

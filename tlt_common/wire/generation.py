@@ -6,7 +6,7 @@ from tlt_common._generated.tlt.common.v1 import common_pb2 as pb
 from tlt_common.domain.bounds import MAX_STOP_STRINGS, MAX_TOKEN_IDS, require_count
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import MAX_STOP_TOKEN_IDS, LogprobKind, Prompt, SamplingParams, Speculation
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError
 
 _SPECULATION_TO_PB = {Speculation.AUTO: pb.SPECULATION_AUTO, Speculation.OFF: pb.SPECULATION_OFF}
@@ -106,6 +106,7 @@ def prompt_to_pb(prompt: Prompt) -> pb.Prompt:
         begun_version=prompt.begun_version,
         session_id=prompt.session_id,
         cache_salt=prompt.cache_salt,
+        routed_experts_start=prompt.routed_experts_start,
     )
 
 
@@ -132,6 +133,7 @@ def prompt_from_pb(message: pb.Prompt) -> Prompt:
         begun_version=PolicyVersion(message.begun_version) if message.HasField("begun_version") else None,
         session_id=message.session_id,
         cache_salt=message.cache_salt,
+        routed_experts_start=message.routed_experts_start if message.HasField("routed_experts_start") else None,
     )
 
 
@@ -161,6 +163,22 @@ def stats_from_pb(message: pb.ResponseStats) -> ResponseStats:
     )
 
 
+def _routed_to_pb(routed: RoutedExperts) -> pb.RoutedExperts:
+    return pb.RoutedExperts(
+        first=routed.first, layer_count=routed.layers, top_k=routed.top_k, dtype=routed.dtype, data=routed.data
+    )
+
+
+def _routed_from_pb(message: pb.RoutedExperts) -> RoutedExperts:
+    return RoutedExperts(
+        first=message.first,
+        layers=message.layer_count,
+        top_k=message.top_k,
+        dtype=message.dtype,
+        data=message.data,
+    )
+
+
 def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
     return pb.TokenChunk(
         request_id=chunk.request_id,
@@ -171,6 +189,7 @@ def chunk_to_pb(chunk: TokenChunk) -> pb.TokenChunk:
         stats=stats_to_pb(chunk.stats) if chunk.stats else None,
         rounds=chunk.rounds,
         matched_stop=chunk.matched_stop,
+        routed_experts=_routed_to_pb(chunk.routed_experts) if chunk.routed_experts else None,
     )
 
 
@@ -182,6 +201,7 @@ def chunk_from_pb(message: pb.TokenChunk) -> TokenChunk:
         policy_versions=tuple(PolicyVersion(version) for version in message.policy_versions),
         finish_reason=_FINISH_FROM_PB.get(message.finish_reason),
         matched_stop=message.matched_stop,
+        routed_experts=_routed_from_pb(message.routed_experts) if message.HasField("routed_experts") else None,
         stats=stats_from_pb(message.stats) if message.HasField("stats") else None,
         rounds=message.rounds,
     )

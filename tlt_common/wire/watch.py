@@ -93,6 +93,7 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         lendable=info.lendable,
         receiving=info.receiving,
         finds_stop_strings=info.finds_stop_strings,
+        returns_routed_experts=info.returns_routed_experts,
     )
 
 
@@ -116,4 +117,5 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         lendable=message.lendable,
         receiving=message.receiving,
         finds_stop_strings=message.finds_stop_strings,
+        returns_routed_experts=message.returns_routed_experts,
     )

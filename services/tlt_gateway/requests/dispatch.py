@@ -84,7 +84,10 @@ class Dispatch:
             await learn_of(prompt.policy_version, self._pool, within_s=VERSION_S)
         finds = bool(prompt.sampling.stop) and self._pool.finds_stop_strings
         prompt = prompt.for_model(
-            vocab_size=model.vocab_size, context_length=model.context_length, finds_stop_strings=finds
+            vocab_size=model.vocab_size,
+            context_length=model.context_length,
+            finds_stop_strings=finds,
+            returns_routed_experts=prompt.routed_experts_start is not None and self._pool.returns_routed_experts,
         )
         owner = caller_name.get()
         return replace(
@@ -114,7 +117,9 @@ class Dispatch:
             RequestFailedError: The engine failed on this request, or two engines died of it.
         """
         if prompt.keep_key:
-            prompt = replace(prompt, keep_key=keep_key(prompt))
+            # Routed experts would fill a worker's memory; a repeated call computes them anew.
+            keeps = prompt.routed_experts_start is None
+            prompt = replace(prompt, keep_key=keep_key(prompt) if keeps else "")
         hold = self._admission.holds if self._admission.held else None
         request = RunningRequest(transcript=Transcript(prompt), room=room or Room(), reservation=reservation, hold=hold)
         return self._counted(request)

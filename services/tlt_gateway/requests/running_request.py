@@ -91,7 +91,7 @@ class RunningRequest:
         if self.stage is RequestStage.LEAVING and chunk.finish_reason is FinishReason.ABORT:
             self._left()
             self.stage = RequestStage.MOVED
-            return replace(chunk, finish_reason=None, stats=None)
+            return replace(chunk, finish_reason=None, stats=None, routed_experts=None)
         return chunk
 
     def ended(self) -> None:

@@ -106,6 +106,11 @@ class WorkerPool:
         """Whether all workers do that have been heard: older ones would ignore them."""
         return all(worker.info.finds_stop_strings for worker in self.workers if worker.info is not None)
 
+    @property
+    def returns_routed_experts(self) -> bool:
+        """Whether all workers do that have been heard: another attempt may run on any of them."""
+        return all(worker.info.returns_routed_experts for worker in self.workers if worker.info is not None)
+
     async def model(self, wait_s: float) -> WorkerInfo:
         """
         Return the fleet's model as reported by the first ready worker, waiting for one if necessary.

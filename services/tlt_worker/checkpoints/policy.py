@@ -14,6 +14,14 @@ from pathlib import Path
 from tlt_common.domain.weights import plain_name
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import entries_in
+from tlt_common.weights.experts import (
+    are_served_apart,
+    is_apart,
+    is_stacked,
+    parts_of,
+    require_one_spelling,
+    require_stacks,
+)
 from tlt_common.weights.files import weight_files
 from tlt_common.weights.safetensors_file import entries_of
 from tlt_common.weights.tied_head import HEAD, is_tied
@@ -24,6 +32,8 @@ _FLOATS = frozenset({"BF16", "F16", "F32"})
 _DERIVED = ".rotary_emb.inv_freq"
 """Buffers that are computed from config.json, which old versions of transformers write and SGLang skips."""
 _EMBEDDING = "embed_tokens.weight"
+_QUANTISED = ("_blocks", "_scales", ".weight_scale_inv", ".weight_scale", ".qweight", ".weight_packed")
+"""Ends of names that quantised checkpoints have: MXFP4's, FP8's, GPTQ's and AWQ's, compressed-tensors'."""
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
@@ -76,14 +86,19 @@ class ModelTensors:
     """
     The tensors of the running model, and the rule by which an update is complete or refused.
 
-    Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, and
-    buffers that are computed from config.json.
+    Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, buffers
+    that are computed from config.json, and layers beyond the model's own, which predict further tokens in published
+    checkpoints (GLM, DeepSeek), and which neither trainers nor engines of the policy have.
+
+    Experts may be sent apart or stacked, see `tlt_common.weights.experts`. Headers have them apart if the engine does.
     """
 
     headers: Mapping[str, TensorHeader]
     is_tied: bool = False
     layers: int | None = None
     """Layers of the model; None: unknown. Later ones are its own drafter's (MTP), which is not loaded."""
+    splits_experts: bool = False
+    """Whether stacked experts stand for those that the engine loads apart."""
 
     @classmethod
     def of(cls, model: Path) -> "ModelTensors":
@@ -95,9 +110,16 @@ class ModelTensors:
             ConfigError: It has no config.json.
         """
         config = read_config(model)
-        layers = config.get("num_hidden_layers")
+        splits, layers = are_served_apart(config), config.get("num_hidden_layers")
+        headers = read_headers(model)
+        if splits:
+            require_one_spelling(headers)
+            headers = _apart(headers)
         return cls(
-            headers=read_headers(model), is_tied=is_tied(config), layers=layers if isinstance(layers, int) else None
+            headers=headers,
+            is_tied=is_tied(config),
+            layers=layers if isinstance(layers, int) else None,
+            splits_experts=splits,
         )
 
     @cached_property
@@ -118,6 +140,21 @@ class ModelTensors:
     def _is_beyond(self, name: str) -> bool:
         layer = _LAYER.match(name)
         return layer is not None and self.layers is not None and int(layer[1]) >= self.layers
+
+    def as_served(self, offered: Mapping[str, TensorHeader]) -> Mapping[str, TensorHeader]:
+        """
+        Return the headers of some tensors of one update, with experts as the engine loads them.
+
+        Raises:
+            WeightsError: Experts come in both spellings, or a stack is not one of this model's.
+        """
+        if not self.splits_experts:
+            return offered
+        require_one_spelling(offered)
+        require_stacks(
+            ((name, header.shape) for name, header in offered.items()), self._shapes, whose="the running model"
+        )
+        return _apart(offered)
 
     def require_startable(self, model: Path) -> None:
         """
@@ -145,7 +182,7 @@ class ModelTensors:
             WeightsError: A tensor is missing, unknown, of another shape or not a float; or a head is not the embedding
                 that it is tied to. The message names it.
         """
-        offered = read_headers(directory)
+        offered = self.as_served(read_headers(directory))
         self.require_complete(offered)
         self._check_head(directory, offered)
         return total_bytes(directory)
@@ -180,6 +217,10 @@ class ModelTensors:
                     f"tensor {name} of shape {list(found.shape)} is not in the model{self._instead(offered)}"
                 )
 
+    @cached_property
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return {name: header.shape for name, header in self.headers.items()}
+
     def _expected(self, name: str) -> TensorHeader | None:
         if name == HEAD and self.is_tied and name not in self.headers and self.embedding is not None:
             return self.headers[self.embedding]
@@ -201,11 +242,24 @@ class ModelTensors:
         if not unknown:
             return ""
         said = f"; sent instead: {unknown[0]}{_others(unknown)}"
+        if any(name.endswith(_QUANTISED) for name in unknown):
+            return f"{said}. They are quantised: send the weights in bfloat16, float16 or float32"
         if any(".lora_" in name for name in unknown):
             return f"{said}. Merge the adapter into the weights before they are published"
         if any(self._expected(plain_name(name)) is not None for name in unknown):
             return f"{said}. The names have a wrapper's prefix: save the unwrapped model, or send its tensors"
+        if any(map(is_apart, unknown)) and any(map(is_stacked, self.headers)):
+            return f"{said}. Send the experts of this family stacked, as transformers' state_dict() has them"
         return said
+
+
+def _apart(headers: Mapping[str, TensorHeader]) -> dict[str, TensorHeader]:
+    """Return headers with experts apart."""
+    found: dict[str, TensorHeader] = {}
+    for name, header in headers.items():
+        parts = parts_of(name, header.shape)
+        found |= {part.name: TensorHeader(dtype=header.dtype, shape=part.shape) for part in parts} or {name: header}
+    return found
 
 
 def _others(names: list[str]) -> str:

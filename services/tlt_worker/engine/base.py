@@ -27,6 +27,8 @@ class EngineInfo:
     """Whether it has the model's tokenizer."""
     memory_gib: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held on rank 0, by row of the plan, in GiB; empty on a CPU."""
+    returns_routed_experts: bool = False
+    """Whether it returns the experts that tokens were routed to."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 

@@ -175,7 +175,9 @@ class Control:
 
     async def _stream(self, prompt: Prompt, params: dict[str, Any], deliver: Deliver) -> None:
         tokens, rid = [*prompt.token_ids, *prompt.prefix_token_ids], sglang_rid(prompt.request_id)
-        own = {"rid": rid, "cache_salt": prompt.cache_key or None}
+        own: dict[str, Any] = {"rid": rid, "cache_salt": prompt.cache_key or None}
+        if prompt.routed_experts_start is not None:
+            own |= {"return_routed_experts": True, "routed_experts_start_len": prompt.routed_experts_start}
         try:
             outputs = await self._engine.async_generate(
                 input_ids=tokens, sampling_params=params, return_logprob=True, stream=True, **own

@@ -44,6 +44,9 @@ def plain_arguments(
         "sleep_on_idle": True,
         "tp_size": config.tensor_parallel,
     }
+    if config.return_routed_experts:
+        # SGLang's other kernels choose experts by themselves and record nothing (`TopK.forward_cuda`, layers/moe/topk).
+        arguments |= {"enable_return_routed_experts": True, "moe_runner_backend": "triton"}
     if profile.accelerator.kind == "cpu":
         if config.max_total_tokens is None:
             arguments["max_total_tokens"] = config.max_running * context_length

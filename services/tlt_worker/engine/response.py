@@ -7,10 +7,11 @@ from typing import Any
 
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.link.penalty import Penalty
 from tlt_worker.link.stop_strings import StopStrings
+from tlt_worker.model.routing import Routing
 
 
 def sglang_params(prompt: Prompt, model: Path) -> dict[str, Any]:
@@ -50,6 +51,8 @@ class Response:
     """The state of one response while it is generated."""
 
     prompt: Prompt
+    routing: Routing | None = None
+    """What the model routes, if the engine returns it."""
     done_tokens: int = 0
 
     def chunk(self, output: dict[str, Any]) -> TokenChunk:
@@ -61,7 +64,7 @@ class Response:
         Raises:
             InvalidRequestError: SGLang refused the request.
             OverloadedError: SGLang is overloaded.
-            RequestFailedError: SGLang failed on the request, or has no memory for it.
+            RequestFailedError: SGLang failed on the request, has no memory for it, or did not record its experts.
         """
         meta = output["meta_info"]
         if (error := refusal(meta["finish_reason"])) is not None:
@@ -80,7 +83,15 @@ class Response:
             finish_reason=reason,
             stats=None if reason is None else self._stats(meta),
             matched_stop=self._matched_stop(meta["finish_reason"]),
+            routed_experts=self._routed(meta) if reason in {FinishReason.STOP, FinishReason.LENGTH} else None,
         )
+
+    def _routed(self, meta: dict[str, Any]) -> RoutedExperts | None:
+        first = self.prompt.routed_experts_start
+        if first is None or self.routing is None:
+            return None
+        length = len(self.prompt.token_ids) + len(self.prompt.prefix_token_ids) + self.done_tokens
+        return self.routing.packed(meta.get("routed_experts"), first=first, tokens=max(0, length - 1 - first))
 
     def _matched_stop(self, reason: dict[str, Any] | None) -> str:
         matched = (reason or {}).get("matched")

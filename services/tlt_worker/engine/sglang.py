@@ -51,6 +51,7 @@ from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSet
 from tlt_worker.link.stop_strings import TOKENIZER
 from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model.files import require_model
+from tlt_worker.model.routing import Routing
 
 START_REPORT_S = 20.0
 """Timeout of the scheduler's start report in seconds, once SGLang is ready."""
@@ -88,6 +89,7 @@ class SglangEngine:
         self._experiment, self._trains = experiment, trains
         self._device: Device = detect()
         self._model_config = read_config(model)
+        self._routing = Routing.of(self._model_config) if config.return_routed_experts else None
         self._served = PolicyFiles(directory=model, version=PolicyVersion(0))
         self._tensors = tensors or weights.ModelTensors(headers={})
         self._form: DrafterFormat | None = None
@@ -139,6 +141,7 @@ class SglangEngine:
             hidden_size=report.hidden_size,
             max_running=report.max_running,
             finds_stop_strings=(self.model / TOKENIZER).is_file(),
+            returns_routed_experts=self._routing is not None,
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
             memory_gib=report.gib,
             memory_over_plan=log_held(plan, report.gib),
@@ -155,7 +158,7 @@ class SglangEngine:
             deliver=lambda output: loop.call_soon_threadsafe(outputs.put_nowait, output),
         )
         self._running.add(prompt.request_id)
-        response, is_finished = Response(prompt=prompt), False
+        response, is_finished = Response(prompt=prompt, routing=self._routing), False
         try:
             while not is_finished:
                 output = await outputs.get()

@@ -19,9 +19,12 @@ from tlt_worker.model.families import (
     listed,
     sparse_layers,
 )
+from tlt_worker.model.routing import Routing
 
 Json = Mapping[str, Any]
 
+MAX_ROUTED_BYTES = 192 * 2**20
+"""Of one response, so that it is within a message."""
 ACCEPTED = f"a {', '.join(FAMILIES)} checkpoint in bfloat16, float16 or float32"
 
 
@@ -61,6 +64,14 @@ _ENCODERS = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification
 _VISION = ("vision_config", "vision_tower", "audio_config", "text_config", "mm_projector_type")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
 _QUANTISED = ("quantization_config", "compression_config", "quantization")
+_UNQUANTISED = {
+    "mxfp4": (
+        "as AutoModelForCausalLM.from_pretrained(MODEL, quantization_config=Mxfp4Config(dequantize=True), "
+        'dtype="bfloat16").save_pretrained(DIR, save_original_format=False) of transformers writes it'
+    )
+}
+"""How a checkpoint is made that is accepted, where none in full precision was published. In its original format,
+transformers 5.19 would save dequantised experts without their names."""
 _SIZES = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "max_position_embeddings",
@@ -75,9 +86,10 @@ def family_of(config: Json) -> Family:
         ConfigError: It is not in the table; the message says what the model is instead, and what is accepted.
     """
     if (method := quantisation(config)) is not None:
+        way = _UNQUANTISED.get(method, "such as the one it was made from")
         raise _refused(
-            f"it is quantised ({method}); accepted: {ACCEPTED}, such as the one it was made from. Policies are updated "
-            "in full precision"
+            f"it is quantised ({method}); accepted: {ACCEPTED}, {way}. Policies are updated in full precision: on some "
+            "GPUs SGLang rewrites quantised weights for its kernels, and later ones could not take their place"
         )
     if (family := listed(config)) is None:
         raise _refused(
@@ -107,6 +119,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
     if engine.allow_unlisted and listed(config) is None and quantisation(config) is None:
         for reason in _sizes(config, ()):
             raise _refused(reason)
+        _require_routing(config, engine)
         return None
     family = family_of(config)
     context = engine.context_length
@@ -114,6 +127,7 @@ def require_runnable(config: Json, engine: EngineConfig) -> Family | None:
         raise _refused(reason)
     _require_ranks(config, family, engine.tensor_parallel)
     _require_context(config, context)
+    _require_routing(config, engine)
     return family
 
 
@@ -264,6 +278,26 @@ def _require_context(config: Json, wanted: int | None) -> None:
             f"engine.context_length is {wanted}; accepted: 2 to {most}, the positions the model has. A rope of type "
             "'yarn' in config.json extends them",
             field="engine.context_length",
+        )
+
+
+def _require_routing(config: Json, engine: EngineConfig) -> None:
+    if not engine.return_routed_experts:
+        return
+    routing = Routing.of(config)
+    if routing is None:
+        accepted = ", ".join(row.title for row in FAMILIES.values() if row.experts is not None)
+        raise ConfigError(
+            "engine.return_routed_experts is true, and the model is no listed mixture of experts; accepted: "
+            f"{accepted}",
+            field="engine.return_routed_experts",
+        )
+    if routing.row_bytes * (context := engine.context_for(config)) > MAX_ROUTED_BYTES:
+        raise ConfigError(
+            f"engine.return_routed_experts is true, and the experts of a context of {context} tokens take "
+            f"{routing.row_bytes * context} bytes; the maximum is {MAX_ROUTED_BYTES}. Accepted: an "
+            f"engine.context_length of at most {MAX_ROUTED_BYTES // routing.row_bytes}",
+            field="engine.return_routed_experts",
         )
 
 

@@ -96,6 +96,7 @@ class Generation:
             vocab_size=self._info.vocab_size,
             context_length=self._info.context_length,
             finds_stop_strings=self._info.finds_stop_strings,
+            returns_routed_experts=self._info.returns_routed_experts,
         )
         if not prompt.request_id:
             prompt = replace(prompt, request_id=RequestId(uuid.uuid4().hex))

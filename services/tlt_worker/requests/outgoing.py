@@ -13,6 +13,8 @@ PACE_S = 0.05
 would otherwise be busy with messages alone, since each worker has dozens of rounds per second."""
 MAX_TOKENS = 65536
 """Tokens per message, about 1 MiB, unless a single chunk has more."""
+TOKEN_BYTES = 16
+"""Of a token in a message."""
 
 
 class Outgoing:
@@ -74,8 +76,9 @@ class Outgoing:
         tokens = 0
         while self._chunks and tokens < MAX_TOKENS:
             merged = self._chunks.pop(next(iter(self._chunks)))
-            tokens += merged.count
-            parts.append(merged.whole())
+            parts.append(chunk := merged.whole())
+            routed = 0 if chunk.routed_experts is None else len(chunk.routed_experts.data)
+            tokens += merged.count + routed // TOKEN_BYTES
         if not self._chunks:
             # A failure follows the chunks of its request.
             parts += self._failures

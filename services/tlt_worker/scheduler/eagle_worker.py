@@ -44,6 +44,7 @@ from tlt_worker.scheduler.held_memory import HeldMemory
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
 from tlt_worker.scheduler.outputs import Outputs, keep_last_states
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
+from tlt_worker.scheduler.routed_experts import follow_accepted
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
 from tlt_worker.scheduler.sampling.proposal import ProposalLayout
@@ -150,7 +151,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
         if arm != OFF or not plain.can_decode(self.target_worker, len(batch.reqs)):
-            return super().forward_batch_generation(batch, *args, **kw)
+            result = super().forward_batch_generation(batch, *args, **kw)
+            if arm.topk > 1:
+                follow_accepted(result, len(batch.reqs), arm.draft_tokens)
+            return result
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
         self._skip(batch, result)
         return result

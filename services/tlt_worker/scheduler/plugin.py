@@ -45,11 +45,12 @@ class Hook:
 
 def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
+    from tlt_worker.scheduler import routed_experts
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
     from tlt_worker.scheduler.launched_round import copy_with_states
-    from tlt_worker.scheduler.policy_load import report_failed_load
+    from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
     from tlt_worker.scheduler.stopping import (
@@ -88,6 +89,9 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
             "model_executor.model_runner_components.weight_updater.WeightUpdater.update_weights_from_disk",
             report_failed_load,
         ),
+        _around("model_loader.loader.DefaultModelLoader._get_weights_iterator", experts_apart),
+        _around("state_capturer.routed_experts.RoutedExpertsCapturer.create", routed_experts.room_for_verification),
+        _around("state_capturer.base.BaseTopkCapturer.on_forward_end", routed_experts.keep_until_processed),
     ]
     if lossless:
         found += _sampling_hooks(cpu=cpu)
@@ -96,6 +100,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         found += [
             _around("arg_groups.overrides._attention_backend_platform_fallbacks", keep_attention_backend),
             Hook(target=row_argmax, how=How.REPLACE, replacement=verification.row_argmax),
+            _around("mem_cache.pool_host.common.alloc_with_host_register", routed_experts.allocate_unpinned),
         ]
     return tuple(found)
 

@@ -1,7 +1,11 @@
-"""Keeps the scheduler alive if weights cannot be loaded."""
+"""Loads the policy's weights: keeps the scheduler alive if they cannot be loaded, and splits stacked experts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from torch import Tensor
+
+from tlt_common.weights.experts import are_served_apart, parts_of
 
 
 def report_failed_load(original: Callable[..., Any], self: Any, model_path: str, *args: Any, **kw: Any) -> Any:
@@ -19,3 +23,26 @@ def report_failed_load(original: Callable[..., Any], self: Any, model_path: str,
     if not done:
         self.model_config.model_path = served
     return done, message
+
+
+def experts_apart(original: Callable[..., Any], self: Any, source: Any, *args: Any, **kw: Any) -> Any:
+    """
+    Wrap the reading of a checkpoint: yield stacked experts apart, for classes that would skip them without a word.
+
+    The tensors are views of the stack, so nothing is copied.
+    """
+    weights = original(self, source, *args, **kw)
+    if source.model_config is None or not are_served_apart(source.model_config.hf_config.to_dict()):
+        return weights
+    return (part for name, tensor in weights for part in split(name, tensor))
+
+
+def split(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield a stacked tensor's experts, or the tensor itself if it is none."""
+    parts = parts_of(name, tuple(tensor.shape))
+    if not parts:
+        yield name, tensor
+        return
+    elements = tensor.reshape(-1)
+    for part in parts:
+        yield part.name, elements[part.first : part.first + part.count].view(part.shape)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tlt_common.domain.weights import ReleaseId, TensorChunk
 from tlt_common.errors import StaleVersionError, UnavailableError, WeightsUnreadableError
+from tlt_common.weights.experts import are_served_apart
 from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.received_spool import IDLE_S, ReceivedSpool
 from tlt_common.weights.tied_head import HEAD, is_tied
@@ -82,7 +83,8 @@ class DeltaFolding:
         from tlt_worker.weights.deltas import folded  # imports numpy
 
         self._require_served(base)
-        chunks = folded(self._served()[1], changes, without=HEAD if self._is_tied else "")
+        is_tied, splits_experts = self._rules
+        chunks = folded(self._served()[1], changes, without=HEAD if is_tied else "", splits_experts=splits_experts)
         try:
             while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
                 yield chunk
@@ -90,8 +92,10 @@ class DeltaFolding:
             raise UnavailableError(f"release {base} or its changes can no longer be read: {error}") from error
 
     @cached_property
-    def _is_tied(self) -> bool:
-        return is_tied(read_config(self._model))
+    def _rules(self) -> tuple[bool, bool]:
+        """Whether the model ties its head, and whether stacked experts stand for experts apart."""
+        config = read_config(self._model)
+        return is_tied(config), are_served_apart(config)
 
     def _require_served(self, base: ReleaseId) -> None:
         if (served := self._served()[0]) != base:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from tlt_common.domain.weights import INDICES, VALUES, TensorChunk
 from tlt_common.errors import WeightsError
 from tlt_common.weights.checkpoint import Piece, entries_in, pieces_of
+from tlt_common.weights.experts import entries_apart, parts_of, require_one_spelling, require_stacks, stack_shape
 from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
 
 Place: TypeAlias = tuple[Path, TensorEntry]
 """A tensor in a file."""
+HELD_CHANGES = 4
+"""Tensors whose changed elements are held: the two stacks of a layer are each needed once per expert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,11 @@ class DeltaElements:
             raise WeightsError(f"{indices[1].name} has duplicate indices; they must be unique")
         return cls(indices=places, values=_read(values, f"<u{DTYPE_BYTES[target.dtype]}")[order])
 
+    def within(self, first: int, count: int) -> "DeltaElements":
+        """Return those of a part of the tensor, which begins at element `first`."""
+        begin, end = np.searchsorted(self.indices, (first, first + count))
+        return DeltaElements(indices=self.indices[begin:end] - first, values=self.values[begin:end])
+
     def folded(self, piece: Piece) -> TensorChunk:
         """Return a piece of the tensor with its changed elements."""
         chunk = piece.read()
@@ -63,7 +72,32 @@ class DeltaElements:
         )
 
 
-def folded(base: Path, changes: Path, *, without: str = "") -> Iterator[TensorChunk]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changed:
+    """Where the changed elements of a tensor are."""
+
+    target: TensorEntry
+    indices: Place
+    values: Place
+
+    def read(self) -> DeltaElements:
+        return DeltaElements.of(self.target, self.indices, self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ChangedPart:
+    """A part of a tensor whose elements change: a whole one, or an expert's."""
+
+    whole: _Changed
+    first: int
+    count: int
+
+
+_Changes: TypeAlias = Mapping[str, Place | _ChangedPart]
+"""What replaces served tensors, by their names."""
+
+
+def folded(base: Path, changes: Path, *, without: str = "", splits_experts: bool = False) -> Iterator[TensorChunk]:
     """
     Yield all tensors of a checkpoint with changes, in pieces. All changes are checked before the first is yielded.
 
@@ -71,43 +105,76 @@ def folded(base: Path, changes: Path, *, without: str = "") -> Iterator[TensorCh
         base: A checkpoint.
         changes: Tensors that replace those of the same names, and elements as in `tlt_common.domain.weights`.
         without: A tensor of the base that is left out unless it is changed.
+        splits_experts: Whether stacked experts, of either, stand for experts apart, which are yielded.
 
     Raises:
         OSError: A file cannot be read.
         WeightsError: A change does not fit.
     """
-    served = {entry.name: (file, entry) for file, entry in entries_in(base)}
-    changed = {entry.name: (file, entry) for file, entry in entries_in(changes)}
-    elements = _checked(served, changed)
+    places = entries_in(base)
+    served = {entry.name: (file, entry) for file, entry in (entries_apart(places) if splits_experts else places)}
+    changed = _changes({entry.name: (file, entry) for file, entry in entries_in(changes)}, served, splits_experts)
+    read = lru_cache(HELD_CHANGES)(_Changed.read)
     for name, (file, entry) in served.items():
-        if name in elements:
-            found = DeltaElements.of(entry, *elements[name])
-            yield from (found.folded(piece) for piece in pieces_of(file, entry))
-        elif name in changed or name != without:
-            yield from (piece.read() for piece in pieces_of(*changed.get(name, (file, entry))))
+        change = changed.get(name)
+        if isinstance(change, _ChangedPart):
+            elements = read(change.whole).within(change.first, change.count)
+            yield from (elements.folded(piece) for piece in pieces_of(file, entry))
+        elif change is not None or name != without:
+            yield from (piece.read() for piece in pieces_of(*(change or (file, entry))))
 
 
-def _checked(served: Mapping[str, Place], changed: Mapping[str, Place]) -> dict[str, tuple[Place, Place]]:
-    """Return the indices and values of the tensors that change in part, once every change is known to fit."""
-    elements: dict[str, tuple[Place, Place]] = {}
-    for name, place in changed.items():
-        target = name.removesuffix(INDICES).removesuffix(VALUES)
-        if target not in served:
+def _changes(sent: Mapping[str, Place], served: Mapping[str, Place], splits_experts: bool) -> _Changes:
+    """Return what replaces each served tensor that changes, once every change is known to fit."""
+    shapes = {name: entry.shape for name, (_, entry) in served.items()}
+    if splits_experts:
+        require_one_spelling(map(_target_of, sent))
+        require_stacks(((name, entry.shape) for name, (_, entry) in sent.items()), shapes, whose="the served weights")
+    found: dict[str, Place | _ChangedPart] = {}
+    wholes: list[_Changed] = []
+    for name, place in sent.items():
+        target = _target_of(name)
+        stack = stack_shape(target, shapes) if splits_experts else None
+        if target not in served and stack is None:
             raise WeightsError(f"tensor {target} is not in the served weights and cannot be changed")
         if name == target:
-            if place[1].shape != served[name][1].shape:
+            found |= {entry.name: (file, entry) for file, entry in (entries_apart([place]) if stack else [place])}
+            if stack is None and place[1].shape != shapes[name]:
                 raise WeightsError(
-                    f"tensor {name} has shape {list(place[1].shape)}; the served one has {list(served[name][1].shape)}"
+                    f"tensor {name} has shape {list(place[1].shape)}; the served one has {list(shapes[name])}"
                 )
             continue
-        if target in changed:
+        if target in sent:
             raise WeightsError(f"tensor {target} was sent both whole and as {name}; send one of them")
-        if (target + INDICES) not in changed or (target + VALUES) not in changed:
+        if (target + INDICES) not in sent or (target + VALUES) not in sent:
             raise WeightsError(f"{name} was sent alone; send both {target}{INDICES} and {target}{VALUES}")
-        elements[target] = changed[target + INDICES], changed[target + VALUES]
-    for target, pair in elements.items():
-        DeltaElements.of(served[target][1], *pair)
-    return elements
+        if name.endswith(VALUES):
+            parts = {part.name: part.first for part in parts_of(target, stack)} if stack else {target: 0}
+            whole = _Changed(
+                target=_whole(target, stack, [served[part][1] for part in parts]),
+                indices=sent[target + INDICES],
+                values=place,
+            )
+            wholes.append(whole)
+            found |= {
+                part: _ChangedPart(whole=whole, first=first, count=prod(shapes[part])) for part, first in parts.items()
+            }
+    for whole in wholes:
+        whole.read()
+    return found
+
+
+def _target_of(name: str) -> str:
+    return name.removesuffix(INDICES).removesuffix(VALUES)
+
+
+def _whole(target: str, stack: tuple[int, ...] | None, parts: list[TensorEntry]) -> TensorEntry:
+    """Return a served tensor, or the stack of which served tensors are the parts."""
+    if stack is None:
+        return parts[0]
+    if len(kinds := {part.dtype for part in parts}) > 1:
+        raise WeightsError(f"the experts of {target} are served as {sorted(kinds)}; send them whole")
+    return TensorEntry(name=target, dtype=parts[0].dtype, shape=stack, start=0, end=0)
 
 
 def _read(place: Place, dtype: str) -> NDArray[Any]:

@@ -16,15 +16,25 @@ from safetensors.torch import save_file
 
 from tests.integration.gateway.http.conftest import Http
 from tests.integration.worker.live_worker import Bench, working
-from tests.integration.worker.test_receiving import free_port, served
+from tests.integration.worker.test_receiving import free_port
+from tests.integration.worker.test_receiving import served as gateway
 from tlt_bench.weights.broadcaster import Broadcaster, broadcaster
 from tlt_common.client import Client
 from tlt_common.errors import WeightsError
 from tlt_gateway.http.vllm.weights import GROUP
 from tlt_worker.checkpoints.policy import ModelTensors
+from tlt_worker.scheduler.policy_load import split
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 BODY = {EMBEDDING: torch.randn(8, 4), "model.norm.weight": torch.ones(4)}
+EXPERTS = "model.layers.0.mlp.experts"
+STACKED = {
+    EMBEDDING: torch.randn(8, 4),
+    HEAD: torch.randn(8, 4),
+    f"{EXPERTS}.gate_up_proj": torch.randn(2, 6, 4),
+    f"{EXPERTS}.down_proj": torch.randn(2, 4, 3),
+}
+"""As a trainer holds a mixture of experts."""
 
 
 @dataclass
@@ -56,11 +66,13 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(tmp_path: Path, state: dict[str, torch.Tensor], *, is_tied: bool) -> AsyncIterator[tuple[Fleet, Bench]]:
+async def fleet(
+    tmp_path: Path, state: dict[str, torch.Tensor], *, served: dict[str, torch.Tensor], **config: Any
+) -> AsyncIterator[tuple[Fleet, Bench]]:
     model, directory = tmp_path / "model", tmp_path / "update"
-    for path, tensors in ((model, BODY if is_tied else {**BODY, HEAD: torch.zeros(8, 4)}), (directory, state)):
+    for path, tensors in ((model, served), (directory, state)):
         path.mkdir()
-        (path / "config.json").write_text(json.dumps({"tie_word_embeddings": is_tied}))
+        (path / "config.json").write_text(json.dumps(config))
         save_file({name: tensor.clone() for name, tensor in tensors.items()}, path / "model.safetensors")
     (directory / "STABLE").touch()
     async with AsyncExitStack() as stack:
@@ -68,7 +80,7 @@ async def fleet(tmp_path: Path, state: dict[str, torch.Tensor], *, is_tied: bool
         bench.engine.check = ModelTensors.of(model).check
         await stack.enter_async_context(working(bench, model=model))
         endpoints: list[str] = []
-        http = await stack.enter_async_context(served(tmp_path, bench.address, on_serving=endpoints.append))
+        http = await stack.enter_async_context(gateway(tmp_path, bench.address, on_serving=endpoints.append))
         client = await stack.enter_async_context(Client(endpoints[0]))
         await client.wait_ready(30)
         trainer = await stack.enter_async_context(
@@ -116,6 +128,31 @@ WAYS: dict[str, Callable[[Fleet], Awaitable[bool]]] = {
 async def test_every_way_has_one_rule_about_heads(tmp_path: Path, is_tied: bool, head: str) -> None:
     heads = {"none": {}, "equal": {HEAD: BODY[EMBEDDING].clone()}, "other": {HEAD: BODY[EMBEDDING] + 1}}
     is_good = head != "other" if is_tied else head != "none"
-    async with fleet(tmp_path, {**BODY, **heads[head]}, is_tied=is_tied) as (sent, bench):
+    served = BODY if is_tied else {**BODY, HEAD: torch.zeros(8, 4)}
+    state = {**BODY, **heads[head]}
+    async with fleet(tmp_path, state, served=served, tie_word_embeddings=is_tied) as (sent, bench):
+        assert {way: await send(sent) for way, send in WAYS.items()} == dict.fromkeys(WAYS, is_good)
+        assert len(bench.engine.loaded) == (len(WAYS) if is_good else 0)
+
+
+def apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {part: view.clone() for name, tensor in state.items() for part, view in split(name, tensor)}
+
+
+MIXED = {**apart(STACKED), f"{EXPERTS}.down_proj": STACKED[f"{EXPERTS}.down_proj"]}
+CUT = {**STACKED, f"{EXPERTS}.down_proj": STACKED[f"{EXPERTS}.down_proj"][:1].clone()}
+SHORT = {name: tensor for name, tensor in apart(STACKED).items() if not name.endswith("1.up_proj.weight")}
+
+
+@pytest.mark.parametrize(
+    ("state", "is_good"),
+    [(STACKED, True), (apart(STACKED), True), (MIXED, False), (CUT, False), (SHORT, False)],
+    ids=["stacked", "apart", "both", "an expert cut off a stack", "an expert missing"],
+)
+async def test_every_way_has_one_rule_about_experts(
+    tmp_path: Path, state: dict[str, torch.Tensor], is_good: bool
+) -> None:
+    config = {"tie_word_embeddings": False, "model_type": "qwen3_moe"}
+    async with fleet(tmp_path, state, served=apart(STACKED), **config) as (sent, bench):
         assert {way: await send(sent) for way, send in WAYS.items()} == dict.fromkeys(WAYS, is_good)
         assert len(bench.engine.loaded) == (len(WAYS) if is_good else 0)

@@ -29,7 +29,11 @@ def _refused(rollout: Any, model: Any) -> Iterator[tuple[str, str, str]]:
     if rollout.full_determinism:
         yield "rollout.full_determinism", "False", "the engines are shared, so batches differ between runs"
     if rollout.enable_rollout_routing_replay:
-        yield "rollout.enable_rollout_routing_replay", "False", "responses do not say which experts computed them"
+        yield (
+            "rollout.enable_rollout_routing_replay",
+            "False",
+            "this adapter does not pass on which experts computed a response",
+        )
     if rollout.prometheus.enable:
         yield "rollout.prometheus.enable", "False", "scrape the suite's own ports"
     if (model.lora_rank > 0 or model.lora.get("rank", 0) > 0) and not model.lora.get("merge", False):

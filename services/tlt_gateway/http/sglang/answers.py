@@ -1,5 +1,6 @@
 """SGLang's answers to /generate: text, output_ids and meta_info."""
 
+import base64
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,6 +58,8 @@ class Answers:
         if so_far.stats is not None:
             meta |= so_far.stats.meta_info() | {"completion_tokens": len(ids)}
             meta["e2e_latency"] = time.monotonic() - self._began_s
+        if so_far.routed_experts is not None:
+            meta["routed_experts"] = base64.b64encode(so_far.routed_experts.int32()).decode()
         if self._body.wants_logprobs(prompt):
             meta["input_token_logprobs"] = []
             known = len(said.logprobs)

@@ -18,6 +18,8 @@ NAMES = {
     "samples_per_prompt": "sampling_params.n",
     "sampling.seed": "sampling_params.sampling_seed",
     "sampling.": "sampling_params.",
+    "routed_experts_start_len": "routed_experts_start_len",
+    "routed_experts_start": "return_routed_experts",
 }
 """Names of our fields in this protocol."""
 TEXT_NAMES = {**NAMES, "token_ids": "text"}
@@ -83,7 +85,7 @@ class SglangSampling(Body):
 
 
 _OFF = (
-    "return_hidden_states", "return_routed_experts", "return_indexer_topk", "use_audio_in_video", "background",
+    "return_hidden_states", "return_indexer_topk", "use_audio_in_video", "background",
     "require_reasoning", "return_flat_raw_top_logprobs", "return_flat_raw_top_logprobs_b64",
     "return_flat_raw_output_top_logprobs", "return_sampling_mask", "return_bytes", "return_entropy",
 )  # fmt: skip
@@ -107,7 +109,6 @@ class GenerateBody(Body):
         **dict.fromkeys(_OFF, (None, False)),
         **dict.fromkeys(_NONE, (None,)),
         **dict.fromkeys(("image_data", "video_data", "audio_data"), (None, [])),
-        "routed_experts_start_len": (None, 0),
         "top_logprobs_num": (None, 0),
         "log_metrics": (None, True),
         "no_logs": (None, True, False),  # neither prompts nor responses are ever logged
@@ -123,6 +124,8 @@ class GenerateBody(Body):
     logprob_start_len: int | list[int] | None = None
     return_text_in_logprobs: bool = False
     return_prompt_token_ids: bool = False
+    return_routed_experts: bool = False
+    routed_experts_start_len: int = 0
     stream: bool = False
 
     @property
@@ -172,12 +175,14 @@ class GenerateBody(Body):
             )
         for index, tokens in enumerate(ids):
             self._require_no_input_logprobs(index, len(tokens))
+            self._require_routed_start(len(tokens))
         return [
             Prompt(
                 request_id=RequestId(self._name(index, len(ids))),
                 token_ids=tuple(tokens),
                 sampling=self.sampling(index).params(),
                 cache_salt=salt_of(_at(self.cache_salt, index), _at(self.extra_key, index)),
+                routed_experts_start=self.routed_experts_start_len if self.return_routed_experts else None,
             )
             for index, tokens in enumerate(ids)
         ]
@@ -205,6 +210,18 @@ class GenerateBody(Body):
                 f"logprob_start_len is {start}; accepted: -1 or the length of the prompt, since prompts are not scored",
                 field="logprob_start_len",
             )
+
+    def _require_routed_start(self, length: int) -> None:
+        start = self.routed_experts_start_len
+        if self.return_routed_experts and not 0 <= start <= length:
+            accepted = f"0 to {length}, the length of the prompt"
+        elif start and not self.return_routed_experts:
+            accepted = "0 without return_routed_experts"
+        else:
+            return
+        raise InvalidRequestError(
+            f"routed_experts_start_len is {start}; accepted: {accepted}", field="routed_experts_start_len"
+        )
 
 
 def _at(given: str | list[str] | None, index: int) -> str | None:

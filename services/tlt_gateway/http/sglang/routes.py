@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from tlt_common.domain.bounds import MAX_INTERNAL_ID, require_name
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import TltError
 from tlt_common.wire import rollout as wire
 from tlt_gateway.gateway import Gateway
@@ -46,7 +47,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
             return EventResponse(growing(name, generation, body, prompts, answers))
         with auth.work(name):
             chunks = await unless_hung_up(request, generation.whole(prompts, body.sampling(0).n))
-        return await answered(lambda: answers.whole(chunks), tokens=sum(len(chunk.token_ids) for chunk in chunks))
+        return await answered(lambda: answers.whole(chunks), tokens=sum(map(_size, chunks)))
 
     async def growing(
         name: str, generation: HttpGeneration, body: GenerateBody, prompts: Sequence[Prompt], answers: Answers
@@ -73,3 +74,9 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
         return Response()
 
     return api
+
+
+def _size(chunk: TokenChunk) -> int:
+    """Return how many tokens an answer has something to write about."""
+    routed = chunk.routed_experts
+    return len(chunk.token_ids) + (0 if routed is None else routed.tokens)

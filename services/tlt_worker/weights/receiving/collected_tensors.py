@@ -88,7 +88,8 @@ class CollectedTensors:
 
     def add(self, file: Path, part: ChangesPart | None = None) -> Collected:
         """
-        Add the tensors of a file, written at `next_file` for the same part. Names may have wrappers' prefixes.
+        Add the tensors of a file, written at `next_file` for the same part. Names may have wrappers' prefixes, and
+        experts may be stacked.
 
         Raises:
             WeightsError: A tensor does not fit the model, or was changed by an earlier part. Nothing is held then.
@@ -97,6 +98,7 @@ class CollectedTensors:
             found = _plainly_named(file)
             if part is not None:
                 return self._add_changes(found.keys(), part)
+            found = dict(self._tensors.as_served(found))
             self._tensors.require_known(found)
             if found.keys() == {HEAD} and self._is_late(file):
                 return self.progress

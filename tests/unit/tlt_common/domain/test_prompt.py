@@ -84,6 +84,20 @@ def test_stop_strings_need_a_tokenizer() -> None:
     assert checked.sampling.stop == ("</s>",)
 
 
+def test_routed_experts_need_engines_that_return_them_and_a_start_within_the_prompt() -> None:
+    asking = replace(PROMPT, routed_experts_start=0)
+    assert refused(asking)[0] == "prompt.routed_experts_start"
+    for start in range(len(PROMPT.token_ids) + 1):
+        replace(asking, routed_experts_start=start).for_model(
+            vocab_size=10, context_length=16, returns_routed_experts=True
+        )
+    for start in (-1, len(PROMPT.token_ids) + 1):
+        with pytest.raises(InvalidRequestError, match=r"prompt\.routed_experts_start is .*; accepted: from 0 to"):
+            replace(asking, routed_experts_start=start).for_model(
+                vocab_size=10, context_length=16, returns_routed_experts=True
+            )
+
+
 FIELDS_OF_IDS: dict[str, Callable[[tuple[int, ...]], Prompt]] = {
     "prompt.token_ids": lambda ids: replace(PROMPT, token_ids=ids),
     "prompt.prefix_token_ids": lambda ids: replace(PROMPT, prefix_token_ids=ids),

@@ -37,6 +37,14 @@ def stock_arguments_of(config: EngineConfig, profile: DeviceProfile) -> dict[str
     return StockEngine.arguments(engine, plan)  # type: ignore[arg-type]
 
 
+def test_routed_experts_need_kernels_that_tell_what_they_chose() -> None:
+    for accelerator in (CPU.accelerator, HOPPER, BLACKWELL):
+        profile = profile_of(EngineConfig(), accelerator)
+        asked = arguments_of(EngineConfig(return_routed_experts=True), profile)
+        assert (asked["enable_return_routed_experts"], asked["moe_runner_backend"]) == (True, "triton")
+        assert "enable_return_routed_experts" not in arguments_of(EngineConfig(), profile)
+
+
 TREES = ("off", "chain-3", "tree-3x4-12")
 
 

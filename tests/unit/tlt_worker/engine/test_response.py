@@ -1,5 +1,7 @@
 """What SGLang reports about a request, as chunks or as errors."""
 
+from array import array
+from base64 import b64encode
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_common.domain.response import FinishReason
+from tlt_common.domain.response import FinishReason, RoutedExperts
 from tlt_common.errors import InvalidRequestError, OverloadedError, RequestFailedError, TltError
 from tlt_worker.engine.response import Response, refusal, sglang_params
 from tlt_worker.link.stop_strings import StopStrings
+from tlt_worker.model.routing import Routing
 
 PROMPT = Prompt(request_id=RequestId("r"), token_ids=(1, 2))
 
@@ -65,3 +68,30 @@ def test_stop_strings_travel_with_the_tokenizer_that_finds_them() -> None:
 def test_no_status_of_one_request_blames_the_engine(status: int, message: str | None) -> None:
     error = refusal({"type": "abort", "status_code": status, "message": message})
     assert isinstance(error, InvalidRequestError | OverloadedError | RequestFailedError)
+
+
+ROUTING = Routing(layers=1, top_k=2, experts=8, sparse=(0,))
+"""One layer, two experts of eight."""
+
+
+def finished(tokens: int, routed: bytes | None, kind: str = "length") -> dict[str, Any]:
+    meta = {"completion_tokens": tokens, "finish_reason": {"type": kind}, "weight_version": "0"}
+    if routed is not None:
+        meta["routed_experts"] = b64encode(routed).decode()
+    return {"output_ids": list(range(tokens)), "meta_info": meta}
+
+
+def test_experts_come_with_the_last_chunk_of_a_response_that_asks_for_them() -> None:
+    asking = replace(PROMPT, routed_experts_start=1, prefix_token_ids=(7,))
+    rows = array("i", [1, 2, 3, 4, 5, 6]).tobytes()  # of the prompt's second token, the prefix and the first new one
+    chunk = Response(prompt=asking, routing=ROUTING).chunk(finished(2, rows))
+    assert chunk.routed_experts == RoutedExperts(first=1, layers=1, top_k=2, dtype="U8", data=bytes([1, 2, 3, 4, 5, 6]))
+    assert Response(prompt=PROMPT, routing=ROUTING).chunk(finished(2, None)).routed_experts is None
+    assert Response(prompt=asking, routing=ROUTING).chunk(finished(2, None, "abort")).routed_experts is None
+
+
+@pytest.mark.parametrize("rows", [None, bytes(16), array("i", [0, 0, 3, 4, 5, 6]).tobytes()])
+def test_a_response_without_its_experts_fails(rows: bytes | None) -> None:
+    asking = replace(PROMPT, routed_experts_start=1, prefix_token_ids=(7,))
+    with pytest.raises(RequestFailedError, match="routed"):
+        Response(prompt=asking, routing=ROUTING).chunk(finished(2, rows))

@@ -36,7 +36,7 @@ def written(directory: Path, state: dict[str, torch.Tensor]) -> Path:
     return directory
 
 
-def whole(directory: Path, base: Path, changes: Path, **options: str) -> dict[str, torch.Tensor]:
+def whole(directory: Path, base: Path, changes: Path, **options: Any) -> dict[str, torch.Tensor]:
     spool = Spool(directory)
     for chunk in folded(base, changes, **options):
         spool.write(chunk)

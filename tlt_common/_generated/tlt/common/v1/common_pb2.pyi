@@ -71,7 +71,7 @@ class SamplingParams(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., max_new_tokens: _Optional[int] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., seed: _Optional[int] = ..., frequency_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., min_new_tokens: _Optional[int] = ..., logprobs: _Optional[_Union[LogprobKind, str]] = ..., stop: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ("request_id", "token_ids", "sampling", "speculation", "no_capture", "policy_version", "prefix_token_ids", "attempt", "max_staleness", "begun_version", "session_id", "cache_salt")
+    __slots__ = ("request_id", "token_ids", "sampling", "speculation", "no_capture", "policy_version", "prefix_token_ids", "attempt", "max_staleness", "begun_version", "session_id", "cache_salt", "routed_experts_start")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class Prompt(_message.Message):
     BEGUN_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    ROUTED_EXPERTS_START_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampling: SamplingParams
@@ -96,10 +97,11 @@ class Prompt(_message.Message):
     begun_version: int
     session_id: str
     cache_salt: str
-    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[Speculation, str]] = ..., no_capture: _Optional[bool] = ..., policy_version: _Optional[int] = ..., prefix_token_ids: _Optional[_Iterable[int]] = ..., attempt: _Optional[int] = ..., max_staleness: _Optional[int] = ..., begun_version: _Optional[int] = ..., session_id: _Optional[str] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+    routed_experts_start: int
+    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[Speculation, str]] = ..., no_capture: _Optional[bool] = ..., policy_version: _Optional[int] = ..., prefix_token_ids: _Optional[_Iterable[int]] = ..., attempt: _Optional[int] = ..., max_staleness: _Optional[int] = ..., begun_version: _Optional[int] = ..., session_id: _Optional[str] = ..., cache_salt: _Optional[str] = ..., routed_experts_start: _Optional[int] = ...) -> None: ...
 
 class TokenChunk(_message.Message):
-    __slots__ = ("request_id", "token_ids", "logprobs", "policy_versions", "finish_reason", "stats", "rounds", "matched_stop")
+    __slots__ = ("request_id", "token_ids", "logprobs", "policy_versions", "finish_reason", "stats", "rounds", "matched_stop", "routed_experts")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +110,7 @@ class TokenChunk(_message.Message):
     STATS_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     MATCHED_STOP_FIELD_NUMBER: _ClassVar[int]
+    ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedScalarFieldContainer[float]
@@ -116,7 +119,22 @@ class TokenChunk(_message.Message):
     stats: ResponseStats
     rounds: int
     matched_stop: str
-    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., policy_versions: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stats: _Optional[_Union[ResponseStats, _Mapping]] = ..., rounds: _Optional[int] = ..., matched_stop: _Optional[str] = ...) -> None: ...
+    routed_experts: RoutedExperts
+    def __init__(self, request_id: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ..., policy_versions: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stats: _Optional[_Union[ResponseStats, _Mapping]] = ..., rounds: _Optional[int] = ..., matched_stop: _Optional[str] = ..., routed_experts: _Optional[_Union[RoutedExperts, _Mapping]] = ...) -> None: ...
+
+class RoutedExperts(_message.Message):
+    __slots__ = ("first", "layer_count", "top_k", "dtype", "data")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAYER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    layer_count: int
+    top_k: int
+    dtype: str
+    data: bytes
+    def __init__(self, first: _Optional[int] = ..., layer_count: _Optional[int] = ..., top_k: _Optional[int] = ..., dtype: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ResponseStats(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "rounds", "accepted_draft_tokens", "speculation_blocker", "worker_id", "proposed_draft_tokens", "cached_tokens")

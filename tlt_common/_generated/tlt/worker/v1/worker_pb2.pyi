@@ -370,7 +370,7 @@ class WatchResponse(_message.Message):
     def __init__(self, info: _Optional[_Union[WorkerInfo, _Mapping]] = ..., slot_count: _Optional[int] = ..., serial: _Optional[int] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., kept_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "lendable", "receiving", "finds_stop_strings")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "lendable", "receiving", "finds_stop_strings", "returns_routed_experts")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -388,6 +388,7 @@ class WorkerInfo(_message.Message):
     LENDABLE_FIELD_NUMBER: _ClassVar[int]
     RECEIVING_FIELD_NUMBER: _ClassVar[int]
     FINDS_STOP_STRINGS_FIELD_NUMBER: _ClassVar[int]
+    RETURNS_ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     model: str
     vocab_size: int
@@ -405,4 +406,5 @@ class WorkerInfo(_message.Message):
     lendable: bool
     receiving: bool
     finds_stop_strings: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., lendable: _Optional[bool] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ...) -> None: ...
+    returns_routed_experts: bool
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., lendable: _Optional[bool] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,159 @@
+"""
+The two spellings in which the experts of a layer are sent. Pure.
+
+transformers 5 holds them stacked, and `state_dict()` returns them so: `mlp.experts.gate_up_proj` [E, 2I, H] and
+`mlp.experts.down_proj` [E, H, I]. Checkpoints have them apart, as `save_pretrained` and Megatron's exporters write
+them: `mlp.experts.N.gate_proj.weight` [I, H], `up_proj.weight` [I, H], `down_proj.weight` [H, I]. Every tensor of the
+second spelling is a contiguous part of one of the first, so the same bytes have both names and nothing is copied.
+Sources: `qwen2_moe` in transformers/conversion_mapping.py; `load_weights` of qwen3_moe, glm4_moe and gpt_oss in SGLang.
+
+SGLang's classes for `SERVED_APART` know the names of the second only, and skip the others without a word. gpt-oss is
+stacked in both, in a layout of its own: transposed, gate and up interleaved, with biases.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tlt_common.errors import WeightsError
+from tlt_common.weights.safetensors_file import DTYPE_BYTES, TensorEntry
+
+SERVED_APART = frozenset({"qwen3_moe", "glm4_moe"})
+"""`model_type` of the families whose experts SGLang loads apart, and transformers holds stacked."""
+_STACKED = re.compile(r"(.*\.mlp\.experts)\.(gate_up_proj|down_proj)")
+_APART = re.compile(r".*\.mlp\.experts\.\d+\..+")
+_PROJECTIONS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPart:
+    """A tensor of one expert within a stacked tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    first: int
+    """Index of its first element in the flattened stacked tensor."""
+
+    @property
+    def count(self) -> int:
+        """Number of its elements."""
+        return prod(self.shape)
+
+
+def are_served_apart(config: Mapping[str, Any]) -> bool:
+    """Return whether SGLang loads the experts of a model with this config.json apart."""
+    return config.get("model_type") in SERVED_APART
+
+
+def is_stacked(name: str) -> bool:
+    """Return whether a tensor has the experts of a layer."""
+    return _STACKED.fullmatch(name) is not None
+
+
+def is_apart(name: str) -> bool:
+    """Return whether a tensor is of one expert."""
+    return _APART.fullmatch(name) is not None
+
+
+def parts_of(name: str, shape: tuple[int, ...]) -> tuple[ExpertPart, ...]:
+    """
+    Return the parts of a stacked tensor, in the order of their elements; none if it is not stacked.
+
+    Raises:
+        WeightsError: It has not the dimensions of a stack.
+    """
+    if (found := _STACKED.fullmatch(name)) is None:
+        return ()
+    experts, projections = found[1], _PROJECTIONS[found[2]]
+    if len(shape) != 3 or shape[1] % len(projections):
+        accepted = f"[experts, {'2 * ' if len(projections) > 1 else ''}rows, columns]"
+        raise WeightsError(f"tensor {name} has shape {list(shape)}; accepted: {accepted}, as transformers stacks it")
+    rows, columns = shape[1] // len(projections), shape[2]
+    return tuple(
+        ExpertPart(
+            name=f"{experts}.{expert}.{projection}.weight",
+            shape=(rows, columns),
+            first=(expert * len(projections) + number) * rows * columns,
+        )
+        for expert in range(shape[0])
+        for number, projection in enumerate(projections)
+    )
+
+
+def stack_shape(name: str, known: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the shape of a stacked tensor of experts whose shapes apart are `known`; None if there are none."""
+    if (found := _STACKED.fullmatch(name)) is None:
+        return None
+    experts, projections = found[1], _PROJECTIONS[found[2]]
+    count = 0
+    while f"{experts}.{count}.{projections[0]}.weight" in known:
+        count += 1
+    if not count:
+        return None
+    rows, columns = known[f"{experts}.0.{projections[0]}.weight"]
+    return count, len(projections) * rows, columns
+
+
+def require_one_spelling(names: Iterable[str]) -> None:
+    """
+    Check that experts are sent in one spelling: nobody means to send both, and part of one would be lost.
+
+    Raises:
+        WeightsError: They are not; names a tensor of each.
+    """
+    stacked = apart = ""
+    for name in names:
+        if not stacked and is_stacked(name):
+            stacked = name
+        elif not apart and is_apart(name):
+            apart = name
+        if stacked and apart:
+            raise WeightsError(f"experts were sent both stacked, as {stacked}, and apart, as {apart}; send one of them")
+
+
+def require_stacks(
+    shapes: Iterable[tuple[str, tuple[int, ...]]], known: Mapping[str, tuple[int, ...]], *, whose: str
+) -> None:
+    """
+    Check that stacked tensors are stacks of the experts that are known, all of them.
+
+    Args:
+        shapes: Names and shapes of tensors; those that are not stacked are not looked at.
+        known: Shapes of the experts apart, by name.
+        whose: Who has these experts, for messages.
+
+    Raises:
+        WeightsError: One is not; names it.
+    """
+    for name, shape in shapes:
+        if (wanted := stack_shape(name, known)) is not None and shape != wanted:
+            counted = f"; {whose} has {wanted[0]} experts" if shape[:1] != wanted[:1] else ""
+            raise WeightsError(
+                f"tensor {name} has shape {list(shape)}; the experts of {whose}, stacked, have {list(wanted)}{counted}"
+            )
+
+
+def entries_apart(places: Iterable[tuple[Path, TensorEntry]]) -> Iterator[tuple[Path, TensorEntry]]:
+    """
+    Yield tensors in files with experts apart: a stacked tensor as the parts of its bytes.
+
+    Raises:
+        WeightsError: A stacked tensor has not the dimensions of one.
+    """
+    for file, entry in places:
+        parts = parts_of(entry.name, entry.shape)
+        if not parts:
+            yield file, entry
+            continue
+        size = DTYPE_BYTES[entry.dtype]
+        for part in parts:
+            start = entry.start + part.first * size
+            yield (
+                file,
+                TensorEntry(
+                    name=part.name, dtype=entry.dtype, shape=part.shape, start=start, end=start + part.count * size
+                ),
+            )
