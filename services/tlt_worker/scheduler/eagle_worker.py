@@ -88,7 +88,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
         with self._drafting(), self.memory.capturing():
-            self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
+            self.graphs.prepare(self.target_worker.model_runner, self._draft_worker.draft_runner)
             self.arms.build()
 
     def held_gib(self) -> dict[str, float]:
