@@ -45,6 +45,7 @@ class StockEngine(SglangEngine):
         device.enter()
         variables = {
             **device.variables(),
+            **plan.profile.variables(),
             **rank_variables(config, device),
             **thread_variables(config.threads),
             **self._guard.variables,

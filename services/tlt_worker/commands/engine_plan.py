@@ -10,6 +10,7 @@ from typing import Any
 
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
+from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
@@ -83,13 +84,15 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
             raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
         settings = (f"model={wanted.shape}", *settings)
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
-    engine, profile = worker.engine, profile_of(worker.engine, wanted.accelerator)
+    engine, accelerator = worker.engine, wanted.accelerator
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
     if wanted.shape:
         shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
+        profile = profile_of(engine, accelerator, heads=Heads(head_dim=shape.head_dim))
     else:
         model = read_config(worker.model)
+        profile = profile_of(engine, accelerator, heads=Heads.from_config(model))
         shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=eagle3_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":

@@ -5,6 +5,7 @@ from typing import Any
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.telemetry.log import get_logger
+from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
@@ -57,7 +58,8 @@ def plan_of(
     Raises:
         ConfigError: An arm cannot run; field `engine.arms`.
     """
-    profile, context = profile_of(engine, device.accelerator), engine.context_for(model)
+    profile = profile_of(engine, device.accelerator, heads=Heads.from_config(model))
+    context = engine.context_for(model)
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)
     if device.kind == "cuda":
         gpus = Gpus(bytes=min(gpu_memory()), shape=shape, context_length=context, trains=trains)

@@ -259,6 +259,7 @@ class SglangEngine:
         device.enter()
         variables = {
             **device.variables(),
+            **plan.profile.variables(),
             **rank_variables(config, device),
             **thread_variables(config.threads),
             **self._guard.variables,

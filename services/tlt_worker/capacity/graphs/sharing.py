@@ -49,7 +49,7 @@ class GraphSharing:
         return runner if self.shares else (arm.name, runner)
 
     def logit_rows(self) -> int:
-        """Return the rows of logits that the widest graph writes, of any arm: off has graphs without being configured."""
+        """Return the rows of logits that the widest graph writes, of any arm: off has graphs, configured or not."""
         rows = [
             max(sizes) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
             for name, by_stage in self.sizes.items()

@@ -42,4 +42,5 @@ def point(totals_R1: Tensor, coins_R1: Tensor) -> Tensor:
     """Return coins in [0, 1) times whole totals, rounded down: always below the total, so that a weight is found."""
     coins_R1 = (coins_R1 * 2.0**COIN_BITS).to(torch.int64).clamp(max=2**COIN_BITS - 1)
     high_R1, low_R1 = totals_R1 >> COIN_BITS, totals_R1 & (2**COIN_BITS - 1)
-    return coins_R1 * high_R1 + ((coins_R1 * low_R1) >> COIN_BITS)  # the product has up to 87 bits
+    point_R1: Tensor = coins_R1 * high_R1 + ((coins_R1 * low_R1) >> COIN_BITS)  # the product has up to 87 bits
+    return point_R1

@@ -122,7 +122,7 @@ def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _mixed(state, word):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _mixed(state, word):  # noqa: ANN001, ANN202
     word = (word * 0xCC9E2D51).to(tl.uint32)
     word = ((word << 15) | (word >> 17)).to(tl.uint32)
     state = state ^ (word * 0x1B873593).to(tl.uint32)
@@ -131,7 +131,7 @@ def _mixed(state, word):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _hashed(seed, position, tokens):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _hashed(seed, position, tokens):  # noqa: ANN001, ANN202
     """MurmurHash3 (x86, 32 bits) of 16 bytes: seed, position, token."""
     state = tl.zeros_like(tokens).to(tl.uint32)
     state = _mixed(state, (seed & 0xFFFFFFFF).to(tl.uint32))
@@ -145,7 +145,7 @@ def _hashed(seed, position, tokens):  # type: ignore[no-untyped-def] # noqa: ANN
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _exponential(hashed):  # noqa: ANN001, ANN202
     """See `noise.exponentials`, of which this is a copy for Triton."""
     above = tl.maximum(0xFFFFFFFF - hashed.to(tl.int64), 1)
     is_near = above < 1073741824

@@ -64,7 +64,7 @@ def seeds(rows: Tensor, dtype: torch.dtype) -> bool:
 def main() -> None:
     """Run all cases."""
     kernels.BLOCK = 16
-    done = {}
+    done = dict[tuple[object, ...], bool]()
     for size in SIZES:
         rows = rows_of(size)
         for top_k, top_p, min_p in itertools.product(TOP_KS, TOP_PS, MIN_PS):
