@@ -115,8 +115,9 @@ def attention_for(generation: int, dtype: str, heads: Heads, *, trees: bool = Fa
     Raises:
         ConfigError: None can; field `engine.dtype`.
     """
-    reasons = []
-    others = () if generation == CPU else (Attention.FLASHINFER, Attention.TRITON)  # in SGLang's order of preference
+    reasons: list[str] = []
+    # In SGLang's order of preference.
+    others: tuple[Attention, ...] = () if generation == CPU else (Attention.FLASHINFER, Attention.TRITON)
     for attention in dict.fromkeys((stock_attention(generation), *others)):
         if not (why := why_not(attention, generation, dtype, heads, trees=trees)):
             return attention

@@ -64,7 +64,7 @@ def tree_speculative_sampling_target_only(
     repeated among siblings, which the kernel counts twice. The round's filters apply to `target_probs` [B, N, V].
     Mutates `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
 
-    On a GPU it launches 56 kernels, 1 per level of the tree, and one per doubling of its nodes.
+    On a GPU it launches 55 kernels, 1 per level of the tree, and one per doubling of its nodes.
 
     Raises:
         ValueError: A threshold is below 1: such acceptance changes the distribution.
@@ -73,15 +73,16 @@ def tree_speculative_sampling_target_only(
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
 
-    def drawn(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
-        probs_RV = _cut(now, target_probs[rows_R, nodes_R], rows_R)
+    def drawn(rows_R: Tensor, nodes_R: Tensor, probs_RV: Tensor | None = None) -> Tensor:
+        probs_RV = _cut(now, target_probs[rows_R, nodes_R] if probs_RV is None else probs_RV, rows_R)
         return _seeded(now, draw(probs_RV, uniform_samples[rows_R, nodes_R]), probs_RV, rows_R, nodes_R)
 
     parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
     tree, depth = DraftTree(tokens=candidates, parents=parents_BN), accept_index.shape[1]
     if form_of(target_probs) is Form.FIXED:
         # At every node at once: a GPU has room for more rows, but the levels of a walk wait for each other.
-        walked = follow(tree, depth, drawn(*_every(target_probs)).view_as(candidates))
+        drawn_M = drawn(*_every(target_probs), target_probs.flatten(0, 1))
+        walked = follow(tree, depth, drawn_M.view_as(candidates))
     else:
         walked = walk(tree, depth, drawn)
     _write(walked, predicts, accept_index, accept_token_num, retrive_index)

@@ -121,8 +121,8 @@ def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore
     tl.store(tokens + row, tl.minimum(count, size - 1).to(tl.int64))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _mixed(state, word):  # noqa: ANN001, ANN202
+@triton.jit
+def _mixed(state, word):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     word = (word * 0xCC9E2D51).to(tl.uint32)
     word = ((word << 15) | (word >> 17)).to(tl.uint32)
     state = state ^ (word * 0x1B873593).to(tl.uint32)
@@ -130,8 +130,8 @@ def _mixed(state, word):  # noqa: ANN001, ANN202
     return (state * 5 + 0xE6546B64).to(tl.uint32)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _hashed(seed, position, tokens):  # noqa: ANN001, ANN202
+@triton.jit
+def _hashed(seed, position, tokens):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """MurmurHash3 (x86, 32 bits) of 16 bytes: seed, position, token."""
     state = tl.zeros_like(tokens).to(tl.uint32)
     state = _mixed(state, (seed & 0xFFFFFFFF).to(tl.uint32))
@@ -144,8 +144,8 @@ def _hashed(seed, position, tokens):  # noqa: ANN001, ANN202
     return state ^ (state >> 16)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _exponential(hashed):  # noqa: ANN001, ANN202
+@triton.jit
+def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """See `noise.exponentials`, of which this is a copy for Triton."""
     above = tl.maximum(0xFFFFFFFF - hashed.to(tl.int64), 1)
     is_near = above < 1073741824
