@@ -35,6 +35,7 @@ STOCK_VARIABLE = "TLT_STOCK_ENGINE"
 class StockEngine(SglangEngine):
     """An engine without arms, drafters, capture or reports."""
 
+    warms: ClassVar[bool] = False
     control: ClassVar[type[Control]] = Control
     """What calls SGLang."""
 
