@@ -8,6 +8,7 @@ import pytest
 from tests.engine import models
 from tests.lossless import exact, judge
 from tests.lossless.cases import FILTERED, PHASES, Phase
+from tests.lossless.goodness import Fit
 from tests.lossless.scenes import DrawnResult, HalfResult, SuiteResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
@@ -60,7 +61,7 @@ def test_in_bfloat16_drafts_leave_the_distribution_as_it_is(play: Callable[..., 
     model = models.load(result.target).bfloat16()
     # A filter's edge may run between tokens of nearly equal logits, which SGLang and transformers round differently.
     exactly = [setting for setting in result.plain if setting not in FILTERED]
-    masses, fits = judge.expected(model, exactly), {}
+    masses, fits = judge.expected(model, exactly), dict[tuple[str, str, str], Fit]()
     for way, drawn in (("plain", result.plain), ("drafted", result.drafted)):
         compared = {setting: drawn[setting] for setting in exactly}
         for window in exact.WINDOWS:
