@@ -43,7 +43,7 @@ hostile: install  ## send hostile and odd inputs to running gateways; wrong answ
 	$(BIN)/python -m tests.hostile
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := $(patsubst %,tests/engine/test_%.py,export orphans ranks)
+SLOW := $(patsubst %,tests/engine/test_%.py,export orphans ranks warming)
 SLOWEST := tests/engine/test_failed_ranks.py
 FAMILIES := $(patsubst %,tests/engine/test_%.py,families plan_bytes public_drafters)
 engine: install  ## run the tests with the real SGLang engine, two engines at a time

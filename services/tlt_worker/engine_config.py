@@ -31,7 +31,8 @@ class EngineConfig(Frozen):
 
     dtype: Literal["bfloat16", "float16", "float32"] | None = None
     """Data type of weights, activations and KV cache. Null: bfloat16, unless the device would emulate it: float32 on a
-    CPU with neither AVX512-BF16 nor AMX, float16 on a GPU older than an A100."""
+    CPU with neither AVX512-BF16 nor AMX, float16 on a GPU older than an A100. On a GPU, float32 is for tests: attention
+    runs on Triton's kernels, with heads of at most 128 (256 on a B200), and everything else in torch."""
     max_running: int = Field(16, ge=1)
     """Maximum number of requests decoded concurrently; further requests queue in the engine."""
     context_length: int | None = Field(None, ge=2)
@@ -43,8 +44,8 @@ class EngineConfig(Frozen):
     stall_s: float | None = Field(10.0, ge=0)
     """Seconds without progress after which an engine is killed; its requests continue on other workers. An engine makes
     no progress if requests run and no round ends, or if one of its processes is stopped. A round on a CPU may take as
-    long as it computes; the first rounds on a GPU, which compile kernels, may take six times as long. Time without a
-    core does not count. 0 or null never kills an engine, for example while debugging."""
+    long as it computes; the first rounds on a GPU may take six times as long, and one in which something is compiled
+    twelve times. Time without a core does not count. 0 or null never kills an engine, for example while debugging."""
     tensor_parallel: int = Field(1, ge=1)
     """Tensor-parallel size: number of GPUs, all on one node, that the model is sharded over."""
     gpu_memory: float | None = Field(None, gt=0, lt=1)

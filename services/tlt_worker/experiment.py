@@ -23,6 +23,8 @@ class Experiment(Frozen):
     shares_graphs: bool = True
     """False captures CUDA graphs of every arm separately, at every batch size at which any arm drafts, to measure what
     sharing saves."""
+    compiles: bool = False
+    """On a CPU, compile what a GPU compiles at first use, and warm up as there."""
     log_level: str = "error"
     """Minimum severity of SGLang's own log."""
 

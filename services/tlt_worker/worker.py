@@ -121,6 +121,7 @@ class Worker:
             accept_length=lambda: self.rounds.accept_length,
             kill=trainer.process.kill,
             on_change=self._tell_coordinator,
+            devices=info.devices,
         )
         engine.set_capture(OFF)
         self._retired = False

@@ -13,6 +13,7 @@ ANSWER_TOKENS = 6
 LONG_TOKENS = 64
 
 SEEDED = "T 1.0 seeds"
+FILTERED = ("T 0.6 top-p 0.9", "T 1.5 all filters")
 
 _PLAIN = SamplingParams(max_new_tokens=ANSWER_TOKENS, ignore_eos=True)
 _FILTERS = {

@@ -29,7 +29,7 @@ def next_logits(model: Any, prompt: tuple[int, ...]) -> list[Logits]:
     for _ in range(TOKENS):
         ids = torch.cat([torch.tensor([prompt]).expand(len(answers), -1), answers], 1)
         levels.append(
-            torch.cat([model(part, logits_to_keep=1).logits[:, 0] for part in torch.split(ids, 4096)]).numpy()
+            torch.cat([model(part, logits_to_keep=1).logits[:, 0] for part in torch.split(ids, 4096)]).float().numpy()
         )
         every = torch.arange(size).repeat(len(answers)).view(-1, 1)
         answers = torch.cat([answers.repeat_interleave(size, 0), every], 1)

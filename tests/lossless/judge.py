@@ -46,12 +46,7 @@ def verdicts(target: Path, phases: dict[str, PhaseResult]) -> list[Verdict]:
         for window in exact.WINDOWS:
             found += _with_all(name, f"{window} exact", fits(result.drawn, window, masses), result)
         if name != PLAIN_PHASE.name:
-            pairs = {
-                setting: (_count(drawn, "1-4"), _count(plain[setting], "1-4"))
-                for setting, drawn in result.drawn.items()
-            }
-            compared = {setting: goodness.compare(*pair) for setting, pair in pairs.items()}
-            found += _with_all(name, OFF_WINDOW, compared, result)
+            found += _with_all(name, OFF_WINDOW, compared(result.drawn, plain), result)
         found.append(
             Verdict(phase=name, setting=ALL, comparison=LONG, accept_length=0.0, fit=_long_fit(model, result.long))
         )
@@ -68,6 +63,14 @@ def fits(drawn: dict[str, Drawn], window: str, masses: dict[str, dict[str, exact
     """Compare one window of each setting's responses with its masses."""
     return {
         setting: goodness.fit(_count(samples, window), masses[setting][window]) for setting, samples in drawn.items()
+    }
+
+
+def compared(drawn: dict[str, Drawn], plain: dict[str, Drawn]) -> dict[str, Fit]:
+    """Compare each setting's responses with those of plain decoding."""
+    return {
+        setting: goodness.compare(_count(samples, "1-4"), _count(plain[setting], "1-4"))
+        for setting, samples in drawn.items()
     }
 
 

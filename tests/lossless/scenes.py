@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -80,9 +80,11 @@ class DrawnResult:
 
 
 @asynccontextmanager
-async def engine(target: Path, *, lossless: bool = True) -> AsyncIterator[SglangEngine]:
+async def engine(
+    target: Path, *, lossless: bool = True, dtype: Literal["float32", "bfloat16"] = "float32"
+) -> AsyncIterator[SglangEngine]:
     config = EngineConfig(
-        dtype="float32", arms=tuple(arm.name for arm in cases.ENGINE_ARMS), max_running=AT_ONCE, context_length=192
+        dtype=dtype, arms=tuple(arm.name for arm in cases.ENGINE_ARMS), max_running=AT_ONCE, context_length=192
     )
     made = SglangEngine(target, config, Experiment(seed=1, lossless=lossless))
     try:
@@ -156,6 +158,27 @@ async def forgotten(work: Path, size: Size) -> DrawnResult:
             await Drafters(work, target).load(made, cases.GOOD)
             made.force_arms("off", "chain-3")
             return DrawnResult(target=target, drawn=await draw(made, ["T 1.0", "T 0.6 top-p 0.9"], size.draws))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfResult:
+    """Short responses of an engine in bfloat16."""
+
+    target: Path
+    plain: dict[str, Drawn]
+    drafted: dict[str, Drawn]
+    """Under all arms in turn."""
+
+
+async def half(work: Path, size: Size) -> HalfResult:
+    """Draw in bfloat16, with all arms in turn and without drafts."""
+    target, settings = write_target(work), ["T 1.0", "T 0.6", cases.SEEDED, *cases.FILTERED]
+    async with engine(target, dtype="bfloat16") as made:
+        await Drafters(work, target).load(made, cases.GOOD)
+        made.force_arms("off")
+        plain = await draw(made, settings, size.draws)
+        made.force_arms(*cases.ARMS)
+        return HalfResult(target=target, plain=plain, drafted=await draw(made, settings, size.draws))
 
 
 async def broken(work: Path, size: Size) -> DrawnResult:

@@ -66,7 +66,7 @@ class WorkerStatus:
     lent: bool = False
     """Whether the trainer may be computing on the device."""
     training_s: float = 0.0
-    """Seconds the device computed for training since the worker started; only increases."""
+    """Seconds the worker's devices computed for training since it started, of one of N an Nth; only increases."""
     training_age_s: float = 0.0
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
     trainer_resting: bool = False

@@ -35,6 +35,7 @@ STOCK_VARIABLE = "TLT_STOCK_ENGINE"
 class StockEngine(SglangEngine):
     """An engine without arms, drafters, capture or reports."""
 
+    warms: ClassVar[bool] = False
     control: ClassVar[type[Control]] = Control
     """What calls SGLang."""
 
@@ -45,6 +46,7 @@ class StockEngine(SglangEngine):
         device.enter()
         variables = {
             **device.variables(),
+            **plan.profile.variables(),
             **rank_variables(config, device),
             **thread_variables(config.threads),
             **self._guard.variables,

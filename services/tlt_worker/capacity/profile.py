@@ -7,31 +7,13 @@ for every round, plain ones included, although that backend has tree masks.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from tlt_common.domain.arm import Arm
 from tlt_common.errors import ConfigError
+from tlt_worker.capacity.attention import ANY_HEADS, CPU, Attention, Heads, attention_for, stock_attention
 from tlt_worker.capacity.width import launch_width
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import Family
-
-AMPERE, HOPPER, DATACENTER_BLACKWELL = 8, 9, 10
-"""Major compute capabilities: A100, the first with bfloat16; H100 and H200; B200. Consumer Blackwell is 12."""
-
-
-class Attention(StrEnum):
-    """Attention backends, by SGLang's names."""
-
-    AMX = "intel_amx"
-    """On a CPU; the stand-in provides its operators."""
-    FA3 = "fa3"
-    FLASHINFER = "flashinfer"
-    TRTLLM = "trtllm_mha"
-
-    @property
-    def verifies_trees(self) -> bool:
-        """Whether it supports `speculative_eagle_topk` above 1."""
-        return self is not Attention.TRTLLM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +30,12 @@ class Accelerator:
     @property
     def stock(self) -> Attention:
         """The backend that SGLang chooses here without speculation, and for chains."""
-        if self.kind == "cpu":
-            return Attention.AMX
-        return {HOPPER: Attention.FA3, DATACENTER_BLACKWELL: Attention.TRTLLM}.get(
-            self.generation, Attention.FLASHINFER
-        )
+        return stock_attention(self.capability)
+
+    @property
+    def capability(self) -> int:
+        """Major compute capability, or `CPU`."""
+        return self.generation if self.kind == "cuda" else CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +63,21 @@ class DeviceProfile:
         """KV cache slots of a request that one round may write."""
         return launch_width(self.arms)
 
+    @property
+    def is_float32(self) -> bool:
+        """Whether it runs on a GPU in float32, for which many of SGLang's kernels do not exist."""
+        return self.accelerator.kind == "cuda" and self.dtype == "float32"
+
+    def variables(self) -> dict[str, str]:
+        """
+        Return the environment of SGLang's processes that the data type needs.
+
+        In float32, SGLang's norms and rotary embeddings have kernels of two bytes only (`sgl_kernel` has none of
+        `RMSNorm<float>`): every operator runs in torch. Triton would round the operands of products to 10 bits, as
+        tensor cores do; three products restore them. Without tensor cores the kernel takes a minute to compile.
+        """
+        return {"SGLANG_FORCE_FUSED_OP_BACKEND": "native", "TRITON_F32_DEFAULT": "tf32x3"} if self.is_float32 else {}
+
     def arguments(self) -> dict[str, object]:
         """Return the arguments of SGLang that this profile decides, for an engine with arms."""
         return {
@@ -104,13 +102,16 @@ class DeviceProfile:
         """
         Return the same for SGLang as its users run it here, without arms.
 
-        On a GPU that is SGLang's own choice, made by SGLang: `Accelerator.stock` only says what to expect.
+        On a GPU that is SGLang's own choice, made by SGLang: `Accelerator.stock` only says what to expect. In float32
+        its choice would not start.
         """
-        cpu = self.accelerator.kind == "cpu"
-        return {"attention_backend": str(Attention.AMX), **self._family_arguments()} if cpu else {}
+        named = self.accelerator.kind == "cpu" or self.is_float32
+        return {"attention_backend": str(self.attention), **self._family_arguments()} if named else {}
 
 
-def profile_of(engine: EngineConfig, accelerator: Accelerator, *, family: Family | None = None) -> DeviceProfile:
+def profile_of(
+    engine: EngineConfig, accelerator: Accelerator, *, family: Family | None = None, heads: Heads = ANY_HEADS
+) -> DeviceProfile:
     """
     Decide how an engine runs a model of a family on a device.
 
@@ -118,12 +119,18 @@ def profile_of(engine: EngineConfig, accelerator: Accelerator, *, family: Family
     configuration names change the backend instead, of all rounds, with a warning.
 
     Raises:
-        ConfigError: The configuration names trees that cannot be verified for this family.
+        ConfigError: No backend runs the model, field `engine.dtype`; or the configuration names trees that cannot be
+            verified for this family.
     """
-    arms, attention = engine.arms_on(accelerator.kind), accelerator.stock
-    profile = DeviceProfile(
-        accelerator=accelerator, attention=attention, dtype=engine.dtype or accelerator.dtype, arms=arms, family=family
-    )
+    arms, dtype = engine.arms_on(accelerator.kind), engine.dtype or accelerator.dtype
+    attention = attention_for(accelerator.capability, dtype, heads)
+    profile = DeviceProfile(accelerator=accelerator, attention=attention, dtype=dtype, arms=arms, family=family)
+    if profile.is_float32:
+        warning = (
+            f"engine.dtype is float32: attention runs on {attention} and every other operator in torch, for tests and "
+            "comparisons; accepted for speed: bfloat16"
+        )
+        profile = replace(profile, warnings=(warning,))
     trees = [arm.name for arm in arms if arm.topk > 1]
     if trees and family is not None and not family.draws_trees:
         if engine.arms is not None:
@@ -137,8 +144,9 @@ def profile_of(engine: EngineConfig, accelerator: Accelerator, *, family: Family
         return profile
     if engine.arms is None:
         return replace(profile, arms=tuple(arm for arm in arms if arm.topk == 1))
+    other = attention_for(accelerator.capability, dtype, heads, trees=True)
     warning = (
         f"engine.arms names trees ({', '.join(trees)}), which {attention} cannot verify: every round runs on "
-        f"{Attention.FLASHINFER}, slower on this device; accepted without that: arms without trees"
+        f"{other}, slower on this device; accepted without that: arms without trees"
     )
-    return replace(profile, attention=Attention.FLASHINFER, warnings=(warning,))
+    return replace(profile, attention=other, warnings=(*profile.warnings, warning))

@@ -10,6 +10,7 @@ from typing import Any
 
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
+from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
@@ -101,12 +102,11 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
     engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
+    model = CONFIGS[wanted.shape] if wanted.shape else read_config(worker.model)
+    profile = profile_of(engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model))
     if wanted.shape:
-        model, context = CONFIGS[wanted.shape], engine.context_length or SHAPE_CONTEXT
-        profile, shape = profile_of(engine, wanted.accelerator, family=listed(model)), SHAPES[wanted.shape]
+        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
     else:
-        model = read_config(worker.model)
-        profile = profile_of(engine, wanted.accelerator, family=listed(model))
         shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
         context = engine.context_for(model)
     if profile.accelerator.kind == "cpu":

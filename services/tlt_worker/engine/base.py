@@ -23,12 +23,16 @@ class EngineInfo:
     max_running: int
     device: str
     """Device and kernels, as text."""
+    devices: int = 1
+    """How many it has."""
     finds_stop_strings: bool = False
     """Whether it has the model's tokenizer."""
     memory_gib: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held on rank 0, by row of the plan, in GiB; empty on a CPU."""
     returns_routed_experts: bool = False
     """Whether it returns the experts that tokens were routed to."""
+    drafter_bytes: int = 0
+    """Of the drafter's own weights, on one device, when the KV cache was sized."""
     memory_over_plan: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held ÷ planned, by row of the plan; empty on a CPU."""
 

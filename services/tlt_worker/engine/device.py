@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tlt_common.machine import multiplies_bfloat16
-from tlt_worker.capacity.profile import AMPERE, Accelerator
+from tlt_worker.capacity.attention import AMPERE
+from tlt_worker.capacity.profile import Accelerator
 from tlt_worker.hardware.cuda import gpus
 
 STANDIN_PATH = Path(__file__).parents[1] / "standin"

@@ -51,6 +51,8 @@ def plain_arguments(
         if config.max_total_tokens is None:
             arguments["max_total_tokens"] = config.max_running * context_length
         return arguments | {"sampling_backend": "pytorch", "disable_cuda_graph": True}
+    if profile.is_float32:
+        arguments["enable_tf32_matmul"] = False  # some models ask for products of 10 bits
     return arguments | {"mem_fraction_static": config.gpu_memory}
 
 

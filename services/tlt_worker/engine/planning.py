@@ -7,6 +7,7 @@ from typing import Any
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
 from tlt_common.telemetry.log import get_logger
+from tlt_worker.capacity.attention import Heads
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_engine, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB, cpu_memory_of, machine_memory
@@ -61,7 +62,7 @@ def plan_of(
         ConfigError: An arm cannot run; field `engine.arms`.
     """
     family, context = listed(model), engine.context_for(model)
-    profile = profile_of(engine, device.accelerator, family=family)
+    profile = profile_of(engine, device.accelerator, family=family, heads=Heads.from_config(model))
     if family is None:
         profile = replace(profile, warnings=(*profile.warnings, _unlisted(engine, device, model)))
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)

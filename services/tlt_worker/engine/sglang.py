@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tlt_common.domain.arm import OFF, Arm
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
@@ -43,6 +43,7 @@ from tlt_worker.engine.policy_load import PolicyFiles
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.stall_watch import end_of, watch_of
 from tlt_worker.engine.thread import LoopThread, close_sockets
+from tlt_worker.engine.warming.run import warm_up
 from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, StartReport
@@ -62,6 +63,9 @@ SIMULATED = ", acceptance simulated: responses are not the model's"
 
 class SglangEngine:
     """One SGLang engine and its processes. See `base.Engine` for the contract."""
+
+    warms: ClassVar[bool] = True
+    """Whether it uses what is compiled at first use before it is ready."""
 
     def __init__(
         self,
@@ -132,9 +136,7 @@ class SglangEngine:
             raise
         self._reader = LinkReader(self._need_link(), queue_bytes=self._capture_queue_bytes)
         self._reader.start()
-        if first:
-            await self._load_drafter(first, DrafterVersion(1))
-        return EngineInfo(
+        info = EngineInfo(
             model=self.model.name,
             vocab_size=int(self._model_config["vocab_size"]),
             context_length=self.config.context_for(self._model_config),
@@ -142,10 +144,21 @@ class SglangEngine:
             max_running=report.max_running,
             finds_stop_strings=(self.model / TOKENIZER).is_file(),
             returns_routed_experts=self._routing is not None,
+            devices=config.tensor_parallel if self._device.kind == "cuda" else 1,
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
             memory_gib=report.gib,
+            drafter_bytes=report.drafter_bytes,
             memory_over_plan=log_held(plan, report.gib),
         )
+        if self.warms and (self._device.kind == "cuda" or self._experiment.compiles):
+            try:
+                await warm_up(self, self._need_link(), info, self._arms)
+            except TltError:
+                await self.aclose()
+                raise
+        if first:
+            await self._load_drafter(first, DrafterVersion(1))
+        return info
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
         if self._is_closed:
@@ -262,6 +275,7 @@ class SglangEngine:
         device.enter()
         variables = {
             **device.variables(),
+            **plan.profile.variables(),
             **rank_variables(config, device),
             **thread_variables(config.threads),
             **self._guard.variables,
@@ -271,6 +285,8 @@ class SglangEngine:
             # Drafts may extend beyond the model's last position; they are never accepted there.
             "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1",
         }
+        if self._experiment.compiles:
+            variables["TORCHDYNAMO_DISABLE"] = "0"
         if self._experiment.simulates:
             variables[SIMULATION_VARIABLE] = str(self._experiment.simulated_accept_length)
         if form.is_eagle3:

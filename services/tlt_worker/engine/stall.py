@@ -1,12 +1,15 @@
 """Decides whether an engine hangs. Pure: the evidence comes from the caller."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WARM_UP_ROUNDS = 64
 """Rounds within which a GPU engine may compile kernels for every new shape, in its own process."""
 WARM_UP_FACTOR = 6
 """How much longer than `stall_s` one of these may take."""
+COMPILE_FACTOR = 12
+"""How much longer than `stall_s` a round may take while the scheduler compiles a function or kernel. What requests use
+is compiled before a worker is ready; this is for what was missed."""
 MIN_CPU_SHARE = 0.01
 """A process that used less of one core did not work."""
 MAX_WAITING_SHARE = 0.5
@@ -36,6 +39,8 @@ class StallSample:
     """Requests the engine has accepted and not answered."""
     loading: bool
     """Weights are being loaded, which pauses it."""
+    compiling: bool = False
+    """Its scheduler compiles a function or a kernel."""
     processes: Mapping[int, ProcessSample]
     """By process id."""
 
@@ -83,16 +88,22 @@ class StallJudge:
         if since is None or not sample.requests or sample.loading or sample.rounds != since.rounds:
             self._since = sample
             return ""
+        if since.compiling and not sample.compiling:
+            self._since = sample  # the round goes on with what was compiled
+            return ""
         elapsed_s = sample.at_s - since.at_s
-        if elapsed_s < self._limit_s(sample.rounds):
+        self._since = since = replace(since, compiling=sample.compiling)
+        if elapsed_s < self._limit_s(sample):
             return ""
         if self._works(since, sample, elapsed_s):
             self._since = sample
             return ""
         return f"{sample.requests} requests run, and no round ended for {elapsed_s:g} s"
 
-    def _limit_s(self, rounds: int) -> float:
-        warms_up = self._device == "cuda" and rounds < WARM_UP_ROUNDS
+    def _limit_s(self, sample: StallSample) -> float:
+        if sample.compiling:
+            return self._stall_s * COMPILE_FACTOR
+        warms_up = self._device == "cuda" and sample.rounds < WARM_UP_ROUNDS
         return self._stall_s * (WARM_UP_FACTOR if warms_up else 1)
 
     def _works(self, since: StallSample, sample: StallSample, elapsed_s: float) -> bool:

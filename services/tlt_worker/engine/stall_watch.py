@@ -26,6 +26,7 @@ class StallWatch:
         rounds: Returns how many rounds the engine has processed.
         requests: Returns how many requests it runs.
         loading: Whether weights are being loaded.
+        compiling: Whether the scheduler compiles a function or a kernel.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class StallWatch:
         rounds: Callable[[], int],
         requests: Callable[[], int],
         loading: Callable[[], bool],
+        compiling: Callable[[], bool] = bool,
     ) -> None:
         self._judge = judge
         self._pids = pids
         self._rounds = rounds
         self._requests = requests
         self._loading = loading
+        self._compiling = compiling
 
     async def hung(self) -> str:
         """Wait until the engine hangs; return why."""
@@ -66,6 +69,7 @@ class StallWatch:
             rounds=self._rounds(),
             requests=self._requests(),
             loading=self._loading(),
+            compiling=self._compiling(),
             processes=processes,
         )
 
@@ -91,6 +95,7 @@ def watch_of(control: Control, link: WorkerEnd, stall_s: float | None, device: s
         rounds=lambda: link.pulse.rounds,
         requests=lambda: control.running,
         loading=lambda: control.paused,
+        compiling=lambda: link.pulse.compiling,
     )
 
 

@@ -35,6 +35,7 @@ class HeldLease:
         accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
         kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
+        devices: How many the worker has; its trainer computes on one.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class HeldLease:
         accept_length: Callable[[], float],
         kill: Callable[[], None],
         on_change: Callable[[], None],
+        devices: int = 1,
     ) -> None:
         self._link = link
         self._activity = activity
@@ -65,7 +67,7 @@ class HeldLease:
         self._progress: TrainingProgress | None = None
         self._retired = False
         self._lives = 0  # trainer processes that have exited
-        self.trained = TrainedTime()
+        self.trained = TrainedTime(devices)
 
     @property
     def epoch(self) -> Epoch:

@@ -1,18 +1,24 @@
-"""The seconds a device computed for training, over all trainer processes of a worker. Pure."""
+"""The seconds a worker's devices computed for training, over all its trainer processes. Pure."""
 
 
 class TrainedTime:
-    """Adds up the counters of successive trainer processes, each of which begins at 0."""
+    """
+    Adds up the counters of successive trainer processes, each of which begins at 0.
 
-    def __init__(self) -> None:
+    Args:
+        devices: How many the worker has. A trainer computes on one of them, and the others are idle meanwhile.
+    """
+
+    def __init__(self, devices: int = 1) -> None:
+        self._devices = devices
         self._seconds = 0.0
         self._counter_s = 0.0
         self._read_at_s = 0.0
 
     @property
     def seconds(self) -> float:
-        """Seconds since the worker started; only increases."""
-        return self._seconds
+        """Seconds of the whole worker since it started; only increases."""
+        return self._seconds / self._devices
 
     def age_s(self, now_s: float) -> float:
         """Return the seconds since the counter was read."""

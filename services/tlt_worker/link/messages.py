@@ -27,6 +27,8 @@ class StartReport:
     max_total_tokens: int
     gib: dict[str, float] = field(default_factory=dict)
     """Memory held on rank 0's GPU, by the plan's names; empty on a CPU."""
+    drafter_bytes: int = 0
+    """Of the drafter's own weights on rank 0 when the KV cache was sized."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,16 @@ class PolicyLoaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Warming:
+    """
+    The engine's warm-up begins or ends. Until it ends every arm runs, also without a drafter or what it would find, and
+    no round is recorded.
+    """
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """What the scheduler dropped since the previous message of this type, because the link was full."""
 
@@ -58,11 +70,11 @@ class Dropped:
 
 
 Up = EncodedFrame | RoundReport | StartReport | Dropped
-Down = CapturePolicy | Posterior | ForceArms | DrafterLoaded | PolicyLoaded
+Down = CapturePolicy | Posterior | ForceArms | DrafterLoaded | PolicyLoaded | Warming
 
 _FRAME = b"F"
 _UP = {b"R": RoundReport, b"S": StartReport, b"D": Dropped}
-_DOWN = {b"c": CapturePolicy, b"p": Posterior, b"a": ForceArms, b"d": DrafterLoaded, b"w": PolicyLoaded}
+_DOWN = {b"c": CapturePolicy, b"p": Posterior, b"a": ForceArms, b"d": DrafterLoaded, b"w": PolicyLoaded, b"u": Warming}
 
 
 def pack(message: Up | Down) -> list[bytes]:

@@ -1,10 +1,11 @@
-"""A counter of rounds in shared memory: the sign of life of the scheduler process."""
+"""Counters in shared memory: the sign of life of the scheduler process."""
 
 import mmap
 import struct
 from pathlib import Path
 
-_COUNT = struct.Struct("=Q")
+_COUNTS = struct.Struct("=QQQ")
+"""Rounds, compilations begun, and whether one is running."""
 
 
 class Pulse:
@@ -16,18 +17,43 @@ class Pulse:
 
     def __init__(self, path: Path) -> None:
         with path.open("a+b") as file:
-            file.truncate(_COUNT.size)
-            self._memory = mmap.mmap(file.fileno(), _COUNT.size)
+            file.truncate(_COUNTS.size)
+            self._memory = mmap.mmap(file.fileno(), _COUNTS.size)
 
     @property
     def rounds(self) -> int:
         """Rounds processed since the engine started."""
-        return int(_COUNT.unpack_from(self._memory)[0])
+        return self._read()[0]
+
+    @property
+    def compiled(self) -> int:
+        """Functions and kernels compiled since the engine started, or begun to be."""
+        return self._read()[1]
+
+    @property
+    def compiling(self) -> bool:
+        """Whether one is being compiled."""
+        return bool(self._read()[2])
 
     def beat(self) -> None:
-        """Count one round."""
-        _COUNT.pack_into(self._memory, 0, self.rounds + 1)
+        """Count one round. Whatever compiled before it is done, or failed."""
+        rounds, compiled, _ = self._read()
+        _COUNTS.pack_into(self._memory, 0, rounds + 1, compiled, 0)
+
+    def compile_begins(self) -> None:
+        """Count a function or kernel that is compiled from now on."""
+        rounds, compiled, _ = self._read()
+        _COUNTS.pack_into(self._memory, 0, rounds, compiled + 1, 1)
+
+    def compile_ends(self) -> None:
+        """Say that nothing is being compiled; one inside another ends both, which the next one corrects."""
+        rounds, compiled, _ = self._read()
+        _COUNTS.pack_into(self._memory, 0, rounds, compiled, 0)
 
     def close(self) -> None:
         """Unmap the file."""
         self._memory.close()
+
+    def _read(self) -> tuple[int, int, int]:
+        rounds, compiled, compiling = _COUNTS.unpack_from(self._memory)
+        return rounds, compiled, compiling

@@ -39,6 +39,14 @@ class SchedulerEnd:
         """Count a round that was processed."""
         self._pulse.beat()
 
+    def compile_begins(self) -> None:
+        """Count a function or kernel that is compiled from now on."""
+        self._pulse.compile_begins()
+
+    def compile_ends(self) -> None:
+        """Say that nothing is being compiled."""
+        self._pulse.compile_ends()
+
     def send(self, message: Up) -> bool:
         """Send a message, or drop and count it if the worker does not keep up. Return whether it was sent. The count
         follows once there is space again.

@@ -25,7 +25,7 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.tuner import Posterior
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.capacity.width import samples_drafts
-from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoaded
+from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoaded, Warming
 from tlt_worker.link.request_id import request_id
 from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
@@ -35,12 +35,13 @@ from tlt_worker.scheduler.arms.switching import ArmSwitching
 from tlt_worker.scheduler.arms.trace_file import TraceFile
 from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import stretches_of
+from tlt_worker.scheduler.compiles import Compiles
 from tlt_worker.scheduler.drafts import plain
 from tlt_worker.scheduler.drafts.source import Found
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
-from tlt_worker.scheduler.held_memory import HeldMemory
+from tlt_worker.scheduler.held_memory import HeldMemory, share_with_target
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
 from tlt_worker.scheduler.outputs import Outputs, keep_last_states
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
@@ -61,6 +62,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         settings = LinkSettings.from_json(os.environ[LINK_VARIABLE])
         self.ranks = Ranks.of(get_tp_group())
         self.link: Link = SchedulerEnd(settings) if self.ranks.leads else NoLink()
+        self.compiles = Compiles(self.link)
+        self.compiles.watch()
         engine, experiment = settings.engine, settings.experiment
         trace = engine.trace if self.ranks.leads else None
         self.switch = ArmSwitching(
@@ -75,7 +78,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.states = HiddenStateCapture(send=self.link.send, layers=settings.layers)
         keep_last_states(self.target_worker.model_runner.model)
-        self.memory = HeldMemory(on_gpu=settings.device == "cuda")
+        self.memory = HeldMemory(on_gpu=settings.device == "cuda", drafter=share_with_target(self._draft_worker))
         self.settings = RoundSettings(self.target_worker.model_config.vocab_size)
         self._draft_worker.layout = ProposalLayout.of(settings.arms, rejects=rejects)
         self._draft_worker.idle = True
@@ -89,13 +92,13 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()
         with self._drafting(), self.memory.capturing():
-            self.graphs.prepare(self.arms.arms, self.target_worker.model_runner, self._draft_worker.draft_runner)
+            self.graphs.prepare(self.target_worker.model_runner, self._draft_worker.draft_runner)
             self.arms.build()
 
     def held_gib(self) -> dict[str, float]:
         """Return the device memory that this engine holds in GiB; see `HeldMemory`."""
         runners = self.target_worker.model_runner, self._draft_worker.draft_runner
-        return self.memory.gib(*runners, [runner.token_to_kv_pool for runner in runners])
+        return self.memory.gib(runners[0], [runner.token_to_kv_pool for runner in runners])
 
     def build_state(self, arm: Arm) -> Any:
         launched = self.topk
@@ -230,6 +233,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 self._draft_worker.idle = not self._learns
             case PolicyLoaded():
                 self.switch.policy_loaded()
+            case Warming(on=on):
+                self.switch.warms = on
+                self._draft_worker.idle = not (on and self._learns)
+                self.compiles.is_warm = not on
 
 
 def _override_spec(**fields: Any) -> AbstractContextManager[Any]:

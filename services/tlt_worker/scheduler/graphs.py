@@ -28,9 +28,9 @@ class Graphs:
 
     sharing: GraphSharing
 
-    def prepare(self, arms: Sequence[Arm], *runners: Any) -> None:
+    def prepare(self, *runners: Any) -> None:
         """Give model runners the logits buffer shared by all graphs, sized for the widest."""
-        rows = self.sharing.logit_rows(arms)
+        rows = self.sharing.logit_rows()
         if not rows:
             return
         shared = GraphSharedOutput(device=runners[0].device, max_rows=rows)

@@ -290,6 +290,7 @@ def report_start(original: Callable[..., Any], self: Any) -> Any:
             max_running=self.max_running_requests,
             max_total_tokens=self.max_total_num_tokens,
             gib=self.draft_worker.held_gib(),
+            drafter_bytes=self.draft_worker.memory.drafter,
         )
     )
     return info

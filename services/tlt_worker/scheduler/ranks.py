@@ -125,6 +125,12 @@ class NoLink:
     def beat(self) -> None:
         """Do nothing: a round ends on all ranks, and rank 0 counts it."""
 
+    def compile_begins(self) -> None:
+        """Do nothing: ranks compile the same functions at the same time."""
+
+    def compile_ends(self) -> None:
+        """Do nothing."""
+
     def send(self, message: Up) -> bool:
         """Drop the message."""
         del message

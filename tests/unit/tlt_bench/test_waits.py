@@ -91,7 +91,8 @@ def chain(seeds: Tensor | None) -> Callable[[], None]:
 
 @pytest.mark.parametrize("seeds", [None, torch.tensor([5, noise.UNSEEDED, 7])], ids=["no seeds", "seeds"])
 def test_verification_with_fixed_shapes_never_waits(monkeypatch: pytest.MonkeyPatch, seeds: Tensor | None) -> None:
-    monkeypatch.setattr(acceptance, "draw_seeded", lambda probs, seeds, positions: probs.argmax(-1))
+    for module in (acceptance, noise):
+        monkeypatch.setattr(module, "draw_seeded", lambda probs, seeds, positions: probs.argmax(-1))
     assert waits_of(chain(seeds)) > 0  # the form for a CPU looks for the rows that need work
     monkeypatch.setitem(FORMS, "cpu", Form.FIXED)
     assert waits_of(chain(seeds)) == 0
@@ -104,7 +105,7 @@ def test_filters_and_walks_with_fixed_shapes_never_wait(monkeypatch: pytest.Monk
     tree = walk.DraftTree(tokens=torch.zeros(5, NODES, dtype=torch.int64), parents=torch.full((5, NODES), -1))
     assert waits_of(lambda: truncate(probs, cuts)) == 0
     assert waits_of(lambda: threshold.truncate(probs, cuts)) == 0
-    assert waits_of(lambda: walk.walk(tree, 3, lambda rows, nodes: probs[rows].argmax(-1))) == 0
+    assert waits_of(lambda: walk.follow(tree, 3, torch.zeros(5, NODES, dtype=torch.int64))) == 0
 
 
 def test_a_switch_waits_once_for_what_was_skipped() -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tlt_common.domain.arm import OFF, Arm
+from tlt_worker.capacity.attention import Attention
 from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
-from tlt_worker.capacity.profile import Attention
 from tlt_worker.capacity.shape import ModelShape
 
 MIB = 2**20
@@ -23,6 +23,8 @@ QWEN_WORKSPACE, WORKSPACE = 512 * MIB, 384 * MIB
 """FlashInfer's float workspace for Qwen models and for others."""
 TRTLLM_WORKSPACE = 512 * MIB
 TRTLLM_PAGE = 64
+TRITON_SPLITS = 8
+"""`triton_attention_num_kv_splits`: partial results per token and head, float32."""
 
 
 class AttentionCosts(Protocol):
@@ -122,7 +124,27 @@ class TrtllmMha(OneTable):
         return one * (runner.steps - 1) if runner.stage is Stage.DRAFT else one
 
 
-def attention_costs(attention: Attention, shape: ModelShape, context_length: int) -> AttentionCosts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triton(OneTable):
+    """`TritonAttnBackend`: for every token a table of KV indices and partial results; for verification a mask."""
+
+    heads: int
+    """Of one rank."""
+    head_dim: int
+
+    def tables(self, runner: Runner, batch: int) -> int:
+        rows = batch * (runner.topk if runner.stage is Stage.DRAFT else runner.draft_tokens)
+        one = rows * (self.heads * TRITON_SPLITS * (self.head_dim + 1) * INDEX + INDEX)
+        if runner.stage is Stage.DRAFT:  # a table for all steps, partial results for each
+            steps = runner.steps - 1
+            return steps * one + runner.steps * rows * self.context_length * INDEX_LONG
+        masked = batch * runner.draft_tokens * (self.context_length + runner.draft_tokens) * MASK
+        return one + rows * self.context_length * INDEX_LONG + (masked if runner.stage is Stage.VERIFY else 0)
+
+
+def attention_costs(
+    attention: Attention, shape: ModelShape, context_length: int, tensor_parallel: int = 1
+) -> AttentionCosts:
     """Return how to count the bytes of a backend."""
     workspace = QWEN_WORKSPACE if shape.is_qwen else WORKSPACE
     match attention:
@@ -132,6 +154,9 @@ def attention_costs(attention: Attention, shape: ModelShape, context_length: int
             return FlashAttention(context_length=context_length)
         case Attention.TRTLLM:
             return TrtllmMha(context_length=context_length, workspace=workspace)
+        case Attention.TRITON:
+            heads = -(-shape.heads // tensor_parallel)
+            return Triton(context_length=context_length, heads=heads, head_dim=shape.head_dim)
         case Attention.AMX:
             return OneTable(context_length=context_length)
 

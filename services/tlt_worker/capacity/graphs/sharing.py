@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tlt_common.domain.arm import Arm
+from tlt_common.domain.arm import Arm, arm_named
 from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
 
 STATE_FIELDS = {
@@ -48,12 +48,12 @@ class GraphSharing:
     def _key(self, arm: Arm, runner: Runner) -> Runner | tuple[str, Runner]:
         return runner if self.shares else (arm.name, runner)
 
-    def logit_rows(self, arms: Sequence[Arm]) -> int:
-        """Return the rows of logits that the widest graph of these arms writes."""
+    def logit_rows(self) -> int:
+        """Return the rows of logits that the widest graph writes, of any arm: off has graphs, configured or not."""
         rows = [
             max(sizes) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
-            for arm in arms
-            for runner in runners_of(arm)
-            if (sizes := self.sizes.get(arm.name, {}).get(runner.stage))
+            for name, by_stage in self.sizes.items()
+            for runner in runners_of(arm_named(name))
+            if (sizes := by_stage.get(runner.stage))
         ]
         return max(rows, default=0)

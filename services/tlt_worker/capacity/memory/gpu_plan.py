@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tlt_common.domain.arm import OFF, Arm
-from tlt_worker.capacity.graphs.attention import attention_costs, built_bytes
+from tlt_worker.capacity.graphs.attention import AttentionCosts, attention_costs, built_bytes
 from tlt_worker.capacity.graphs.cost import Costs
 from tlt_worker.capacity.graphs.plan import Plan, Question, plan_graphs
 from tlt_worker.capacity.memory.memory import Memory, Workspace, backlog_of
@@ -168,14 +168,18 @@ class _Try:
             model=gpus.shape,
             tensor_parallel=engine.tensor_parallel,
             context_length=gpus.context_length,
-            attention=attention_costs(self.profile.attention, gpus.shape, gpus.context_length),
+            attention=self._attention_costs,
         )
         return Question(arms=self.profile.arms, costs=costs, max_batch=engine.max_running, allows=engine.bandit.allows)
 
     @cached_property
     def _attention(self) -> int:
-        costs = attention_costs(self.profile.attention, self.gpus.shape, self.gpus.context_length)
-        return built_bytes(costs, self.profile.arms)
+        return built_bytes(self._attention_costs, self.profile.arms)
+
+    @property
+    def _attention_costs(self) -> AttentionCosts:
+        gpus, ranks = self.gpus, self.engine.tensor_parallel
+        return attention_costs(self.profile.attention, gpus.shape, gpus.context_length, ranks)
 
     @cached_property
     def _work(self) -> int:

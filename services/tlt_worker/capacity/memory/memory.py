@@ -25,7 +25,9 @@ SLOT_BYTES = 8
 MIN_CACHE = 0.1
 """Fraction of the engine's memory that must remain for the KV cache; with less, hardly any request could run."""
 DRAW_BYTES = 5 * FLOAT
-"""Bytes per node and token of the vocabulary: probabilities, sorted ones, their sums, and their indices (int64)."""
+"""Bytes per node and token of the vocabulary, at most: for logprobs of other kinds than SGLang's, a copy of the logits
+and their raw, scaled, filtered and chosen forms. Verification takes 3 floats: probabilities, filtered ones, and the
+zeros that SGLang passes for the drafts of trees. A test counts both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,8 @@ class ArmSwitching:
     """Memory held by draft sources, for reports."""
     forced: Sequence[Arm] = ()
     """Arms to run in turn, one round each, instead of the bandit's choice; off replaces an arm that cannot run."""
+    warms: bool = False
+    """Whether the engine warms up: arms run without a drafter or found drafts, and rounds are not recorded."""
     recomputed_tokens: int = 0
     """Tokens since the last report; see `RoundReport`. Counted by the worker."""
     caught_up_tokens: int = 0
@@ -77,7 +79,7 @@ class ArmSwitching:
         arm, drafted = self._choose(batch, blocked=blocked), None
         if arm.finds_drafts and find is not None:
             drafted = find(arm)
-            if drafted < MIN_FOUND * arm.steps * batch:
+            if drafted < MIN_FOUND * arm.steps * batch and not self.warms:
                 arm, drafted = self._stand_in(batch), None
         self._switches += arm != self._latest
         self._latest = arm
@@ -96,6 +98,8 @@ class ArmSwitching:
         """
         begun_s = max(done.launched_s, self._completed_s)
         now_s = self.round_ended()
+        if self.warms:
+            return
         elapsed_s = now_s - begun_s
         is_current = done.drafter_version == self.drafter_version or not done.arm.needs_drafter
         if accepted and elapsed_s > 0 and is_current:
@@ -178,4 +182,5 @@ class ArmSwitching:
         return self.bandit.stand_in(batch, others)
 
     def _can_run(self, arm: Arm, batch: int) -> bool:
-        return arm == OFF or ((self.has_drafter or not arm.needs_drafter) and self.fits(arm, batch))
+        is_ready = self.has_drafter or self.warms or not arm.needs_drafter
+        return arm == OFF or (is_ready and self.fits(arm, batch))

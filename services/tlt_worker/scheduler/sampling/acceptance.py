@@ -20,7 +20,7 @@ from tlt_worker.scheduler.sampling.cuts import Cuts
 from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, draw_seeded, reseed
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import Form, form_of
-from tlt_worker.scheduler.sampling.walk import DraftTree, Walked, parents_of, walk
+from tlt_worker.scheduler.sampling.walk import DraftTree, Walked, follow, parents_of, walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def tree_speculative_sampling_target_only(
     repeated among siblings, which the kernel counts twice. The round's filters apply to `target_probs` [B, N, V].
     Mutates `predicts` [B * N], `accept_index` [B, D] and `accept_token_num` [B].
 
-    On a GPU it launches 38 kernels, 31 per level of the tree, and one per doubling of its nodes.
+    On a GPU it launches 55 kernels, 1 per level of the tree, and one per doubling of its nodes.
 
     Raises:
         ValueError: A threshold is below 1: such acceptance changes the distribution.
@@ -73,13 +73,19 @@ def tree_speculative_sampling_target_only(
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
 
-    def drawn(rows_R: Tensor, nodes_R: Tensor) -> Tensor:
-        probs_RV = _cut(now, target_probs[rows_R, nodes_R], rows_R)
+    def drawn(rows_R: Tensor, nodes_R: Tensor, probs_RV: Tensor | None = None) -> Tensor:
+        probs_RV = _cut(now, target_probs[rows_R, nodes_R] if probs_RV is None else probs_RV, rows_R)
         return _seeded(now, draw(probs_RV, uniform_samples[rows_R, nodes_R]), probs_RV, rows_R, nodes_R)
 
     parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
-    tree = DraftTree(tokens=candidates, parents=parents_BN)
-    _write(walk(tree, accept_index.shape[1], drawn), predicts, accept_index, accept_token_num, retrive_index)
+    tree, depth = DraftTree(tokens=candidates, parents=parents_BN), accept_index.shape[1]
+    if form_of(target_probs) is Form.FIXED:
+        # At every node at once: a GPU has room for more rows, but the levels of a walk wait for each other.
+        drawn_M = drawn(*_every(target_probs), target_probs.flatten(0, 1))
+        walked = follow(tree, depth, drawn_M.view_as(candidates))
+    else:
+        walked = walk(tree, depth, drawn)
+    _write(walked, predicts, accept_index, accept_token_num, retrive_index)
 
 
 def accept_chain(
@@ -107,7 +113,7 @@ def accept_chain(
     q. Requests with a seed follow their noise instead; negative candidates are not drafts. Mutates `predicts` [B * N],
     `accept_index` [B, N] and `accept_token_num` [B].
 
-    On a GPU it launches 56 kernels, or 34 without drafts.
+    On a GPU it launches 48 kernels, or 26 without drafts.
 
     Raises:
         ValueError: A threshold is below 1.
@@ -116,9 +122,8 @@ def accept_chain(
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
     if now is not None and now.cuts is not None:
-        nodes = candidates.shape[1]
-        every_M = torch.arange(candidates.numel(), device=candidates.device) // nodes
-        target_probs = truncate(target_probs.flatten(0, 1), now.cuts.of(every_M)).view_as(target_probs)
+        rows_M, _ = _every(target_probs)
+        target_probs = truncate(target_probs.flatten(0, 1), now.cuts.of(rows_M)).view_as(target_probs)
     walked = _rejected(candidates, target_probs, draft_probs, uniform_samples, uniform_samples_for_final_sampling)
     if now is not None and now.seeds is not None:
         walked = _by_noise(walked, candidates, target_probs, now.positions, now.seeds)
@@ -149,26 +154,39 @@ def _rejected(
 
 def _by_noise(walked: Walked, candidates: Tensor, target_probs: Tensor, positions: Tensor, seeds: Tensor) -> Walked:
     """Replace the result of requests that have a seed by one drawn with the seed's noise."""
-    is_fixed = form_of(seeds) is Form.FIXED
-    every_B = torch.arange(len(seeds), device=seeds.device)
-    mine_R = every_B if is_fixed else (seeds != UNSEEDED).nonzero().view(-1)
-    chain_RN = torch.arange(-1, candidates.shape[1] - 1, device=candidates.device).expand(len(mine_R), -1)
+    is_mine_B = seeds != UNSEEDED
+    if form_of(seeds) is Form.FIXED:
+        rows_M, nodes_M = _every(target_probs)
+        none_M = torch.zeros_like(rows_M)
+        drawn_M = reseed(none_M, target_probs.flatten(0, 1), seeds[rows_M], positions[rows_M, nodes_M])
+        followed = follow(_chains(candidates), candidates.shape[1], drawn_M.view_as(candidates))
+        return Walked(
+            nodes=torch.where(is_mine_B.view(-1, 1), followed.nodes, walked.nodes),
+            tokens=torch.where(is_mine_B.view(-1, 1), followed.tokens, walked.tokens),
+        )
+    mine_R = is_mine_B.nonzero().view(-1)
 
     def drawn(rows: Tensor, nodes: Tensor) -> Tensor:
         of = mine_R[rows]
         return draw_seeded(target_probs[of, nodes], seeds[of], positions[of, nodes])
 
-    followed = walk(DraftTree(tokens=candidates[mine_R], parents=chain_RN), candidates.shape[1], drawn)
-    if is_fixed:
-        is_mine_B1 = (seeds != UNSEEDED).view(-1, 1)
-        return Walked(
-            nodes=torch.where(is_mine_B1, followed.nodes, walked.nodes),
-            tokens=torch.where(is_mine_B1, followed.tokens, walked.tokens),
-        )
+    followed = walk(_chains(candidates[mine_R]), candidates.shape[1], drawn)
     return Walked(
         nodes=walked.nodes.index_copy(0, mine_R, followed.nodes),
         tokens=walked.tokens.index_copy(0, mine_R, followed.tokens),
     )
+
+
+def _chains(candidates: Tensor) -> DraftTree:
+    parents_N = torch.arange(-1, candidates.shape[1] - 1, device=candidates.device)
+    return DraftTree(tokens=candidates, parents=parents_N.expand(len(candidates), -1))
+
+
+def _every(probs_BNV: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row and node of every node of a batch, [B * N] each."""
+    batch, nodes = probs_BNV.shape[:2]
+    every_M = torch.arange(batch * nodes, device=probs_BNV.device)
+    return every_M // nodes, every_M % nodes
 
 
 def _refuse_thresholds(single: float, accumulated: float) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tlt_worker.scheduler.sampling import threshold
 from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.fixed_point import whole
 from tlt_worker.scheduler.sampling.forms import Form, form_of
 
 LEADING = 1024
@@ -41,7 +42,7 @@ def truncate(probs_MV: Tensor, cuts: Cuts) -> Tensor:
         lowest_F = torch.where(is_kept_FK, values_FK, 1.0).amin(-1)
         is_done_F = (lowest_F > values_FK[:, -1]) | (width == size)
         values_FK = torch.where(is_kept_FK, values_FK, 0.0)[is_done_F]
-        values_FK = values_FK / values_FK.sum(-1, keepdim=True)
+        values_FK = threshold.normalised(values_FK, whole(values_FK).sum(-1, keepdim=True))
         cut_MV[left_F[is_done_F]] = cut_MV.new_zeros(len(values_FK), size).scatter_(-1, ids_FK[is_done_F], values_FK)
         left_F = left_F[~is_done_F]
         if not len(left_F):
@@ -60,12 +61,11 @@ def _leading(probs_FV: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _kept(values_FK: Tensor, cuts: Cuts) -> Tensor:
-    before_FK = values_FK.cumsum(-1, dtype=torch.float64) - values_FK
+    mass_FK = whole(values_FK)
+    before_FK = mass_FK.cumsum(-1) - mass_FK
     rank_K = torch.arange(values_FK.shape[-1], device=values_FK.device)
-    top_p_F1 = cuts.top_ps.view(-1, 1)
     return (
         (rank_K < cuts.top_ks.view(-1, 1))
-        # A sum of probabilities may exceed 1 by rounding, and a top-p of 1 keeps everything.
-        & ((before_FK <= top_p_F1) | (top_p_F1 >= 1.0))
+        & (before_FK <= threshold.masses(cuts).view(-1, 1))
         & (values_FK >= values_FK[:, :1] * cuts.min_ps.view(-1, 1))
     )

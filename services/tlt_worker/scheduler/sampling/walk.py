@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tlt_worker.scheduler.sampling.forms import Form, form_of
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTree:
@@ -66,20 +64,37 @@ def parents_of(child_BN: Tensor, sibling_BN: Tensor) -> Tensor:
 
 
 def walk(tree: DraftTree, depth: int, draw: Callable[[Tensor, Tensor], Tensor]) -> Walked:
-    """Walk all trees at once; `draw(rows_R, nodes_R)` returns the token [R] drawn at a node of each row."""
+    """
+    Walk all trees at once; `draw(rows_R, nodes_R)` returns the token [R] drawn at a node of each row.
+
+    Draws at the nodes it visits only, with shapes that depend on data.
+    """
     batch, device = tree.tokens.shape[0], tree.tokens.device
-    every_B = torch.arange(batch, device=device)
     nodes_BD = torch.full((batch, depth), -1, dtype=torch.int64, device=device)
     tokens_BD = torch.zeros_like(nodes_BD)
-    here_B = torch.zeros_like(every_B)
+    here_B = torch.zeros(batch, dtype=torch.int64, device=device)
     for level in range(depth):
-        # With fixed shapes, finished rows continue in place.
-        rows_R = every_B if form_of(tree.tokens) is Form.FIXED else (here_B >= 0).nonzero().view(-1)
+        rows_R = (here_B >= 0).nonzero().view(-1)
         if not len(rows_R):
             break
         nodes_BD[:, level] = here_B
-        drawn_R = draw(rows_R, here_B[rows_R].clamp(min=0))
+        drawn_R = draw(rows_R, here_B[rows_R])
         tokens_BD[rows_R, level] = drawn_R
-        next_R = tree.child(rows_R, here_B[rows_R], drawn_R)
-        here_B[rows_R] = torch.where(here_B[rows_R] < 0, -1, next_R)
+        here_B[rows_R] = tree.child(rows_R, here_B[rows_R], drawn_R)
     return Walked(nodes=nodes_BD, tokens=tokens_BD)
+
+
+def follow(tree: DraftTree, depth: int, drawn_BN: Tensor) -> Walked:
+    """Walk along tokens drawn at every node, with fixed shapes: the next node of each is found at once."""
+    batch, nodes = drawn_BN.shape
+    order_N1 = torch.arange(nodes, device=drawn_BN.device).view(-1, 1)
+    fits_BNN = (tree.parents.unsqueeze(1) == order_N1) & (tree.tokens.unsqueeze(1) == drawn_BN.unsqueeze(2))
+    next_BN = torch.where(fits_BNN.any(2), fits_BNN.to(torch.int8).argmax(2), nodes)
+    # An extra node is the end, and its own successor.
+    next_BN = torch.nn.functional.pad(next_BN, (0, 1), value=nodes)
+    path = [torch.zeros(batch, 1, dtype=torch.int64, device=drawn_BN.device)]
+    while len(path) < depth:
+        path.append(next_BN.gather(1, path[-1]))
+    nodes_BD = torch.cat(path, 1)
+    tokens_BD = drawn_BN.gather(1, nodes_BD.clamp(max=nodes - 1))
+    return Walked(nodes=torch.where(nodes_BD < nodes, nodes_BD, -1), tokens=tokens_BD)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.tlt_worker.capacity import arms as some
 from tlt_bench.engines.stock import StockEngine
 from tlt_common.domain.arm import Arm
-from tlt_worker.capacity.profile import Accelerator, Attention, DeviceProfile, profile_of
+from tlt_worker.capacity.attention import Attention
+from tlt_worker.capacity.profile import Accelerator, DeviceProfile, profile_of
 from tlt_worker.engine.device import CPU
 from tlt_worker.engine.launch import server_arguments
 from tlt_worker.engine_config import CPU_ARMS, CUDA_ARMS, EngineConfig

@@ -1,7 +1,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.engine.stall import WARM_UP_FACTOR, WARM_UP_ROUNDS, ProcessSample, StallJudge, StallSample
+from tlt_worker.engine.stall import (
+    COMPILE_FACTOR,
+    WARM_UP_FACTOR,
+    WARM_UP_ROUNDS,
+    ProcessSample,
+    StallJudge,
+    StallSample,
+)
 
 STALL_S = 10.0
 TICK_S = 0.25
@@ -14,7 +21,7 @@ class Observed:
         self.judge = StallJudge(STALL_S, device)
         self.at_s, self.rounds, self.requests = 0.0, float(rounds), requests
         self.cpu_s = self.waiting_s = 0.0
-        self.loading = self.stopped = False
+        self.loading = self.stopped = self.compiling = False
 
     def after(self, seconds: float, *, rounds: float = 0, cpu: float = 0, waiting: float = 0) -> str:
         """Let time pass with so many rounds, and so much CPU time and waiting, per second."""
@@ -34,6 +41,7 @@ class Observed:
             rounds=int(self.rounds),
             requests=self.requests,
             loading=self.loading,
+            compiling=self.compiling,
             processes={7: process},
         )
 
@@ -52,6 +60,23 @@ def test_a_gpu_engine_that_sleeps_for_a_kernel_hangs_too() -> None:
 def test_a_gpu_engine_that_compiles_in_its_first_rounds_does_not_hang() -> None:
     engine = Observed("cuda", rounds=WARM_UP_ROUNDS - 1)
     assert not engine.after(STALL_S * WARM_UP_FACTOR - 1, cpu=1)
+    assert engine.after(2, cpu=1)
+
+
+def test_an_engine_that_compiles_in_the_midst_of_its_rounds_does_not_hang() -> None:
+    engine = Observed("cuda")
+    assert not engine.after(60, rounds=20, cpu=1)
+    engine.compiling = True
+    assert not engine.after(STALL_S * COMPILE_FACTOR - 1, cpu=1)
+    engine.compiling = False
+    assert not engine.after(STALL_S - 1, cpu=1), "the round goes on with what was compiled"
+    assert engine.after(2, cpu=1)
+
+
+def test_an_engine_that_compiles_without_end_hangs() -> None:
+    engine = Observed("cuda")
+    engine.compiling = True
+    assert not engine.after(STALL_S * COMPILE_FACTOR - 1, cpu=1)
     assert engine.after(2, cpu=1)
 
 

@@ -1,8 +1,15 @@
 from types import SimpleNamespace
 
+import pytest
+
 from tlt_common.domain.arm import OFF, chain, ngram, tree
-from tlt_worker.capacity.graphs.runner import Stage
+from tlt_worker.capacity.engine_plan import plan_on_gpus
+from tlt_worker.capacity.graphs.runner import Stage, runners_of
 from tlt_worker.capacity.graphs.sharing import GraphSharing
+from tlt_worker.capacity.memory.gpu_plan import Gpus
+from tlt_worker.capacity.profile import profile_of
+from tlt_worker.commands.cards import SHAPES, card
+from tlt_worker.engine_config import EngineConfig
 
 WIDE, DEEP = tree(4, 8, 16), tree(8, 4, 16)
 SIZES = {
@@ -68,8 +75,25 @@ def test_arms_of_one_shape_share_their_attention_also_without_graphs() -> None:
 
 
 def test_the_logits_are_as_wide_as_the_widest_graph() -> None:
-    assert GraphSharing(sizes=SIZES).logit_rows((OFF, WIDE, chain(3))) == 2 * 16
-    assert GraphSharing(sizes={}).logit_rows((OFF, WIDE)) == 0
+    assert GraphSharing(sizes=SIZES).logit_rows() == 2 * 16
+    assert GraphSharing(sizes={}).logit_rows() == 0
+
+
+@pytest.mark.parametrize("max_running", [4, 64, 512])
+@pytest.mark.parametrize("arms", ["chain-3", "ngram-5", "tree-4x4-16", "chain-3,tree-8x8-64", "off,chain-7", "off"])
+def test_they_hold_every_graph_that_is_planned_also_those_of_off_if_it_is_not_an_arm(
+    arms: str, max_running: int
+) -> None:
+    config = EngineConfig.model_validate({"arms": arms, "max_running": max_running})
+    size, accelerator = card("h200")
+    gpus = Gpus(bytes=size, shape=SHAPES["qwen2.5-7b"], context_length=4096)
+    planned = plan_on_gpus(config, profile=profile_of(config, accelerator), gpus=gpus).plan
+    sizes = {arm.name: {str(runner.stage): planned.sizes(runner) for runner in runners_of(arm)} for arm in planned.arms}
+    written = [
+        max(batches) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
+        for runner, batches in planned.captures.items()
+    ]
+    assert GraphSharing(sizes=sizes).logit_rows() == max(written) >= max_running
 
 
 def test_on_a_cpu_every_arm_keeps_what_it_has() -> None:

@@ -225,3 +225,19 @@ def test_work_that_switching_caused_is_reported_once() -> None:
         switch.complete(choice, [1])
         switch.flush()
     assert [(report.recomputed_tokens, report.caught_up_tokens) for report in reports] == [(3, 50), (0, 0)]
+
+
+def test_a_warm_up_runs_every_arm_and_records_nothing() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports, version=0, arms=WITH_RETRIEVAL)
+    switch.warms = True
+    for arm in (chain(7), ngram(4)):
+        switch.forced = [arm]
+        choice = switch.launch(2, blocked=False, find=none_of)
+        assert choice.arm == arm
+        clock.now_s += 20.0  # it compiled
+        switch.complete(choice, [0, 0])
+    switch.warms = False
+    switch.flush()
+    assert not reports
+    assert switch.allowed(1) == (OFF, ngram(4)), "no drafter has been loaded"

@@ -16,7 +16,8 @@ from tlt_worker.scheduler.sampling.acceptance import (
     tree_speculative_sampling_target_only,
     verifying,
 )
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, gumbel, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, reseed
+from tlt_worker.scheduler.sampling.noise import hashes
 
 VOCABULARY, BATCH = 12, 300
 
@@ -48,8 +49,8 @@ def test_one_seed_draws_tokens_by_their_probability() -> None:
 
 def test_noise_depends_on_seed_position_and_token_only() -> None:
     seeds, positions = torch.tensor([5, 5, 6]), torch.tensor([1, 2, 1])
-    noise = gumbel(seeds, positions, 30)
-    assert torch.equal(gumbel(seeds[1:2], positions[1:2], 20), noise[1:2, :20])
+    noise = hashes(seeds, positions, 30)
+    assert torch.equal(hashes(seeds[1:2], positions[1:2], 20), noise[1:2, :20])
     assert len({tuple(row) for row in noise.tolist()}) == 3
 
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.scheduler.sampling.walk import DraftTree, parents_of
+from tlt_worker.scheduler.sampling.walk import DraftTree, follow, parents_of, walk
 
 
 @st.composite
@@ -41,3 +41,16 @@ def test_the_first_of_repeated_children_is_taken() -> None:
     row = torch.tensor([0])
     assert tree.child(row, torch.tensor([0]), torch.tensor([4])).tolist() == [1]
     assert tree.child(row, torch.tensor([0]), torch.tensor([5])).tolist() == [-1]
+
+
+@given(st.lists(trees(), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 2**16))
+def test_both_forms_take_the_same_path(rows: list[list[int]], depth: int, seed: int) -> None:
+    generator, nodes = torch.Generator().manual_seed(seed), max(map(len, rows))
+    parents = torch.tensor([row + [-1] * (nodes - len(row)) for row in rows])
+    tokens, drawn = (torch.randint(0, 3, (len(rows), nodes), generator=generator) for _ in range(2))
+    tree = DraftTree(tokens=tokens, parents=parents)
+    one, other = follow(tree, depth, drawn), walk(tree, depth, lambda row, node: drawn[row, node])
+    assert torch.equal(one.nodes, other.nodes)
+    assert torch.equal(one.kept, other.kept)
+    on_path = one.nodes >= 0
+    assert torch.equal(one.tokens[on_path], other.tokens[on_path])

@@ -1,0 +1,216 @@
+"""
+Filters and draws as Triton kernels, for GPUs: one launch each. Imported there only, and by their test.
+
+In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here a
+program takes one row, which stays in the GPU's L2 cache, and adds whole numbers (`fixed_point`), so that its tokens are
+those of the torch form to the last bit. No float is fused or approximated where it decides: the kernels of `reseed` run
+without fused multiply-adds. Compiled for GPUs by their test, not run on one yet.
+
+Shapes: R rows, V vocabulary.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tlt_worker.scheduler.sampling.cuts import Cuts
+from tlt_worker.scheduler.sampling.fixed_point import BITS, COIN_BITS
+from tlt_worker.scheduler.sampling.noise import LN2, ROOT2
+
+BLOCK = 4096
+WARPS = 8
+
+_UNIT = tl.constexpr(2.0**BITS)
+_SUM = tl.constexpr(2.0**-BITS)
+_COIN = tl.constexpr(2.0**COIN_BITS)
+_COIN_BITS, _COIN_MASK = tl.constexpr(COIN_BITS), tl.constexpr(2**COIN_BITS - 1)
+_LN2, _ROOT2 = tl.constexpr(LN2), tl.constexpr(ROOT2)
+
+
+@triton.jit  # type: ignore[untyped-decorator] # Triton is untyped
+def _load(first, start, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Triton reads annotations
+    at = start + tl.arange(0, BLOCK)
+    value = tl.load(first + at, mask=at < size, other=0.0)
+    return at, tl.where((value > 0) & (value < float("inf")), value, 0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def truncate_row(probs, top_ks, top_ps, min_ps, cut, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Filter one row; see `threshold.truncate`."""
+    row = tl.program_id(0).to(tl.int64)
+    first, into = probs + row * size, cut + row * size
+    most, top_p, min_p = tl.load(top_ks + row), tl.load(top_ps + row), tl.load(min_ps + row)
+    if (most < size) | (top_p < 1.0) | (min_p > 0.0):
+        mass = tl.where(top_p < 1.0, (top_p * _UNIT).to(tl.int64), 1 << 62)
+        low = tl.full([], 0, tl.int32)
+        for step in range(31):
+            tried = low | (1 << (30 - step))
+            bound = tried.to(tl.float32, bitcast=True)
+            count, total = tl.zeros([BLOCK], tl.int32), tl.zeros([BLOCK], tl.int64)
+            for start in range(0, size, BLOCK):
+                at, value = _load(first, start, size, BLOCK)
+                is_above = value > bound
+                count += is_above.to(tl.int32)
+                total += (tl.where(is_above, value, 0.0) * _UNIT).to(tl.int64)
+            is_kept = (tl.sum(count, 0) < most) & (tl.sum(total, 0) <= mass)
+            low = tl.where(is_kept, low, tried)
+        least = (low + 1).to(tl.float32, bitcast=True)
+        count, total, largest = tl.zeros([BLOCK], tl.int32), tl.zeros([BLOCK], tl.int64), tl.zeros([BLOCK], tl.float32)
+        for start in range(0, size, BLOCK):
+            at, value = _load(first, start, size, BLOCK)
+            is_above = value > least
+            count += is_above.to(tl.int32)
+            total += (tl.where(is_above, value, 0.0) * _UNIT).to(tl.int64)
+            largest = tl.maximum(largest, value)
+        # Ties are ordered by token id: as many of the first ones as both filters allow.
+        each = (least * _UNIT).to(tl.int64)
+        fitting = (mass - tl.sum(total, 0)) // tl.maximum(each, 1) + 1
+        left = (most - tl.sum(count, 0)).to(tl.int64)
+        ties = tl.where(each > 0, tl.minimum(left, fitting), left)
+        likely = tl.max(largest, 0) * min_p
+        seen = tl.full([], 0, tl.int64)
+        total = tl.zeros([BLOCK], tl.int64)
+        for start in range(0, size, BLOCK):
+            at, value = _load(first, start, size, BLOCK)
+            is_equal = value == least
+            rank = seen + tl.cumsum(is_equal.to(tl.int64), 0) - 1
+            kept = tl.where((value > least) | (is_equal & (rank < ties)), value, 0.0)
+            kept = tl.where(value >= likely, kept, 0.0)
+            seen += tl.sum(is_equal.to(tl.int64), 0)
+            total += (kept * _UNIT).to(tl.int64)
+            tl.store(into + at, kept, mask=at < size)
+        sum_kept = tl.sum(total, 0).to(tl.float32) * _SUM
+        tl.debug_barrier()  # other threads read what these wrote
+        for start in range(0, size, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            kept = tl.load(into + at, mask=at < size, other=0.0)
+            tl.store(into + at, tl.div_rn(kept, sum_kept), mask=at < size)
+    else:
+        for start in range(0, size, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            tl.store(into + at, tl.load(first + at, mask=at < size, other=0.0), mask=at < size)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def draw_row(weights, coins, tokens, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Draw the token of one row by its coin; see `draw.draw`."""
+    row = tl.program_id(0).to(tl.int64)
+    first = weights + row * size
+    largest = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, size, BLOCK):
+        at, value = _load(first, start, size, BLOCK)
+        largest = tl.maximum(largest, value)
+    exponent = tl.max(largest, 0).to(tl.int32, bitcast=True) >> 23
+    scale = ((297 - tl.maximum(exponent, 43)) << 23).to(tl.float32, bitcast=True)
+    total = tl.zeros([BLOCK], tl.int64)
+    for start in range(0, size, BLOCK):
+        at, value = _load(first, start, size, BLOCK)
+        total += (value * scale).to(tl.int64)
+    whole = tl.sum(total, 0)
+    coin = tl.minimum((tl.load(coins + row) * _COIN).to(tl.int64), _COIN_MASK)
+    low = whole & _COIN_MASK
+    point = coin * (whole >> _COIN_BITS) + ((coin * low) >> _COIN_BITS)
+    # How many tokens end at or before the point; before the block that holds it all of them do.
+    before, count = tl.full([], 0, tl.int64), tl.full([], 0, tl.int32)
+    for start in range(0, size, BLOCK):
+        at, value = _load(first, start, size, BLOCK)
+        ends = before + tl.cumsum((value * scale).to(tl.int64), 0)
+        count += tl.sum(((ends <= point) & (at < size)).to(tl.int32), 0)
+        before += tl.sum((value * scale).to(tl.int64), 0)
+    tl.store(tokens + row, tl.minimum(count, size - 1).to(tl.int64))
+
+
+@triton.jit
+def _mixed(state, word):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    word = (word * 0xCC9E2D51).to(tl.uint32)
+    word = ((word << 15) | (word >> 17)).to(tl.uint32)
+    state = state ^ (word * 0x1B873593).to(tl.uint32)
+    state = ((state << 13) | (state >> 19)).to(tl.uint32)
+    return (state * 5 + 0xE6546B64).to(tl.uint32)
+
+
+@triton.jit
+def _hashed(seed, position, tokens):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """MurmurHash3 (x86, 32 bits) of 16 bytes: seed, position, token."""
+    state = tl.zeros_like(tokens).to(tl.uint32)
+    state = _mixed(state, (seed & 0xFFFFFFFF).to(tl.uint32))
+    state = _mixed(state, ((seed >> 32) & 0xFFFFFFFF).to(tl.uint32))
+    state = _mixed(state, position.to(tl.uint32))
+    state = _mixed(state, tokens.to(tl.uint32))
+    state = state ^ 16
+    state = ((state ^ (state >> 16)) * 0x85EBCA6B).to(tl.uint32)
+    state = ((state ^ (state >> 13)) * 0xC2B2AE35).to(tl.uint32)
+    return state ^ (state >> 16)
+
+
+@triton.jit
+def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """See `noise.exponentials`, of which this is a copy for Triton."""
+    above = tl.maximum(0xFFFFFFFF - hashed.to(tl.int64), 1)
+    is_near = above < 1073741824
+    rest = above.to(tl.float32) * 2.3283064365386963e-10
+    bits = tl.maximum(hashed.to(tl.int64), 1).to(tl.float32).to(tl.int32, bitcast=True)
+    fraction = ((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True)
+    is_high = fraction > _ROOT2
+    fraction = tl.where(is_high, fraction * 0.5, fraction)
+    halvings = tl.where(is_near, 0, 32 - ((bits >> 23) - 127) - is_high.to(tl.int32)).to(tl.float32)
+    x = tl.div_rn(tl.where(is_near, rest, 1.0 - fraction), tl.where(is_near, 2.0 - rest, 1.0 + fraction))
+    square = x * x
+    series = ((square * (1 / 9) + 1 / 7) * square + 1 / 5) * square + 1 / 3
+    series = (series * square + 1.0) * (x + x)
+    return halvings * _LN2 + series
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def reseed_row(tokens, probs, seeds, positions, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Replace the token of a row that has a seed; see `draw.reseed`."""
+    row = tl.program_id(0).to(tl.int64)
+    seed, position = tl.load(seeds + row), tl.load(positions + row)
+    if seed != -1:
+        first = probs + row * size
+        best, where = tl.zeros([BLOCK], tl.float32), tl.arange(0, BLOCK)
+        for start in range(0, size, BLOCK):
+            at, value = _load(first, start, size, BLOCK)
+            score = tl.div_rn(value, _exponential(_hashed(seed, position, at)))
+            where = tl.where(score > best, at, where)
+            best = tl.maximum(score, best)
+        found = tl.min(tl.where(best == tl.max(best, 0), where, size), 0)  # the first of equals
+        tl.store(tokens + row, tl.minimum(found, size - 1).to(tl.int64))
+
+
+def truncate(probs_RV: Tensor, cuts: Cuts) -> Tensor:
+    """Filter and normalise every row of float32 `probs_RV`."""
+    rows, size = probs_RV.shape
+    cut_RV = torch.empty(rows, size, device=probs_RV.device)
+    filters = (cuts.top_ks.to(torch.int32), cuts.top_ps.float(), cuts.min_ps.float())
+    chosen = [each.contiguous() for each in filters]
+    truncate_row[(rows,)](probs_RV.contiguous(), *chosen, cut_RV, size, BLOCK=BLOCK, num_warps=WARPS)
+    return cut_RV
+
+
+def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
+    """Draw one token per row of float32 weights."""
+    rows, size = weights_RV.shape
+    tokens_R = torch.empty(rows, dtype=torch.int64, device=weights_RV.device)
+    coins_R = coins_R.float().contiguous()
+    draw_row[(rows,)](weights_RV.contiguous(), coins_R, tokens_R, size, BLOCK=BLOCK, num_warps=WARPS)
+    return tokens_R
+
+
+def reseed(tokens_R: Tensor, probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
+    """Replace the tokens of rows that have a seed."""
+    rows, size = probs_RV.shape
+    tokens_R = tokens_R.to(torch.int64, copy=True)
+    seeds_R, positions_R = seeds_R.to(torch.int64).contiguous(), positions_R.to(torch.int64).contiguous()
+    reseed_row[(rows,)](
+        tokens_R,
+        probs_RV.contiguous(),
+        seeds_R,
+        positions_R,
+        size,
+        BLOCK=BLOCK,
+        num_warps=WARPS,
+        enable_fp_fusion=False,
+    )
+    return tokens_R

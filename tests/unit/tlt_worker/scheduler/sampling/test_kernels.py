@@ -1,0 +1,50 @@
+"""The Triton kernels keep and draw the tokens of the torch forms, and compile for the GPUs they are for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile  # noqa: A004 - Triton's name
+
+from tlt_worker.scheduler.sampling import kernels
+
+ROW = {"size": "i32", "BLOCK": "constexpr"}
+TYPES: dict[Any, dict[str, str]] = {
+    kernels.truncate_row: {"probs": "*fp32", "top_ks": "*i32", "top_ps": "*fp32", "min_ps": "*fp32", "cut": "*fp32"},
+    kernels.draw_row: {"weights": "*fp32", "coins": "*fp32", "tokens": "*i64"},
+    kernels.reseed_row: {"tokens": "*i64", "probs": "*fp32", "seeds": "*i64", "positions": "*i64"},
+}
+
+
+def test_they_keep_and_draw_the_same() -> None:
+    # Triton interprets kernels on a CPU if it is told so before it is first imported.
+    cases = Path(__file__).with_name("kernel_cases.py")
+    done = subprocess.run(
+        [sys.executable, str(cases)],
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == {"cases": 45, "different": []}
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize("kernel", TYPES, ids=lambda kernel: str(kernel.fn.__name__))
+def test_they_compile(kernel: Any, capability: int) -> None:
+    """To machine code: Triton brings NVIDIA's assembler, and needs no device for it."""
+    source = ASTSource(kernel, {**TYPES[kernel], **ROW}, {"BLOCK": kernels.BLOCK})
+    options = {"num_warps": kernels.WARPS, "enable_fp_fusion": kernel is not kernels.reseed_row}
+    made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    assert made.asm["cubin"]
+    if kernel is kernels.reseed_row:
+        assert "fma" not in made.asm["ptx"]
+        assert "approx" not in made.asm["ptx"]
+        assert "div.full" not in made.asm["ptx"]
