@@ -2,15 +2,15 @@
 A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
 
 SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
-processed after the next was launched, outputs lie in buffers that the next round overwrites, and sampling takes the
-form with fixed shapes, as on a GPU. What this cannot show is a race between streams: on a CPU a round has run when its
-launch returns.
+processed after the next was launched, outputs lie in memory that the next pass of any model overwrites, the host does
+not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. What this cannot show is a
+race between streams: on a CPU a round has run when its launch returns.
 
 Entry point `sglang.srt.plugins: tlt-gpu-loop`. Written against SGLang 0.5.23.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -37,13 +37,23 @@ def install() -> None:
         around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_waits
     for target, hook in around.items():
         HookRegistry.register(target, hook, HookType.AROUND)
-    gather_extras = "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras"
-    HookRegistry.register(gather_extras, gather, HookType.REPLACE)
+    instead = {
+        "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras": gather,
+        "sglang.srt.managers.overlap_utils.decide_needs_cpu_seq_lens": hide_lengths,
+    }
+    for target, hook in instead.items():
+        HookRegistry.register(target, hook, HookType.REPLACE)
 
 
 def keep_overlap(original: Callable[..., None], server_args: Any) -> None:
     """Wrap the function that turns overlap off."""
     del original, server_args
+
+
+def hide_lengths(attn_backends: Sequence[Any]) -> bool:
+    """Replace `decide_needs_cpu_seq_lens`: FlashAttention and Triton need no lengths on the host, so none are copied."""
+    del attn_backends
+    return False
 
 
 def gather(indices: Tensor, topk_p: Tensor, topk_index: Tensor, tokens: Tensor, hidden: Tensor | None) -> Any:
