@@ -153,7 +153,7 @@ def count_waits(original: Callable[..., Any], self: Any, batch: Any, *args: Any,
     if batch.forward_mode.is_extend() or batch.forward_mode.is_idle():
         return original(self, batch, *args, **kw)
     with Waits() as waits:
-        waits.know(one for name, one in vars(batch).items() if name.endswith("_cpu") and isinstance(one, Tensor))
+        waits.know(_on_host(batch))
         result = original(self, batch, *args, **kw)
     launched = round_of(result)
     if launched is not None and launched.choice is not None:
@@ -166,6 +166,13 @@ def count_waits(original: Callable[..., Any], self: Any, batch: Any, *args: Any,
         with Path(os.environ[ROUNDS_VARIABLE]).open("a") as file:
             file.write(json.dumps(line) + "\n")
     return result
+
+
+def _on_host(batch: Any) -> list[Tensor]:
+    """Return the tensors of a batch that a GPU's host has too. On a CPU some are one with those of the device."""
+    tensors = {name: one for name, one in vars(batch).items() if isinstance(one, Tensor)}
+    others = {id(one) for name, one in tensors.items() if not name.endswith("_cpu")}
+    return [one for name, one in tensors.items() if name.endswith("_cpu") and id(one) not in others]
 
 
 def _names_device(args: Sequence[Any], named: Mapping[str, Any]) -> bool:

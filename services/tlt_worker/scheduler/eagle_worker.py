@@ -41,7 +41,7 @@ from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
 from tlt_worker.scheduler.held_memory import HeldMemory
-from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
+from tlt_worker.scheduler.launched_round import LaunchedRound, round_of, take_states, taking
 from tlt_worker.scheduler.outputs import Outputs, keep_last_states
 from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
 from tlt_worker.scheduler.sampling.hooks import is_blocked
@@ -125,11 +125,18 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             with skipping("message_not_handled", kind=type(message).__name__):  # no request of the round is the cause
                 self._handle(message)
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
-        with self.settings.of(batch):
+        with self.settings.of(batch), taking(partial(self._take, launched, batch)):
             result = self._forward(launched, batch, *args, **kw)
+        launched.attach(result)
+        return result
+
+    def _take(self, launched: LaunchedRound, batch: Any, result: Any) -> None:
         if self.ranks.leads and self.states.policy.enabled and (made := Outputs.of(result)) is not None:
             launched.take(made, batch, self.states.policy)
-        launched.attach(result)
+
+    def verify(self, *args: Any, **kw: Any) -> Any:
+        result = super().verify(*args, **kw)
+        take_states(result)  # the draft-extend that follows overwrites them
         return result
 
     def _forward(self, launched: LaunchedRound, batch: Any, *args: Any, **kw: Any) -> Any:
