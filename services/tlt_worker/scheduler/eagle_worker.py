@@ -101,8 +101,11 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.topk = self._draft_worker.topk = arm.topk
         self._draft_worker.building = arm
         self._draft_worker.capture_graphs = partial(self.graphs.capture_drafter, arm)
+        target = self.target_worker.model_runner
         with self.graphs.verifying(arm):
             state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        if arm == OFF:
+            state.target_graph_runner = self.graphs.capture_decoding(target, state.target_attn_backend)
         self.graphs.sharing.share(arm, state)
         self.topk = self._draft_worker.topk = launched
         return state
@@ -145,6 +148,9 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 count for req, count in zip(batch.reqs, batch.extend_lens or (), strict=False) if req.output_ids
             )
             self.switch.recomputed_tokens += sum(recomputed)
+            if batch.forward_mode.is_extend():
+                with self._drafting():
+                    self._draft_worker.complete_prefixes(batch)
             result = super().forward_batch_generation(batch, *args, **kw)
         else:
             launched.choice, found = self.ranks.agree(lambda: self._choose(batch))
@@ -156,10 +162,13 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         return result
 
     def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
-        if arm != OFF or not plain.can_decode(self.target_worker, len(batch.reqs)):
+        if arm != OFF:
             return super().forward_batch_generation(batch, *args, **kw)
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
-        self._skip(batch, result)
+        self._draft_worker.skip(batch, result)
+        if self._draft_worker.is_behind(batch):
+            with self._drafting():
+                self._draft_worker.keep_up(batch)
         return result
 
     def _choose(self, batch: Any) -> tuple[ArmChoice, Found]:
@@ -173,23 +182,6 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.switch.caught_up_tokens += self._draft_worker.completion.take_count()
         if self.ranks.leads and self._processing is not None and self._processing.choice is not None:
             self.switch.complete(self._processing.choice, num_correct_drafts_per_req)
-
-    def _build_trivial_verify_input(self, batch: Any) -> Any:
-        verify = super()._build_trivial_verify_input(batch)
-        if get_spec().speculative_use_rejection_sampling:
-            # SGLang rejects sampled verification without proposals even if there is nothing to reject.
-            vocabulary = self.target_worker.model_config.vocab_size
-            verify.draft_probs = torch.zeros(1, 1, vocabulary, device=self.device).expand(len(batch.reqs), 1, -1)
-        return verify
-
-    def _stub_skipped_draft_extend(self, batch: Any, batch_output: Any) -> None:
-        self._skip(batch, batch_output)
-
-    def _skip(self, batch: Any, result: Any) -> None:
-        self._draft_worker.skip(batch, result)
-        if self._draft_worker.is_behind(batch):
-            with self._drafting():
-                self._draft_worker.keep_up(batch)
 
     @contextmanager
     def _drafting(self) -> Iterator[None]:

@@ -68,11 +68,9 @@ class ArmStates:
             yield
 
     def _settings(self, arm: Arm) -> AbstractContextManager[Any]:
-        # Off verifies its single node with the same kernel as sampled chains.
-        by_rejection = self.rejects and (arm.sampled or arm == OFF)
         return self.override(
             speculative_num_steps=arm.steps,
             speculative_eagle_topk=arm.topk,
             speculative_num_draft_tokens=arm.draft_tokens,
-            speculative_use_rejection_sampling=by_rejection,
+            speculative_use_rejection_sampling=self.rejects and arm.sampled,
         )
