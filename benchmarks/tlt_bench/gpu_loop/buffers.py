@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tlt_bench.gpu_loop.counting import graph
+
 OUTPUTS = ("hidden_states", "last_hidden_states", "next_token_logits")
 
 
@@ -44,12 +46,13 @@ _pool = GraphPool()
 
 def forward_into_buffers(original: Callable[..., Any], self: Any, forward_batch: Any, *args: Any, **kw: Any) -> Any:
     """Wrap `ModelRunner.forward`."""
-    output = original(self, forward_batch, *args, **kw)
-    # The steps of a drafter are one graph, within which what is read is kept; they overwrite what others returned.
-    is_draft_step = self.is_draft_worker and forward_batch.forward_mode.is_decode()
-    names = () if is_draft_step else OUTPUTS
-    made = {name: one for name in names if (one := getattr(output.logits_output, name)) is not None}
-    held = _pool.hold(made)
-    if held:
-        output.logits_output = replace(output.logits_output, **held)
+    with graph():
+        output = original(self, forward_batch, *args, **kw)
+        # The steps of a drafter are one graph, within which what is read is kept; they overwrite what others returned.
+        is_draft_step = self.is_draft_worker and forward_batch.forward_mode.is_decode()
+        names = () if is_draft_step else OUTPUTS
+        made = {name: one for name in names if (one := getattr(output.logits_output, name)) is not None}
+        held = _pool.hold(made)
+        if held:
+            output.logits_output = replace(output.logits_output, **held)
     return output

@@ -25,7 +25,7 @@ def install() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     from tlt_bench.gpu_loop.buffers import forward_into_buffers
-    from tlt_bench.gpu_loop.waits import count_waits
+    from tlt_bench.gpu_loop.counting import as_graph, count_round
     from tlt_worker.scheduler.sampling.forms import FORMS, Form
 
     FORMS["cpu"] = Form.FIXED
@@ -34,7 +34,8 @@ def install() -> None:
         "sglang.srt.model_executor.model_runner.ModelRunner.forward": forward_into_buffers,
     }
     if ROUNDS_VARIABLE in os.environ:
-        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_waits
+        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_round
+        around["sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft_forward"] = as_graph
     for target, hook in around.items():
         HookRegistry.register(target, hook, HookType.AROUND)
     instead = {

@@ -7,7 +7,7 @@ from typing import Final
 LOOP_VARIABLE: Final = "TLT_GPU_LOOP"
 """Environment variable of an engine's processes; without it the plug-in does nothing."""
 ROUNDS_VARIABLE: Final = "TLT_GPU_LOOP_ROUNDS"
-"""File that receives a line for each decoding round; see `waits`."""
+"""File that receives a line for each decoding round; see `counting`."""
 
 
 def variables(rounds: Path | None = None) -> Mapping[str, str]:

@@ -11,12 +11,10 @@ Calls of the suite's scheduler code count; SGLang's own are reported apart, sinc
 those for a GPU do not. `Tensor.numpy` is for tensors in the host's memory, so it never waits; waiting for an event does.
 """
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
@@ -26,9 +24,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
-
-from tlt_bench.gpu_loop.settings import ROUNDS_VARIABLE
-from tlt_worker.scheduler.launched_round import round_of
 
 READS = frozenset({
     Tensor.item, Tensor.tolist, Tensor.cpu, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__complex__,
@@ -59,6 +54,8 @@ class Waits(TorchFunctionMode):
         self.places: Counter[str] = Counter()
         self._host = WeakTensorKeyDictionary()
         """Tensors that are in the host's memory on a GPU too."""
+        self.is_on_host = False
+        """Whether the call that runs concerns such tensors only."""
 
     def know(self, tensors: Iterable[Tensor]) -> None:
         """Count these as being in the host's memory."""
@@ -77,7 +74,7 @@ class Waits(TorchFunctionMode):
         super().__exit__(*args)  # type: ignore[no-untyped-call] # same
 
     def _count(self) -> None:
-        self.places[_place(sys._getframe(2))] += 1  # noqa: SLF001 - the way to the caller without its source
+        self.places[place(2)] += 1
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -87,7 +84,11 @@ class Waits(TorchFunctionMode):
         if self._waits(func, args, named):
             self._count()
         is_host = self._makes_host(func, args, named)
-        result = func(*args, **named)
+        before, self.is_on_host = self.is_on_host, is_host
+        try:
+            result = func(*args, **named)
+        finally:
+            self.is_on_host = before
         if isinstance(result, Tensor):
             if is_host:
                 self._host[result] = True
@@ -148,33 +149,6 @@ class Waits(TorchFunctionMode):
         return all(map(self._is_host, tensors))
 
 
-def count_waits(original: Callable[..., Any], self: Any, batch: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap `Scheduler.run_batch`: write a line for each round that decodes."""
-    if batch.forward_mode.is_extend() or batch.forward_mode.is_idle():
-        return original(self, batch, *args, **kw)
-    with Waits() as waits:
-        waits.know(_on_host(batch))
-        result = original(self, batch, *args, **kw)
-    launched = round_of(result)
-    if launched is not None and launched.choice is not None:
-        line = {
-            "arm": launched.choice.arm.name,
-            "requests": [req.rid for req in batch.reqs],
-            "ours": {place: count for place, count in waits.places.items() if OURS in place},
-            "sglang": {place: count for place, count in waits.places.items() if SGLANG in place},
-        }
-        with Path(os.environ[ROUNDS_VARIABLE]).open("a") as file:
-            file.write(json.dumps(line) + "\n")
-    return result
-
-
-def _on_host(batch: Any) -> list[Tensor]:
-    """Return the tensors of a batch that a GPU's host has too. On a CPU some are one with those of the device."""
-    tensors = {name: one for name, one in vars(batch).items() if isinstance(one, Tensor)}
-    others = {id(one) for name, one in tensors.items() if not name.endswith("_cpu")}
-    return [one for name, one in tensors.items() if name.endswith("_cpu") and id(one) not in others]
-
-
 def _names_device(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
     """Whether arguments of `Tensor.to` name a device, or a tensor whose device is meant."""
     return "device" in named or isinstance(next(iter(args[1:]), None), str | torch.device | Tensor)
@@ -184,8 +158,9 @@ def _parts(index: Any) -> Sequence[Any]:
     return index if isinstance(index, tuple) else (index,)
 
 
-def _place(frame: FrameType | None) -> str:
-    """Return file and line of the innermost frame of the suite or of SGLang."""
+def place(depth: int) -> str:
+    """Return file and line of the innermost frame of the suite or of SGLang, at least `depth` calls above."""
+    frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001 - the way to the caller without its source
     while frame is not None:
         name = frame.f_code.co_filename
         if OURS in name or SGLANG in name:

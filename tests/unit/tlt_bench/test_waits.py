@@ -148,8 +148,9 @@ def test_filters_and_walks_with_fixed_shapes_never_wait(monkeypatch: pytest.Monk
 
 
 def test_a_switch_waits_once_for_what_was_skipped() -> None:
-    missing = torch.tensor([[True, False, True]])
-    assert waits_of(lambda: backlog.stretches(missing)) == 1
+    spans = [backlog.Stretch(0, 3, 6), backlog.Stretch(1, 0, 2)]
+    kept, lengths = torch.tensor([[4, -1, 6], [1, 2, -1]]), torch.tensor([6, 2])
+    assert waits_of(lambda: backlog.wanted(spans, kept, lengths)) == 1
 
 
 def test_waiting_for_an_event_counts() -> None:
