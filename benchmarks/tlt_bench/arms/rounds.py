@@ -164,7 +164,7 @@ def _compare(
 def _launches(lines: Sequence[Mapping[str, Any]]) -> "Counter[str]":
     """Return the mean launches of rounds, by place."""
     places = sum((Counter(line["launches"]) for line in lines), Counter[str]())
-    return Counter({place: count / len(lines) for place, count in places.items()})  # type: ignore[misc] # means
+    return Counter({place: count / len(lines) for place, count in places.items()})
 
 
 def _short(place: str) -> str:

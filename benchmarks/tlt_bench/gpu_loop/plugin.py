@@ -52,7 +52,7 @@ def keep_overlap(original: Callable[..., None], server_args: Any) -> None:
 
 
 def hide_lengths(attn_backends: Sequence[Any]) -> bool:
-    """Replace `decide_needs_cpu_seq_lens`: FlashAttention and Triton need no lengths on the host, so none are copied."""
+    """Replace `decide_needs_cpu_seq_lens`: with FlashAttention and Triton no lengths are copied to the host."""
     del attn_backends
     return False
 

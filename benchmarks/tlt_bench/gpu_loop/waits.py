@@ -8,13 +8,14 @@ would be in the host's memory on a GPU too are told apart by how they were made:
 Reading them costs nothing; indexing with them, or assigning them, copies them first.
 
 Calls of the suite's scheduler code count; SGLang's own are reported apart, since its kernels for a CPU read values that
-those for a GPU do not. `Tensor.numpy` is for tensors in the host's memory, so it never waits; waiting for an event does.
+those for a GPU do not. `Tensor.numpy` is for tensors in the host's memory, so it never waits; waiting for an event
+does.
 """
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
@@ -92,8 +93,8 @@ class Waits(TorchFunctionMode):
         if isinstance(result, Tensor):
             if is_host:
                 self._host[result] = True
-            else:
-                self._host.pop(result, None)
+            elif result in self._host:
+                del self._host[result]
         return result
 
     def _waits(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:

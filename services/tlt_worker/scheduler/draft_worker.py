@@ -36,8 +36,6 @@ Such a pass takes at most a third of a round (`tlt bench switch`, `on_rounds_50`
 """
 
 
-
-
 class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untyped
     """A draft worker whose arm is chosen per round; it can pause for some rounds and catch up."""
 

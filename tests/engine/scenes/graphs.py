@@ -78,12 +78,12 @@ async def sizes(work: Path) -> GraphsResult:
             """Take the place of the runner, whose capture needs a GPU."""
             del attn_backend
             return DecodingGraphs(
-                sizes=get_batch_sizes_to_capture(runner)[0],  # type: ignore[arg-type] # what it reads of a runner
+                sizes=get_batch_sizes_to_capture(runner)[0],
                 speculates=runner.spec_algorithm.is_speculative(),
                 states=get_server_return_hidden_states_mode().name,
             )
 
-        worker_graphs.DecodeCudaGraphRunner = captured  # type: ignore[assignment,misc] # same
+        worker_graphs.DecodeCudaGraphRunner = captured  # type: ignore[attr-defined] # imported there
         decoding = graphs.capture_decoding(runner, None)
         decoding_unplanned = Graphs(sharing=GraphSharing(sizes={})).capture_decoding(runner, None)
         is_same = runner.spec_algorithm is SpeculativeAlgorithm.EAGLE

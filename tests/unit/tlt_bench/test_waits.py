@@ -38,7 +38,6 @@ def host() -> Tensor:
     return torch.tensor([1, 2])
 
 
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -120,9 +119,7 @@ def chain(seeds: Tensor | None) -> Callable[[], None]:
     def verify() -> None:
         token = acceptance.verifying.set(acceptance.VerifyRound(positions=positions, cuts=cuts, seeds=seeds))
         try:
-            acceptance.accept_chain(
-                *written, counts, drafts, index, index, index, *coins, probs, proposed
-            )
+            acceptance.accept_chain(*written, counts, drafts, index, index, index, *coins, probs, proposed)
         finally:
             acceptance.verifying.reset(token)
 

@@ -58,6 +58,14 @@ class ArmStates:
                 return arm
         raise ConfigError(f"unknown arm {name!r}; accepted: {[arm.name for arm in self._states]}")
 
+    def number(self, arm: Arm) -> int:
+        """Return the number by which all ranks know an arm."""
+        return list(self._states).index(arm)
+
+    def numbered(self, number: int) -> Arm:
+        """Return the arm of a number."""
+        return list(self._states)[number]
+
     @contextmanager
     def running(self, arm: Arm) -> Iterator[None]:
         """Switch to `arm` and apply its settings for the duration of the context."""

@@ -28,6 +28,17 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
     return found_R.clamp_(max=weights_RV.shape[-1] - 1)  # NaN weights match no token; its id would crash the engine
 
 
+def race(weights_RV: Tensor) -> Tensor:
+    """
+    Draw one token per row: that of the largest weight divided by an exponential variable.
+
+    The Gumbel trick, as in torch.multinomial, which also checks the weights, and on a GPU ends the process where they
+    are not numbers. A scan would need several times the kernels.
+    """
+    noise_RV = torch.empty_like(weights_RV).exponential_().clamp_min_(torch.finfo(weights_RV.dtype).tiny)
+    return torch.div(weights_RV, noise_RV, out=noise_RV).argmax(-1)
+
+
 def gumbel(seeds_R: Tensor, positions_R: Tensor, size: int) -> Tensor:
     """
     Return Gumbel noise [R, size] in float64, identical to that of `multinomial_with_seed`.

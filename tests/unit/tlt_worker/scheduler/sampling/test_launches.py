@@ -25,7 +25,8 @@ def said(function: Callable[..., Any]) -> list[int]:
 def launches(call: Callable[[], object]) -> int:
     with Launches() as counted:
         call()
-    return counted.count
+    total: int = counted.count
+    return total
 
 
 @pytest.mark.parametrize("batch", [1, 64])
