@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tlt_bench.gpu_loop.waits import Waits, place
 
-NOTHING = ("aten::empty", "aten::lift_fresh", "aten::_local_scalar_dense", "aten::detach")
+NOTHING = ("aten::empty", "aten::lift_fresh", "aten::_local_scalar_dense", "aten::detach", "profiler::")
 """Operators that launch nothing, besides views."""
 
 

@@ -42,7 +42,8 @@ INDEXING = frozenset({Tensor.__getitem__, Tensor.__setitem__})
 PUTTING = frozenset({Tensor.index_put, Tensor.index_put_, torch.index_put, torch.index_put_})
 
 HOST = "cpu"
-"""The name, as a string, means the host; a `torch.device` is the one that the engine runs on."""
+"""This string means the host, where the copy is not one that returns at once: SGLang also calls the engine's device so.
+A `torch.device` is always that of the engine."""
 OURS = f"{os.sep}tlt_worker{os.sep}scheduler{os.sep}"
 SGLANG = f"{os.sep}sglang{os.sep}"
 
@@ -143,7 +144,9 @@ class Waits(TorchFunctionMode):
             return False
         if func is Tensor.to and _names_device(args, named):
             where = named["device"] if "device" in named else args[1]
-            return self._is_host(where) if isinstance(where, Tensor) else where == HOST
+            return (
+                self._is_host(where) if isinstance(where, Tensor) else where == HOST and not named.get("non_blocking")
+            )
         tensors = [one for arg in (*args, *named.values()) for one in _parts(arg) if isinstance(one, Tensor)]
         if not tensors:
             return func in MAKES and named.get("device") is None
