@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from tlt_bench.gpu_loop.launches import Launches
-from tlt_bench.gpu_loop.settings import ROUNDS_VARIABLE
+from tlt_bench.gpu_loop.settings import LAUNCHES_VARIABLE, ROUNDS_VARIABLE
 from tlt_bench.gpu_loop.waits import OURS, SGLANG, Waits
 from tlt_worker.scheduler.launched_round import round_of
 
@@ -37,7 +37,8 @@ class RoundCounter:
         if not self._is_counting:
             self._is_counting = True
             self.waits.__enter__()
-            self.launches.__enter__()  # type: ignore[no-untyped-call] # torch is partly untyped
+            if LAUNCHES_VARIABLE in os.environ:
+                self.launches.__enter__()  # type: ignore[no-untyped-call] # torch is partly untyped
         if self._line is not None and decodes:
             self._line["launches"] = self.launches.places
             with Path(os.environ[ROUNDS_VARIABLE]).open("a") as file:
@@ -77,7 +78,7 @@ def as_graph(original: Callable[..., Any], *args: Any, **kw: Any) -> Any:
 
 def graph() -> AbstractContextManager[None]:
     """Return the context of what is one graph on a GPU."""
-    return _counter.launches.graph() if ROUNDS_VARIABLE in os.environ else nullcontext()
+    return _counter.launches.graph() if LAUNCHES_VARIABLE in os.environ else nullcontext()
 
 
 def _on_host(batch: Any) -> list[Tensor]:
