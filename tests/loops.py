@@ -12,8 +12,8 @@ class Loop(StrEnum):
     PLAIN = "plain"
     """A round is processed before the next is launched: what SGLang runs on a CPU."""
     OVERLAPPED = "overlapped"
-    """A round is processed after the next was launched, with outputs in reused buffers and sampling in fixed
-    shapes: as on a GPU."""
+    """A round is processed after the next was launched, with outputs in memory that the next pass of
+    either model overwrites, lengths unknown to the host and sampling in fixed shapes: as on a GPU."""
 
     @property
     def variables(self) -> Mapping[str, str]:

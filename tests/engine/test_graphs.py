@@ -4,7 +4,7 @@ import pytest
 
 from tests.engine.host import Play
 from tests.engine.scenes import graphs
-from tests.engine.scenes.graphs import GraphsResult
+from tests.engine.scenes.graphs import DecodingGraphs, GraphsResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
@@ -33,7 +33,11 @@ def test_sglangs_configuration_is_restored(result: GraphsResult) -> None:
     assert result.is_restored
 
 
-def test_off_decodes_plainly_above_the_largest_captured_batch(result: GraphsResult) -> None:
-    """Verifying one node per request without a graph would be more work for the same token."""
-    assert result.decodes == {1: False, 4: False, 5: True}
-    assert result.decodes_without_graphs
+def test_off_decodes_with_graphs_of_plain_decoding(result: GraphsResult) -> None:
+    """Verification of one node per request would launch several times the kernels for the same token."""
+    assert result.decoding == DecodingGraphs(sizes=[1, 2, 8], speculates=False, states="FULL")
+    assert result.batch_sizes["off"] is None, "no graphs of verification"
+
+
+def test_off_without_planned_graphs_captures_nothing(result: GraphsResult) -> None:
+    assert result.decoding_unplanned is None

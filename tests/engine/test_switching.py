@@ -5,6 +5,7 @@ import pytest
 from tests.engine.host import Play
 from tests.engine.scenes.answers import accepted, stats, tokens
 from tests.engine.scenes.switching import SwitchingResult, switching
+from tests.loops import Loop
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
@@ -57,6 +58,18 @@ def test_a_response_that_is_handed_over_again_and_again_is_the_same(result: Swit
     handed_over = [(tokens, reason) for tokens, reason, _ in result.handed_over]
     assert handed_over == [(answer.token_ids, answer.finish_reason) for answer in result.whole]
     assert sum(times for _, _, times in result.handed_over) > 12
+
+
+def test_rounds_of_a_gpu_never_wait_for_it_and_a_switch_waits_once(result: SwitchingResult, loop: Loop) -> None:
+    """Counted where lengths are not known to the host, so that whatever asks for one waits."""
+    if loop is Loop.PLAIN:
+        pytest.skip("counted in the loop of GPUs only")
+    steady = [one for one in result.rounds if not one.is_switch]
+    assert {one.arm for one in steady} == {"off", "chain-3", "chain-7"}
+    assert [(one.arm, one.waits) for one in steady if one.waits] == []
+    switches = [one for one in result.rounds if one.is_switch and one.arm != "off"]
+    assert len(switches) > 10
+    assert [one.waits for one in switches if sum(one.waits.values()) > 1] == []
 
 
 def test_unfit_weights_are_refused_and_the_engine_keeps_serving(result: SwitchingResult) -> None:

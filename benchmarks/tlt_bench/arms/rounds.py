@@ -1,4 +1,4 @@
-"""`tlt bench rounds`: what a GPU's host would wait for in a round, and whether captured states are the round's own."""
+"""`tlt bench rounds`: what a GPU's host waits for and launches in a round, and whether captured states are its own."""
 
 import asyncio
 import itertools
@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from tlt_bench.engines.bench_engine import BenchEngine, log, started
-from tlt_bench.engines.commands import CheckCapture, Generate
+from tlt_bench.engines.commands import CheckCapture, Generate, StartEngine
 from tlt_bench.engines.prepare import BenchTarget, prepared
+from tlt_bench.gpu_loop.counting import STOCK
 from tlt_bench.gpu_loop.settings import variables
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
@@ -37,6 +38,7 @@ class RoundCase:
     counted: str
     """Arm whose rounds count."""
     seed: int | None = None
+    batch: int = BATCH
 
 
 CASES = (
@@ -46,6 +48,11 @@ CASES = (
     RoundCase(name="ngram", turns=(RETRIEVED,), counted=RETRIEVED),
     RoundCase(name="switch", turns=(*["off"] * OFF_ROUNDS, CHAIN), counted=CHAIN),
 )
+SINGLE = (
+    RoundCase(name="off", turns=("off",), counted="off", batch=1),
+    RoundCase(name=CHAIN, turns=(CHAIN,), counted=CHAIN, batch=1),
+)
+"""Where launches are counted: with one request, when the round takes as long as they do."""
 
 
 def measure() -> Result:
@@ -60,7 +67,10 @@ def measure() -> Result:
         notes={
             "syncs": "reads of a tensor by the suite's scheduler code per decoding round, each of which would make the "
             "host wait for a GPU; the first round of an arm, which switches to it, counts in syncs_switch only",
-            "loop": "SGLang's overlapped loop on a CPU, outputs in reused buffers, sampling in fixed shapes",
+            "launches": "operators outside CUDA graphs, and graphs, per decoding round of one request beyond those of "
+            "SGLang without the suite; operators that a GPU's kernels fuse count one by one",
+            "loop": "SGLang's overlapped loop on a CPU, outputs in memory that the next pass of any model overwrites, "
+            "lengths unknown to the host, sampling in fixed shapes",
             **found.notes,
         },
     )
@@ -68,29 +78,53 @@ def measure() -> Result:
 
 async def _measure(scratch: Path) -> Figures:
     ready = await prepared(BenchTarget(device="cpu"), scratch)
-    rounds, found = scratch / "rounds.jsonl", Figures()
+    found = Figures()
     start = ready.start(("off", CHAIN, RETRIEVED), context_length=PROMPT_TOKENS + 2 * TOKENS)
     start = start.model_copy(update={"engine": start.engine.model_copy(update={"dtype": "float32"})})
-    engine = BenchEngine("ours", start, {**ready.variables, **variables(rounds)})
-    async with started(engine):
+    ours = _Counted.of("ours", start, ready.variables, scratch)
+    stock = _Counted.of(STOCK, start.model_copy(update={"stock": True}), ready.variables, scratch)
+    async with started(ours.engine, stock.engine):
         for case in CASES:
-            log(case.name)
-            rounds.unlink(missing_ok=True)
-            await engine.force_arms(*case.turns)
-            request = Generate(
-                prompts=hard_prompts(BATCH, seed=0), max_new_tokens=(TOKENS,) * BATCH, temperature=1.0, seed=case.seed
-            )
-            await engine.generate(request)
-            lines = [json.loads(line) for line in rounds.read_text().splitlines()]
-            _judge(found, case, _counted(lines, case))
+            _judge(found, case, await ours.rounds(case))
+        plain = await stock.rounds(RoundCase(name=STOCK, turns=(), counted=STOCK, batch=1))
+        for case in SINGLE:
+            _compare(found, case, await ours.rounds(case), plain)
         log("capture")
-        await engine.force_arms("off", CHAIN, RETRIEVED, CHAIN)
+        await ours.engine.force_arms("off", CHAIN, RETRIEVED, CHAIN)
         prompts = hard_prompts(BATCH, seed=1)
-        captured = await engine.check_capture(CheckCapture(prompts=prompts, max_new_tokens=TOKENS))
+        captured = await ours.engine.check_capture(CheckCapture(prompts=prompts, max_new_tokens=TOKENS))
     found.add("capture_rows", [captured.rows])
     found.add("capture_missing_rows", [captured.missing], "tokens of prompts found in the prefix cache")
     found.add("capture_wrong_rows", [captured.wrong], "rows that are not the target's states of their tokens")
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """An engine that writes a line for each round."""
+
+    engine: BenchEngine
+    path: Path
+
+    @classmethod
+    def of(cls, name: str, start: StartEngine, environment: Mapping[str, str], scratch: Path) -> Self:
+        path = scratch / f"{name}.jsonl"
+        return cls(engine=BenchEngine(name, start, {**environment, **variables(path)}), path=path)
+
+    async def rounds(self, case: RoundCase) -> list[Mapping[str, Any]]:
+        """Run a case and return the lines of the rounds that count."""
+        log(case.name)
+        self.path.unlink(missing_ok=True)
+        if case.turns:
+            await self.engine.force_arms(*case.turns)
+        request = Generate(
+            prompts=hard_prompts(case.batch, seed=0),
+            max_new_tokens=(TOKENS,) * case.batch,
+            temperature=1.0,
+            seed=case.seed,
+        )
+        await self.engine.generate(request)
+        return _counted([json.loads(line) for line in self.path.read_text().splitlines()], case)
 
 
 def _counted(lines: Sequence[Mapping[str, Any]], case: RoundCase) -> list[Mapping[str, Any]]:
@@ -112,3 +146,26 @@ def _judge(found: Figures, case: RoundCase, lines: Sequence[Mapping[str, Any]]) 
     values = [sum(line["ours"].values()) for line in lines]
     found.add(f"syncs_{case.name}", values, note)
     found.figures[f"syncs_{case.name}"] = fmean(values)  # the median would hide rare ones
+
+
+def _compare(
+    found: Figures, case: RoundCase, lines: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add the launches of a case's rounds beyond those of plain ones, and where they are."""
+    ours, base = _launches(lines), _launches(plain)
+    more = [sum(line["launches"].values()) - base.total() for line in lines]
+    difference = Counter({place: ours[place] - base[place] for place in {*ours, *base}})
+    shown = ", ".join(f"{_short(place)} {count:+.2f}" for place, count in difference.most_common() if abs(count) > 0.01)
+    name = f"launches_{case.name}_bs1"
+    found.add(name, more, f"{base.total():.1f} without the suite; {shown}")
+    found.figures[name] = fmean(more)
+
+
+def _launches(lines: Sequence[Mapping[str, Any]]) -> "Counter[str]":
+    """Return the mean launches of rounds, by place."""
+    places = sum((Counter(line["launches"]) for line in lines), Counter[str]())
+    return Counter({place: count / len(lines) for place, count in places.items()})
+
+
+def _short(place: str) -> str:
+    return place.rpartition("/")[2]

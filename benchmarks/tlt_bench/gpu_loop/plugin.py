@@ -2,15 +2,15 @@
 A plug-in for SGLang beside the product's: the scheduler loop of GPUs, on a CPU.
 
 SGLang turns overlap off for speculation on a CPU, though everything its loop needs exists there. Here a round is
-processed after the next was launched, outputs lie in buffers that the next round overwrites, and sampling takes the
-form with fixed shapes, as on a GPU. What this cannot show is a race between streams: on a CPU a round has run when its
-launch returns.
+processed after the next was launched, outputs lie in memory that the next pass of any model overwrites, the host does
+not know how long sequences are, and sampling takes the form with fixed shapes, as on a GPU. What this cannot show is a
+race between streams: on a CPU a round has run when its launch returns.
 
 Entry point `sglang.srt.plugins: tlt-gpu-loop`. Written against SGLang 0.5.23.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -25,7 +25,7 @@ def install() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     from tlt_bench.gpu_loop.buffers import forward_into_buffers
-    from tlt_bench.gpu_loop.waits import count_waits
+    from tlt_bench.gpu_loop.counting import as_graph, count_round
     from tlt_worker.scheduler.sampling.forms import FORMS, Form
 
     FORMS["cpu"] = Form.FIXED
@@ -34,16 +34,27 @@ def install() -> None:
         "sglang.srt.model_executor.model_runner.ModelRunner.forward": forward_into_buffers,
     }
     if ROUNDS_VARIABLE in os.environ:
-        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_waits
+        around["sglang.srt.managers.scheduler.Scheduler.run_batch"] = count_round
+        around["sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.draft_forward"] = as_graph
     for target, hook in around.items():
         HookRegistry.register(target, hook, HookType.AROUND)
-    gather_extras = "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras"
-    HookRegistry.register(gather_extras, gather, HookType.REPLACE)
+    instead = {
+        "sglang.kernels.ops.speculative.gather_spec_extras.gather_spec_extras": gather,
+        "sglang.srt.managers.overlap_utils.decide_needs_cpu_seq_lens": hide_lengths,
+    }
+    for target, hook in instead.items():
+        HookRegistry.register(target, hook, HookType.REPLACE)
 
 
 def keep_overlap(original: Callable[..., None], server_args: Any) -> None:
     """Wrap the function that turns overlap off."""
     del original, server_args
+
+
+def hide_lengths(attn_backends: Sequence[Any]) -> bool:
+    """Replace `decide_needs_cpu_seq_lens`: with FlashAttention and Triton no lengths are copied to the host."""
+    del attn_backends
+    return False
 
 
 def gather(indices: Tensor, topk_p: Tensor, topk_index: Tensor, tokens: Tensor, hidden: Tensor | None) -> Any:

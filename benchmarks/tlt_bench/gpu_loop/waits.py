@@ -2,39 +2,48 @@
 Counts the places of a round at which the host would wait for a GPU.
 
 On a CPU a tensor's values are at hand, so nothing shows what they cost on a GPU: reading one value makes the host wait
-for everything launched before. Every such call is counted here with its place, by torch's function mode, which sees the
-calls of Python code whatever device they are for. Those of the suite's scheduler code count; SGLang's own are reported
-apart, since its kernels for a CPU read values that those for a GPU do not. `Tensor.numpy` is for tensors in the host's
-memory, so it never waits; waiting for an event does.
+for everything launched before, and so does a copy from or to memory that is not pinned. Every such call is counted here
+with its place, by torch's function mode, which sees the calls of Python code whatever device they are for. Tensors that
+would be in the host's memory on a GPU too are told apart by how they were made: without a device, or copied to "cpu".
+Reading them costs nothing; indexing with them, or assigning them, copies them first.
+
+Calls of the suite's scheduler code count; SGLang's own are reported apart, since its kernels for a CPU read values that
+those for a GPU do not. `Tensor.numpy` is for tensors in the host's memory, so it never waits; waiting for an event
+does.
 """
 
-import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-
-from tlt_bench.gpu_loop.settings import ROUNDS_VARIABLE
-from tlt_worker.scheduler.launched_round import round_of
+from torch.utils.weak import WeakTensorKeyDictionary
 
 READS = frozenset({
-    Tensor.item, Tensor.tolist, Tensor.cpu, Tensor.__bool__, Tensor.__int__, Tensor.__float__,
-    Tensor.__index__, Tensor.nonzero, torch.nonzero, Tensor.masked_select, torch.masked_select, Tensor.unique,
-    torch.unique, torch.bincount, Tensor.bincount, torch.equal, Tensor.equal, torch.allclose, Tensor.allclose,
+    Tensor.item, Tensor.tolist, Tensor.cpu, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__complex__,
+    Tensor.__index__, Tensor.__contains__, Tensor.__format__, Tensor.__repr__, Tensor.is_nonzero, torch.is_nonzero,
+    Tensor.nonzero, torch.nonzero, Tensor.argwhere, torch.argwhere, Tensor.masked_select, torch.masked_select,
+    Tensor.unique, torch.unique, Tensor.unique_consecutive, torch.unique_consecutive, torch.bincount, Tensor.bincount,
+    torch.equal, Tensor.equal, torch.allclose, Tensor.allclose,
 })  # fmt: skip
 """Functions whose result, or its shape, the host has to know."""
-COPIES = frozenset({torch.tensor, torch.as_tensor, torch.from_numpy})
+COPIES = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy})
 """Functions that copy from pageable memory if a device is named."""
+MAKES = COPIES | {torch.arange, torch.empty, torch.full, torch.ones, torch.rand, torch.zeros}
+"""Functions whose result is in the host's memory unless a device is named."""
 INDEXING = frozenset({Tensor.__getitem__, Tensor.__setitem__})
+PUTTING = frozenset({Tensor.index_put, Tensor.index_put_, torch.index_put, torch.index_put_})
 
+HOST = "cpu"
+"""This string means the host, where the copy is not one that returns at once: SGLang also calls the engine's device so.
+A `torch.device` is always that of the engine."""
 OURS = f"{os.sep}tlt_worker{os.sep}scheduler{os.sep}"
 SGLANG = f"{os.sep}sglang{os.sep}"
 
@@ -45,6 +54,14 @@ class Waits(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.places: Counter[str] = Counter()
+        self._host = WeakTensorKeyDictionary()
+        """Tensors that are in the host's memory on a GPU too."""
+        self.is_on_host = False
+        """Whether the call that runs concerns such tensors only."""
+
+    def know(self, tensors: Iterable[Tensor]) -> None:
+        """Count these as being in the host's memory."""
+        self._host.update(dict.fromkeys(tensors, True))
 
     def __enter__(self) -> Self:
         """Count from here on."""
@@ -59,59 +76,95 @@ class Waits(TorchFunctionMode):
         super().__exit__(*args)  # type: ignore[no-untyped-call] # same
 
     def _count(self) -> None:
-        self.places[_place(sys._getframe(2))] += 1  # noqa: SLF001 - the way to the caller without its source
+        self.places[place(2)] += 1
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Count a call if it waits, and run it."""
         named = kwargs or {}
-        if _waits(func, args, named):
+        if self._waits(func, args, named):
             self._count()
-        return func(*args, **named)
+        is_host = self._makes_host(func, args, named)
+        before, self.is_on_host = self.is_on_host, is_host
+        try:
+            result = func(*args, **named)
+        finally:
+            self.is_on_host = before
+        if isinstance(result, Tensor):
+            if is_host:
+                self._host[result] = True
+            elif result in self._host:
+                del self._host[result]
+        return result
+
+    def _waits(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        if func is Tensor.to:
+            return _names_device(args, named) and not named.get("non_blocking") and not self._stays(args, named)
+        if func is Tensor.cuda or func is Tensor.copy_:
+            other = args[0] if func is Tensor.cuda else args[1]
+            return not named.get("non_blocking") and (self._is_host(other) or self._is_host(args[0]))
+        if func in READS:
+            return not self._is_host(args[0])
+        if func in COPIES:
+            return named.get("device") is not None
+        if func is Tensor.new_tensor:
+            return not self._is_host(args[0])
+        if func is torch.where:
+            return len(args) + len(named) == 1
+        if func is torch.repeat_interleave or func is Tensor.repeat_interleave:
+            return isinstance(args[1], Tensor) and named.get("output_size") is None
+        if func in INDEXING or func in PUTTING:
+            return not self._is_host(args[0]) and any(map(self._is_read, (*_parts(args[1]), *args[2:3])))
+        return False
+
+    def _is_read(self, part: Any) -> bool:
+        """
+        Whether using this as an index, or as values to assign, reads or copies it.
+
+        Masks are read for their size, single integers for their value, and what is on the host is copied.
+        """
+        if isinstance(part, slice):
+            return any(isinstance(end, Tensor) for end in (part.start, part.stop, part.step))
+        if isinstance(part, Tensor):
+            return part.dtype == torch.bool or self._is_host(part) or (not part.dim() and not part.is_floating_point())
+        return isinstance(part, list | np.ndarray)
+
+    def _is_host(self, tensor: Any) -> bool:
+        return isinstance(tensor, Tensor) and tensor in self._host
+
+    def _stays(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether a conversion of a tensor leaves it on the host."""
+        return self._is_host(args[0]) and self._makes_host(Tensor.to, args, named)
+
+    def _makes_host(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        if func is Tensor.cpu:
+            return True
+        if func is Tensor.cuda:
+            return False
+        if func is Tensor.to and _names_device(args, named):
+            where = named["device"] if "device" in named else args[1]
+            return (
+                self._is_host(where) if isinstance(where, Tensor) else where == HOST and not named.get("non_blocking")
+            )
+        tensors = [one for arg in (*args, *named.values()) for one in _parts(arg) if isinstance(one, Tensor)]
+        if not tensors:
+            return func in MAKES and named.get("device") is None
+        return all(map(self._is_host, tensors))
 
 
-def count_waits(original: Callable[..., Any], self: Any, batch: Any, *args: Any, **kw: Any) -> Any:
-    """Wrap `Scheduler.run_batch`: write a line for each round that decodes."""
-    if batch.forward_mode.is_extend() or batch.forward_mode.is_idle():
-        return original(self, batch, *args, **kw)
-    with Waits() as waits:
-        result = original(self, batch, *args, **kw)
-    launched = round_of(result)
-    if launched is not None and launched.choice is not None:
-        line = {
-            "arm": launched.choice.arm.name,
-            "requests": [req.rid for req in batch.reqs],
-            "ours": {place: count for place, count in waits.places.items() if OURS in place},
-            "sglang": {place: count for place, count in waits.places.items() if SGLANG in place},
-        }
-        with Path(os.environ[ROUNDS_VARIABLE]).open("a") as file:
-            file.write(json.dumps(line) + "\n")
-    return result
+def _names_device(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether arguments of `Tensor.to` name a device, or a tensor whose device is meant."""
+    return "device" in named or isinstance(next(iter(args[1:]), None), str | torch.device | Tensor)
 
 
-def _waits(func: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
-    if func in READS:
-        return True
-    if func in COPIES:
-        return named.get("device") is not None
-    if func is Tensor.to:
-        return "cpu" in (*args[1:2], named.get("device"))
-    if func is torch.where:
-        return len(args) + len(named) == 1
-    if func is torch.repeat_interleave or func is Tensor.repeat_interleave:
-        return isinstance(args[1], Tensor) and named.get("output_size") is None
-    return func in INDEXING and _has_mask(args[1])
+def _parts(index: Any) -> Sequence[Any]:
+    return index if isinstance(index, tuple) else (index,)
 
 
-def _has_mask(index: Any) -> bool:
-    """Whether an index is, or contains, a tensor of booleans: its size depends on its values."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(part, Tensor) and part.dtype == torch.bool for part in parts)
-
-
-def _place(frame: FrameType | None) -> str:
-    """Return file and line of the innermost frame of the suite or of SGLang."""
+def place(depth: int) -> str:
+    """Return file and line of the innermost frame of the suite or of SGLang, at least `depth` calls above."""
+    frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001 - the way to the caller without its source
     while frame is not None:
         name = frame.f_code.co_filename
         if OURS in name or SGLANG in name:

@@ -5,7 +5,8 @@ Imported inside SGLang's processes only. Written against SGLang 0.5.23: `specula
 mentioned here is SGLang's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from torch import Tensor
 
 from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.width import drafter_steps
-from tlt_worker.scheduler.drafts.backlog import Backlog
+from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch
 from tlt_worker.scheduler.drafts.completion import CacheCompletion
+from tlt_worker.scheduler.drafts.relay import gather_proposals
 from tlt_worker.scheduler.drafts.source import DraftSource
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.sampling.proposal import ProposalLayout
@@ -58,17 +60,25 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self._links: dict[Arm, tuple[Any, Any]] = {}
-        self._blank: set[str] = set()
+        self._skipped: dict[str, int] = {}
+        """By request whose draft input is empty, the first position that the drafter may not have processed."""
         self._skipped_rounds = 0
         self._certain_1V: Tensor | None = None
         super().__init__(*args, **kw)
+        self._widest = self.speculative_num_draft_tokens
+        """Most tokens that a round adds to a request."""
 
     def alloc_memory_pool(self, *args: Any, **kw: Any) -> None:
         super().alloc_memory_pool(*args, **kw)
         pool = self.token_to_kv_pool_allocator
         self.backlog = Backlog(slot_count=pool.size + pool.page_size, limit_bytes=self.backlog_bytes)
-        table = self.req_to_token_pool.req_to_token
-        self.completion = CacheCompletion(backlog=self.backlog, runner=self.draft_runner, slot_table=table)
+        requests = self.req_to_token_pool
+        self.completion = CacheCompletion(
+            backlog=self.backlog,
+            runner=self.draft_runner,
+            slot_table=requests.req_to_token,
+            max_requests=requests.size,
+        )
 
     def init_attention_backend(self) -> None:
         """
@@ -111,6 +121,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             return super().draft(batch, **kw)
         if (source := self.sources.source(self.arm)) is not None:
             return self._draft_from(source, batch)
+        gather_proposals(batch.spec_info)
         self._catch_up(batch)
         self.layout.narrow(batch.spec_info, self.arm)
         return super().draft(batch, **kw)
@@ -150,14 +161,13 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if batch.forward_mode.is_idle():
             return super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
         if self.idle:
-            following = _following(batch, _eagle_prefill_tail_tokens(batch, next_token_ids))
-            self.backlog.put(batch.out_cache_loc, target_hidden_states, following)
-            return self._blank_input(batch.reqs, next_token_ids, target_hidden_states)
-        self._blank.difference_update(req.rid for req in batch.reqs)
-        if self.backlog:
-            self.backlog.drop(batch.out_cache_loc)
-            found = [(place, length) for place, length in enumerate(batch.prefix_lens) if length > 0]
-            self.completion.run(batch, found)
+            if self.backlog_bytes:
+                following = _following(batch, _eagle_prefill_tail_tokens(batch, next_token_ids))
+                self.backlog.put(batch.out_cache_loc, target_hidden_states, following)
+            self._skipped.update((req.rid, 0) for req in batch.reqs)
+            return self._empty_input(batch, next_token_ids)
+        for req in batch.reqs:
+            self._skipped.pop(req.rid, None)
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             made = super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
             made.draft_probs, made.topk_p, made.topk_index = self._propose(
@@ -165,54 +175,94 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             )
         return made
 
+    def complete_prefixes(self, batch: Any) -> None:
+        """
+        Before prompts run: complete the drafter's cache for the parts of them that are found in the prefix cache.
+
+        Before the target's pass, since a pass of the drafter would overwrite the states that the target returns.
+        """
+        if self.idle or not self.backlog:
+            return
+        self.backlog.drop(batch.out_cache_loc)
+        found = [Stretch(place, 0, length) for place, length in enumerate(batch.prefix_lens) if length > 0]
+        self.completion.run(batch, found, sent([span.end for span in found], batch.seq_lens.device))
+
     def skip(self, batch: Any, result: Any) -> None:
         """Instead of a draft-extend: store a round's states, and leave the next round an empty draft input."""
         slots_R, nodes = batch.out_cache_loc, result.speculative_num_draft_tokens
         if nodes > 1:  # each request's rows start with the accepted path
             refused_BN = torch.arange(nodes, device=slots_R.device) >= result.accept_lens.view(-1, 1)
             slots_R = slots_R.masked_fill(refused_BN.view(-1), self.backlog.slot_count)
-        made, hidden_RH = result.next_draft_input, result.logits_output.hidden_states
-        self.backlog.put(slots_R, hidden_RH, result.next_token_ids)
-        blank = self._blank_input(batch.reqs, made.bonus_tokens, hidden_RH)
-        made.topk_p, made.topk_index = blank.topk_p, blank.topk_index
-        made.hidden_states, made.draft_probs = blank.hidden_states, blank.draft_probs
+        if self.backlog_bytes:
+            self.backlog.put(slots_R, result.logits_output.hidden_states, result.next_token_ids)
+        self._note_skipped(batch)
+        result.next_draft_input = self._empty_input(batch, result.next_draft_input.bonus_tokens)
         self._skipped_rounds += 1
+
+    def _note_skipped(self, batch: Any) -> None:
+        for req in batch.reqs:
+            self._skipped.setdefault(req.rid, _known_length(req))
+        slots = self.completion.max_requests
+        if len(self._skipped) > 4 * slots:  # those that ended were not noticed; those that did not run yet are new
+            newest = list(self._skipped.items())[-slots:]
+            self._skipped = dict(newest) | {req.rid: self._skipped[req.rid] for req in batch.reqs}
 
     def is_behind(self, batch: Any) -> bool:
         """Whether the drafter is due to process what it skipped."""
         return self._skipped_rounds >= KEEP_UP_ROUNDS and len(batch.reqs) < self.keep_up_below and not self.idle
 
     def keep_up(self, batch: Any) -> None:
-        """Complete the drafter's cache after a skipped round."""
-        self._skipped_rounds = 0
-        # Without the round's own positions: the last one must stay in the backlog, since a drafting round starts from
-        # the output there, and how many there are is not known to the host yet.
-        self.completion.run(batch, list(enumerate(_lengths(batch))))
-
-    def _blank_input(self, reqs: Sequence[Any], bonus_tokens: Tensor, like: Tensor) -> Any:
         """
-        Return a draft input of the right shapes without content.
+        Complete the drafter's cache after a skipped round, without waiting for the device.
+
+        Up to the positions that the host knows. So the round's own are left: the last one must stay in the backlog,
+        since a drafting round starts from the output there.
+        """
+        self._skipped_rounds = 0
+        known = [Stretch(place, self._skipped[req.rid], _known_length(req)) for place, req in enumerate(batch.reqs)]
+        self.completion.fill(batch, known)
+        self._skipped.update((batch.reqs[span.place].rid, span.end) for span in known)
+
+    def _empty_input(self, batch: Any, bonus_tokens: Tensor) -> Any:
+        """
+        Return the draft input of requests that the drafter skipped.
+
+        With overlapped scheduling (GPU) what it lacks is neither kept nor gathered between rounds, and a round that
+        drafts fills it in. Without, SGLang needs tensors to merge batches.
+        """
+        made = EagleDraftInput(bonus_tokens=bonus_tokens, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1)
+        if not batch.enable_overlap:
+            self._fill_blank(made, len(batch.reqs))
+        return made
+
+    def _fill_blank(self, into: Any, count: int) -> None:
+        """
+        Fill the draft input of `count` requests with shapes without content.
 
         Its draft is token 0, and its distribution says so: what is drafted must have been drawn from it.
         """
-        self._blank.update(req.rid for req in reqs)
-        batch, vocabulary, width = len(reqs), self.target_worker.model_config.vocab_size, self.layout.width
-        return EagleDraftInput(
-            topk_p=torch.zeros(batch, width, device=like.device),
-            topk_index=torch.zeros(batch, width, dtype=torch.int64, device=like.device),
-            # One row shared by all requests: a row per request would cost memory each round.
-            draft_probs=self._certain(0, vocabulary, like.device).expand(batch, -1) if self.layout.samples else None,
-            # The width of the drafter's own states: an EAGLE-3 target's states concatenate several layers.
-            hidden_states=like.new_zeros(batch, self.draft_runner.model_config.spec_hidden_size),
-            bonus_tokens=bonus_tokens,
-            num_tokens_per_req=1,
-            num_tokens_for_logprob_per_req=1,
-        )
+        config, width = self.draft_runner.model_config, self.layout.width
+        vocabulary = self.target_worker.model_config.vocab_size
+        into.topk_p = torch.zeros(count, width, device=self.device)
+        into.topk_index = torch.zeros(count, width, dtype=torch.int64, device=self.device)
+        # The width of the drafter's own states: an EAGLE-3 target's states concatenate several layers.
+        into.hidden_states = torch.zeros(count, config.spec_hidden_size, dtype=config.dtype, device=self.device)
+        # One row shared by all requests: a row per request would cost memory each round.
+        into.draft_probs = self._certain(0, vocabulary).expand(count, -1) if self.layout.samples else None
 
-    def _certain(self, token: int, vocabulary: int, device: torch.device) -> Tensor:
+    def _blank(self, into: Any, places_S: Tensor) -> None:
+        """Fill the draft input of some requests likewise: what is there was drafted in an earlier round."""
+        into.topk_p.index_fill_(0, places_S, 0.0)
+        into.topk_index.index_fill_(0, places_S, 0)
+        into.hidden_states.index_fill_(0, places_S, 0.0)
+        if into.draft_probs is not None:
+            into.draft_probs = _own(into.draft_probs).index_fill_(0, places_S, 0.0)
+            into.draft_probs[places_S, 0] = 1.0
+
+    def _certain(self, token: int, vocabulary: int) -> Tensor:
         """Return the distribution [1, V] of a token drafted without a drafter."""
         if self._certain_1V is None:
-            self._certain_1V = torch.zeros(1, vocabulary, device=device)
+            self._certain_1V = torch.zeros(1, vocabulary, device=self.device)
             self._certain_1V[0, token] = 1.0
         return self._certain_1V
 
@@ -228,25 +278,35 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def _catch_up(self, batch: Any) -> None:
         """Complete the cache of requests that skipped passes, and fill their draft input."""
-        blank = [place for place, req in enumerate(batch.reqs) if req.rid in self._blank]
-        self._blank.clear()  # of requests that are not in the batch, none will run again without a pass over its prompt
-        if not blank:
+        skipped = {place: self._skipped[req.rid] for place, req in enumerate(batch.reqs) if req.rid in self._skipped}
+        self._skipped.clear()  # of requests not in the batch, none will run again without a pass over its prompt
+        if not skipped:
             return
         self._skipped_rounds = 0
-        into, lengths = batch.spec_info, _lengths(batch)
-        ends = self.completion.run(batch, [(place, lengths[place]) for place in blank])
-        if ends is None:
-            return
-        chosen = sent(ends.places, batch.seq_lens.device)
+        into, device = batch.spec_info, batch.seq_lens.device
+        places_S = sent(list(skipped), device)
+        if len(skipped) == len(batch.reqs):
+            self._fill_blank(into, len(skipped))
+        else:
+            self._blank(into, places_S)
+        spans = [Stretch(place, start, self._bound(batch.reqs[place])) for place, start in skipped.items()]
+        self.completion.run(batch, spans, batch.seq_lens[places_S], partial(self._fill, batch))
+
+    def _fill(self, batch: Any, places: list[int], logits_PV: Tensor, hidden_PH: Tensor) -> None:
+        """Fill the draft input of some requests from the drafter's output at their last positions."""
+        into, chosen_P = batch.spec_info, sent(places, batch.seq_lens.device)
         with self.layout.proposing():
-            probs, picked_p, picked = self._propose(ends.logits, batch.sampling_info, batch.seq_lens, chosen)
+            probs, picked_p, picked = self._propose(logits_PV, batch.sampling_info, batch.seq_lens, chosen_P)
         if probs is not None:
-            # Blank rows share memory (see `_blank_input`).
-            into.draft_probs = into.draft_probs.clone() if 0 in into.draft_probs.stride() else into.draft_probs
-            into.draft_probs[chosen] = probs.to(into.draft_probs.dtype)
-        into.topk_p[chosen] = picked_p.to(into.topk_p.dtype)
-        into.topk_index[chosen] = picked.to(into.topk_index.dtype)
-        into.hidden_states[chosen] = ends.hidden.to(into.hidden_states.dtype)
+            into.draft_probs = _own(into.draft_probs)
+            into.draft_probs[chosen_P] = probs.to(into.draft_probs.dtype)
+        into.topk_p[chosen_P] = picked_p.to(into.topk_p.dtype)
+        into.topk_index[chosen_P] = picked.to(into.topk_index.dtype)
+        into.hidden_states[chosen_P] = hidden_PH.to(into.hidden_states.dtype)
+
+    def _bound(self, req: Any) -> int:
+        """Return the most positions that a request can have: one round may not have been processed yet."""
+        return min(_known_length(req) + self._widest, self.completion.slot_table.shape[1])
 
 
 def _following(batch: Any, tails_B: Tensor) -> Tensor:
@@ -257,8 +317,15 @@ def _following(batch: Any, tails_B: Tensor) -> Tensor:
     return following
 
 
-def _lengths(batch: Any) -> list[int]:
-    """Return the tokens of each request before this round; waits for the device where the host does not know them."""
-    in_host_memory = batch.seq_lens.cpu() if batch.seq_lens_cpu is None else batch.seq_lens_cpu
-    known: list[int] = in_host_memory.numpy().tolist()
-    return known
+def _known_length(req: Any) -> int:
+    """
+    Return the positions of a request before the round, as far as the host knows.
+
+    With overlapped scheduling the last round has not been processed yet, so that there are more.
+    """
+    return max(0, len(req.origin_input_ids) + len(req.output_ids) - 1)
+
+
+def _own(probs_BV: Tensor) -> Tensor:
+    """Return distributions that may be written to: those of empty inputs share memory."""
+    return probs_BV.clone() if 0 in probs_BV.stride() else probs_BV

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
-import torch
 from sglang.srt.distributed.parallel_state import get_tp_group
 from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
 from sglang.srt.runtime_context import get_serving, get_spec
@@ -29,7 +28,6 @@ from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoade
 from tlt_worker.link.request_id import request_id
 from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
-from tlt_worker.scheduler.arms.choice import ArmChoice
 from tlt_worker.scheduler.arms.states import ArmStates
 from tlt_worker.scheduler.arms.switching import ArmSwitching
 from tlt_worker.scheduler.arms.trace_file import TraceFile
@@ -37,14 +35,13 @@ from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.compiles import Compiles
 from tlt_worker.scheduler.drafts import plain
-from tlt_worker.scheduler.drafts.source import Found
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
 from tlt_worker.scheduler.held_memory import HeldMemory, share_with_target
-from tlt_worker.scheduler.launched_round import LaunchedRound, round_of
+from tlt_worker.scheduler.launched_round import LaunchedRound, round_of, take_states, taking
 from tlt_worker.scheduler.outputs import Outputs, keep_last_states
-from tlt_worker.scheduler.ranks import Link, NoLink, Ranks
+from tlt_worker.scheduler.ranks import Decision, Link, NoLink, Ranks
 from tlt_worker.scheduler.routed_experts import follow_accepted
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
@@ -105,8 +102,11 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.topk = self._draft_worker.topk = arm.topk
         self._draft_worker.building = arm
         self._draft_worker.capture_graphs = partial(self.graphs.capture_drafter, arm)
+        target = self.target_worker.model_runner
         with self.graphs.verifying(arm):
             state = self.build_adaptive_runtime_state(arm.steps, arm.draft_tokens)
+        if arm == OFF:
+            state.target_graph_runner = self.graphs.capture_decoding(target, state.target_attn_backend)
         self.graphs.sharing.share(arm, state)
         self.topk = self._draft_worker.topk = launched
         return state
@@ -125,71 +125,70 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.use(arm, state)
 
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
-        for message in self.ranks.agree(self.link.receive):
-            with skipping("message_not_handled", kind=type(message).__name__):  # no request of the round is the cause
-                self._handle(message)
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
-        with self.settings.of(batch):
-            result = self._forward(launched, batch, *args, **kw)
-        if self.ranks.leads and self.states.policy.enabled and (made := Outputs.of(result)) is not None:
-            launched.take(made, batch, self.states.policy)
+        decision = self.ranks.agree(self.link.receive, self._handle, partial(self._decide, launched, batch))
+        with self.settings.of(batch), taking(partial(self._take, launched, batch)):
+            result = self._forward(launched, decision, batch, *args, **kw)
         launched.attach(result)
         return result
 
-    def _forward(self, launched: LaunchedRound, batch: Any, *args: Any, **kw: Any) -> Any:
-        if batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle():
+    def _take(self, launched: LaunchedRound, batch: Any, result: Any) -> None:
+        if self.ranks.leads and self.states.policy.enabled and (made := Outputs.of(result)) is not None:
+            launched.take(made, batch, self.states.policy)
+
+    def verify(self, *args: Any, **kw: Any) -> Any:
+        result = super().verify(*args, **kw)
+        take_states(result)  # the draft-extend that follows overwrites them
+        return result
+
+    def _decide(self, launched: LaunchedRound, batch: Any) -> Decision:
+        """Choose the arm of a round that decodes, on rank 0, and the drafts found for it."""
+        if _runs_prompts(batch):
+            return Decision()
+        blocked = all(is_blocked(req) for req in batch.reqs)
+        choice = launched.choice = self.switch.launch(
+            len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch)
+        )
+        return Decision(self.arms.number(choice.arm), self.sources.found(choice.arm) or None)
+
+    def _forward(self, launched: LaunchedRound, decision: Decision, batch: Any, *args: Any, **kw: Any) -> Any:
+        if _runs_prompts(batch):
             recomputed = (
                 count for req, count in zip(batch.reqs, batch.extend_lens or (), strict=False) if req.output_ids
             )
             self.switch.recomputed_tokens += sum(recomputed)
+            if batch.forward_mode.is_extend():
+                with self._drafting():
+                    self._draft_worker.complete_prefixes(batch)
             result = super().forward_batch_generation(batch, *args, **kw)
         else:
-            launched.choice, found = self.ranks.agree(lambda: self._choose(batch))
-            arm = launched.choice.arm
-            self.sources.agree(arm, found)
+            arm = self.arms.numbered(decision.number)
+            if launched.choice is None:  # rank 0 made it
+                launched.choice = self.switch.followed(arm)
+            self.sources.agree(arm, decision.rest or [])
             with self.arms.running(arm):
                 result = self._run(arm, batch, *args, **kw)
         self.sources.launched(batch, result)
         return result
 
     def _run(self, arm: Arm, batch: Any, *args: Any, **kw: Any) -> Any:
-        if arm != OFF or not plain.can_decode(self.target_worker, len(batch.reqs)):
+        if arm != OFF:
             result = super().forward_batch_generation(batch, *args, **kw)
             if arm.topk > 1:
                 follow_accepted(result, len(batch.reqs), arm.draft_tokens)
             return result
         result = plain.decode(self.target_worker, batch, kw.get("on_publish"))
-        self._skip(batch, result)
+        self._draft_worker.skip(batch, result)
+        if self._draft_worker.is_behind(batch):
+            with self._drafting():
+                self._draft_worker.keep_up(batch)
         return result
-
-    def _choose(self, batch: Any) -> tuple[ArmChoice, Found]:
-        """Choose the arm of a round; return the choice and the drafts found for it."""
-        blocked = all(is_blocked(req) for req in batch.reqs)
-        choice = self.switch.launch(len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch))
-        return choice, self.sources.found(choice.arm)
 
     def on_verify_complete_cpu(self, num_correct_drafts_per_req: list[int], batch_size: int = 0) -> None:
         del batch_size
         self.switch.caught_up_tokens += self._draft_worker.completion.take_count()
         if self.ranks.leads and self._processing is not None and self._processing.choice is not None:
             self.switch.complete(self._processing.choice, num_correct_drafts_per_req)
-
-    def _build_trivial_verify_input(self, batch: Any) -> Any:
-        verify = super()._build_trivial_verify_input(batch)
-        if get_spec().speculative_use_rejection_sampling:
-            # SGLang rejects sampled verification without proposals even if there is nothing to reject.
-            vocabulary = self.target_worker.model_config.vocab_size
-            verify.draft_probs = torch.zeros(1, 1, vocabulary, device=self.device).expand(len(batch.reqs), 1, -1)
-        return verify
-
-    def _stub_skipped_draft_extend(self, batch: Any, batch_output: Any) -> None:
-        self._skip(batch, batch_output)
-
-    def _skip(self, batch: Any, result: Any) -> None:
-        self._draft_worker.skip(batch, result)
-        if self._draft_worker.is_behind(batch):
-            with self._drafting():
-                self._draft_worker.keep_up(batch)
 
     @contextmanager
     def _drafting(self) -> Iterator[None]:
@@ -221,6 +220,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 self.states.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
 
     def _handle(self, message: Down) -> None:
+        with skipping("message_not_handled", kind=type(message).__name__):  # no request of the round is the cause
+            self._apply(message)
+
+    def _apply(self, message: Down) -> None:
         match message:
             case CapturePolicy():
                 self.states.policy = message
@@ -242,3 +245,8 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 def _override_spec(**fields: Any) -> AbstractContextManager[Any]:
     override: AbstractContextManager[Any] = get_spec().override(**fields)
     return override
+
+
+def _runs_prompts(batch: Any) -> bool:
+    """Whether a batch does not decode, or is idle."""
+    return bool(batch.forward_mode.is_extend() or batch.is_extend_in_batch or batch.forward_mode.is_idle())

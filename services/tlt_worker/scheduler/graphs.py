@@ -13,11 +13,13 @@ from typing import Any
 
 from sglang.srt.model_executor.cuda_graph_config import Backend, Phase, with_phase
 from sglang.srt.model_executor.graph_shared_output import GraphSharedOutput
+from sglang.srt.model_executor.runner import DecodeCudaGraphRunner
 from sglang.srt.runtime_context import get_exec
 from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner
 from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
+from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
-from tlt_common.domain.arm import Arm
+from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.graphs.runner import Stage
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 
@@ -39,9 +41,17 @@ class Graphs:
 
     @contextmanager
     def verifying(self, arm: Arm) -> Iterator[None]:
-        """Let the target capture the graphs due for an arm for the duration of the context."""
-        with _capturing(self.sharing.due(arm, Stage.VERIFY)):
+        """Let the target capture an arm's due graphs of verification for the duration of the context."""
+        with _capturing(() if arm == OFF else self.sharing.due(arm, Stage.VERIFY)):
             yield
+
+    def capture_decoding(self, runner: Any, attention: Any) -> Any:
+        """Capture the graphs of rounds without drafts, which decode; return SGLang's runner of them, None without."""
+        sizes = self.sharing.due(OFF, Stage.VERIFY)
+        if not sizes:
+            return None
+        with _capturing(sizes), _without_speculation(runner):
+            return DecodeCudaGraphRunner(runner, attn_backend=attention)
 
     def capture_drafter(self, arm: Arm, worker: Any) -> None:
         """Capture the due graphs of the drafter's steps and extend for an arm into its draft worker."""
@@ -51,6 +61,17 @@ class Graphs:
         if sizes := self.sharing.due(arm, Stage.EXTEND):
             with _capturing(sizes):
                 worker.cuda_graph_runner_for_draft_extend = EAGLEDraftExtendCudaGraphRunner(worker)
+
+
+@contextmanager
+def _without_speculation(runner: Any) -> Iterator[None]:
+    """Let a model runner's graphs decode a token per request and return its state, although the engine speculates."""
+    algorithm, runner.spec_algorithm = runner.spec_algorithm, SpeculativeAlgorithm.NONE
+    try:
+        with get_exec().features.override(enable_return_hidden_states=True):
+            yield
+    finally:
+        runner.spec_algorithm = algorithm
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """A round between its launch and its processing. Used inside SGLang's processes only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +31,9 @@ class LaunchedRound:
     """
     All that is read of a round when it is processed, besides SGLang's own result.
 
-    With overlapped scheduling (GPU) the next round has been launched by then: its outputs lie in the same buffers, and
-    arm, capture policy and weights may be others. So everything is decided at launch, and states are copied on the
-    stream of the round, right behind it.
+    With overlapped scheduling (GPU) the next round has been launched by then: arm, capture policy and weights may be
+    others. So everything is decided at launch. States are copied right behind the pass of the target that made them:
+    all CUDA graphs share one memory pool, so that the drafter's next pass may already overwrite them.
     """
 
     choice: ArmChoice | None
@@ -63,6 +65,37 @@ def round_of(result: Any) -> LaunchedRound | None:
     """Return the round attached to a result."""
     found: LaunchedRound | None = getattr(result, _ATTRIBUTE, None)
     return found
+
+
+TakeStates = Callable[[Any], None]
+"""Copies what a result of SGLang's has that its round captures."""
+
+_taking: ContextVar[TakeStates | None] = ContextVar("tlt_taking", default=None)
+"""Of the round being launched; None outside."""
+
+
+@contextmanager
+def taking(take: TakeStates) -> Iterator[None]:
+    """Let `take_states` call this for the duration of the context."""
+    token = _taking.set(take)
+    try:
+        yield
+    finally:
+        _taking.reset(token)
+
+
+def take_states(result: Any) -> None:
+    """Copy the states of the round being launched from a result that the target has just made."""
+    if (take := _taking.get()) is not None:
+        take(result)
+
+
+def take_before_the_drafter(original: Callable[..., Any], self: Any, batch: Any, *args: Any, **kw: Any) -> Any:
+    """Wrap `TpModelWorker.forward_batch_generation`, the target's pass. One that verifies comes without a batch."""
+    result = original(self, batch, *args, **kw)
+    if batch is not None:
+        take_states(result)
+    return result
 
 
 def copy_with_states(original: Callable[..., Any], self: Any, *args: Any, **kw: Any) -> Any:

@@ -41,7 +41,7 @@ def keep_last_states(model: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The states of one round, on the device, in memory that the next round overwrites."""
+    """The states of one round, on the device, in memory that the next pass of either model overwrites."""
 
     read: Tensor
     """[R, L], what the drafter reads. In a round that decodes, each request's rows begin with the accepted path."""

@@ -47,9 +47,10 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
     from tlt_worker.scheduler import routed_experts
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
+    from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
-    from tlt_worker.scheduler.launched_round import copy_with_states
+    from tlt_worker.scheduler.launched_round import copy_with_states, take_before_the_drafter
     from tlt_worker.scheduler.policy_load import experts_apart, report_failed_load
     from tlt_worker.scheduler.sampling import hooks as verification
     from tlt_worker.scheduler.sampling import logprobs, proposal
@@ -77,6 +78,8 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("managers.schedule_batch.Req.update_finish_state", finish_before_abort),
         _around("managers.schedule_batch.Req._check_token_based_finish", stop_at_stop_tokens),
         _around("managers.schedule_batch.Req._check_str_based_finish", stop_at_strings),
+        _around("managers.tp_worker.TpModelWorker.forward_batch_generation", take_before_the_drafter),
+        _around("managers.overlap_utils.FutureMap._resolve_spec_extras", gather_tokens),
         _around("managers.utils.GenerationBatchResult.copy_to_cpu", copy_with_states),
         _around("layers.logprob_processor.compute_spec_logprobs", logprobs.verify_logprobs),
         _around("layers.sampler.Sampler.forward", logprobs.plain_logprobs),

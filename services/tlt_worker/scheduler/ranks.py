@@ -1,10 +1,10 @@
 """Tensor-parallel ranks of one engine: rank 0 receives messages and decides, the others follow in the same round."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -15,21 +15,33 @@ from tlt_worker.link.scheduler_end import SchedulerEnd
 
 log = get_logger(__name__)
 
-T = TypeVar("T")
-
 FAILURE_S = 30.0
 """How long a rank that failed waits for the others to fail as well, in seconds."""
+
+NOTHING: Final = -1
 
 
 class LeaderError(Exception):
     """Rank 0 could not decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """Takes the place of a decision."""
+class Decision(NamedTuple):
+    """What rank 0 decides for a round of all ranks."""
 
-    why: str
+    number: int = NOTHING
+    """Index of the arm; `NOTHING`: the round does not decode."""
+    rest: Any = None
+    """What else the ranks need, such as drafts that were found; None in most rounds, which then need no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _More:
+    """What follows a decision that is more than a number."""
+
+    messages: Sequence[Down]
+    rest: Any
+    failure: str | None
+    """Why there is no decision."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,30 +75,67 @@ class Ranks:
         """Whether this is rank 0."""
         return self.rank == 0
 
-    def agree(self, decide: Callable[[], T]) -> T:
+    def agree(
+        self,
+        receive: Callable[[], Sequence[Down]],
+        handle: Callable[[Down], object],
+        decide: Callable[[], Decision],
+    ) -> Decision:
         """
-        Return rank 0's decision. Every rank must call it at the same point of a round.
+        Handle on all ranks what rank 0 receives, then return its decision.
+
+        Every rank must call it at the same point of a round. They exchange one message of fixed size, and a second one
+        only if something was received, or the decision is more than a number.
 
         Raises:
-            Exception: `decide` raised it on rank 0.
+            Exception: `receive`, `handle` or `decide` raised it on rank 0.
             LeaderError: Same, on the other ranks, so that all ranks fail at this point.
         """
         if self.size == 1:
+            for message in receive():
+                handle(message)
             return decide()
         self._decisions += 1
-        box: list[Any] = [None]
-        error: Exception | None = None
-        if self.leads:
-            try:
-                box = [decide()]
-            except Exception as raised:  # noqa: BLE001 - raised below, once the other ranks know
-                box, error = [_Failed(f"{type(raised).__name__}: {raised}")], raised
-        dist.broadcast_object_list(box, group=self.group, group_src=0)
+        return self._lead(receive, handle, decide) if self.leads else self._follow(handle)
+
+    def _lead(
+        self,
+        receive: Callable[[], Sequence[Down]],
+        handle: Callable[[Down], object],
+        decide: Callable[[], Decision],
+    ) -> Decision:
+        messages: Sequence[Down] = ()
+        made, error, failure = Decision(), None, None
+        try:
+            messages = receive()
+            for message in messages:
+                handle(message)
+            made = decide()
+        except Exception as raised:  # noqa: BLE001 - raised below, once the other ranks know
+            error, failure = raised, f"{type(raised).__name__}: {raised}"
+        has_more = bool(messages) or made.rest is not None or failure is not None
+        dist.broadcast(torch.tensor([made.number, has_more]), group=self.group, group_src=0)
+        if has_more:
+            box = [_More(messages, made.rest, failure)]
+            dist.broadcast_object_list(box, group=self.group, group_src=0)
         if error is not None:
             raise error
-        if isinstance(box[0], _Failed):
-            raise LeaderError(box[0].why)
-        return box[0]  # type: ignore[no-any-return] # set by rank 0
+        return made
+
+    def _follow(self, handle: Callable[[Down], object]) -> Decision:
+        told = torch.empty(2, dtype=torch.int64)
+        dist.broadcast(told, group=self.group, group_src=0)
+        number, has_more = told.tolist()
+        if not has_more:
+            return Decision(number)
+        box: list[Any] = [None]
+        dist.broadcast_object_list(box, group=self.group, group_src=0)
+        more: _More = box[0]
+        for message in more.messages:
+            handle(message)
+        if more.failure is not None:
+            raise LeaderError(more.failure)
+        return Decision(number, more.rest)
 
     def failed_together(self, what: Iterable[object]) -> bool:
         """

@@ -14,10 +14,8 @@ def sent(values: Sequence[Any], device: Any, dtype: torch.dtype | None = None) -
 
     `torch.tensor(values, device=...)` copies from pageable memory, which waits for all work queued on a GPU's stream.
     """
-    made = torch.tensor(values, dtype=dtype)
-    if torch.device(device).type == "cpu":
-        return made
-    return made.pin_memory().to(device, non_blocking=True)
+    made, target = torch.tensor(values, dtype=dtype), torch.device(device)
+    return (made if target.type == "cpu" else made.pin_memory()).to(target, non_blocking=True)
 
 
 @lru_cache(maxsize=64)

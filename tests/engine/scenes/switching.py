@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import torch
 from tests.engine import models
 from tests.engine.scenes import capture
 from tests.engine.scenes.engine import CHAINS, PROMPT, answer, prompt, running
+from tlt_bench.gpu_loop import settings
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, Speculation
 from tlt_common.domain.response import FinishReason, TokenChunk
@@ -55,6 +57,17 @@ class Death:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundWaits:
+    """Where the suite's code would make the host wait for a GPU in one round."""
+
+    arm: str
+    is_switch: bool
+    """Whether the round before was of another arm, or of other requests."""
+    waits: dict[str, int]
+    """By place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchingResult:
     """The engine's results, in this order. Answers are greedy unless stated otherwise."""
 
@@ -68,6 +81,8 @@ class SwitchingResult:
     """Answer to a request that declined speculation."""
     whole: list[TokenChunk]
     """Answers sampled with seeds."""
+    rounds: list[RoundWaits]
+    """Rounds up to here; empty in the plain loop."""
     handed_over: list[tuple[tuple[int, ...], FinishReason | None, int]]
     """Tokens of the same ones, aborted again and again and continued; why each ended, and how often it was aborted."""
     refusals: Refusals
@@ -80,6 +95,9 @@ async def switching(work: Path) -> SwitchingResult:
     target = models.write_target(work / "target", vocabulary=64, hidden=64, layers=4, weight=0.08)
     drafters = [models.write_drafter(work / f"drafter{i}", target, noise=0.02 * (i + 1), seed=i) for i in range(2)]
     config = EngineConfig(dtype="float32", max_running=8, context_length=512, arms=CHAINS)
+    rounds = work / "rounds.jsonl"
+    if settings.LOOP_VARIABLE in os.environ:
+        os.environ[settings.ROUNDS_VARIABLE] = str(rounds)
     async with running(target, config, Experiment(seed=1)) as engine:
         prompts = [prompt(f"p{i}", tuple(range(3 + i, 12 + i)), temperature=0.0, max_new_tokens=200) for i in range(4)]
         before_drafter = await answer(engine, prompts[0])
@@ -104,11 +122,24 @@ async def switching(work: Path) -> SwitchingResult:
             penalised=await answer(engine, penalty),
             declined=await answer(engine, declining),
             whole=[await answer(engine, one) for one in sampled],
+            rounds=_rounds(rounds),
             handed_over=list(await asyncio.gather(*(_handed_over(engine, one) for one in sampled))),
             refusals=await _unfit_weights(engine, work, target),
             update=await _update_in_flight(engine, work, target),
             death=await _die(engine),
         )
+
+
+def _rounds(path: Path) -> list[RoundWaits]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    return [
+        RoundWaits(
+            arm=line["arm"],
+            is_switch=(before["arm"], before["requests"]) != (line["arm"], line["requests"]),
+            waits=line["ours"],
+        )
+        for before, line in itertools.pairwise(lines)
+    ]
 
 
 def seeded(index: int) -> Prompt:

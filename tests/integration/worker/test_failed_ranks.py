@@ -1,17 +1,31 @@
 """Ranks learn whether they failed together, over gloo between two processes."""
 
 import multiprocessing
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch.distributed as dist
 
+from tlt_worker.link.messages import Down, ForceArms
 from tlt_worker.scheduler import ranks
-from tlt_worker.scheduler.ranks import LeaderError, Ranks
+from tlt_worker.scheduler.ranks import Decision, LeaderError, Ranks
 
 WAIT_S = 3.0
+
+
+def agreed(one: Ranks, decide: Callable[[], Decision], *received: Down) -> tuple[Decision, list[Down], str]:
+    """Return a decision, the messages handled, and what the ranks exchanged for it."""
+    handled: list[Down] = []
+    with (
+        patch.object(dist, "broadcast", wraps=dist.broadcast) as numbers,
+        patch.object(dist, "broadcast_object_list", wraps=dist.broadcast_object_list) as objects,
+    ):
+        made = one.agree(lambda: received if one.leads else (), handled.append, decide)
+    return made, handled, f"{numbers.call_count} of fixed size, {objects.call_count} pickled"
 
 
 def one_rank(rank: int, folder: str, outcomes: Any) -> None:
@@ -22,14 +36,17 @@ def one_rank(rank: int, folder: str, outcomes: Any) -> None:
     found: dict[str, Any] = {
         "same": one.failed_together(["run", 3, "a", "b"]),
         "other requests": one.failed_together(["run", 3, "ab"[rank]]),
-        "decision": one.agree(lambda: f"of {rank}"),
+        "decision": agreed(one, lambda: Decision(3 + rank)),
+        "with drafts": agreed(one, lambda: Decision(5, [[rank]])),
+        "messages": agreed(one, lambda: Decision(1), ForceArms(names=("off",))),
         "all done": one.all_did(done=True),
         "one undone": one.all_did(done=rank == 0),
     }
+    handled: list[Down] = []
     try:
-        one.agree(lambda: [][rank])
+        one.agree(lambda: [ForceArms(names=("chain-3",))], handled.append, lambda: [][rank])
     except (IndexError, LeaderError) as error:
-        found["no decision"] = (type(error), str(error))
+        found["no decision"] = (type(error), str(error), handled)
     found["same failed decision"] = one.failed_together(["run", 4])
     if rank == 1:
         found["alone"] = one.failed_together(["run", 5])
@@ -68,13 +85,20 @@ def test_a_rank_that_failed_alone_gives_up_and_disturbs_no_message(outcomes: lis
 
 def test_a_decision_that_fails_on_rank_0_fails_on_all_ranks(outcomes: list[dict[str, Any]]) -> None:
     text = "list index out of range"
-    assert outcomes[0]["no decision"] == (IndexError, text)
-    assert outcomes[1]["no decision"] == (LeaderError, f"IndexError: {text}")
+    received = [ForceArms(names=("chain-3",))]
+    assert outcomes[0]["no decision"] == (IndexError, text, received)
+    assert outcomes[1]["no decision"] == (LeaderError, f"IndexError: {text}", received)
     assert [one["same failed decision"] for one in outcomes] == [True, True]
 
 
-def test_ranks_follow_rank_0(outcomes: list[dict[str, Any]]) -> None:
-    assert [one["decision"] for one in outcomes] == ["of 0", "of 0"]
+def test_ranks_follow_rank_0_by_one_message(outcomes: list[dict[str, Any]]) -> None:
+    assert [one["decision"] for one in outcomes] == [(Decision(3), [], "1 of fixed size, 0 pickled")] * 2
+
+
+def test_what_is_more_than_a_number_follows(outcomes: list[dict[str, Any]]) -> None:
+    exchanged = "1 of fixed size, 1 pickled"
+    assert [one["with drafts"] for one in outcomes] == [(Decision(5, [[0]]), [], exchanged)] * 2
+    assert [one["messages"] for one in outcomes] == [(Decision(1), [ForceArms(names=("off",))], exchanged)] * 2
 
 
 def test_something_is_done_once_all_ranks_did_it(outcomes: list[dict[str, Any]]) -> None:

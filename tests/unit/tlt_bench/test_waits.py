@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -27,6 +28,14 @@ def waits_of(work: Callable[[], object]) -> int:
 
 
 VALUES = torch.arange(6.0)
+COUNTS = torch.arange(6)
+CPU = torch.device("cpu")
+PLACES = torch.tensor([1, 2])
+
+
+def host() -> Tensor:
+    """Return a tensor that is in the host's memory wherever the engine runs."""
+    return torch.tensor([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +52,27 @@ VALUES = torch.arange(6.0)
         lambda: VALUES[VALUES > 2],
         lambda: VALUES.clone().__setitem__(VALUES > 2, 0.0),
         lambda: torch.tensor([1.0, 2.0], device="cpu"),
-        lambda: VALUES.repeat_interleave(torch.ones(6, dtype=torch.int64)),
+        lambda: VALUES.repeat_interleave(COUNTS),
+        lambda: VALUES.to(CPU),
+        lambda: VALUES.to(COUNTS),
+        lambda: VALUES.to(device=CPU, dtype=torch.float64),
+        lambda: host().to(CPU),
+        lambda: host().to(COUNTS),
+        lambda: VALUES.new_tensor([1.0, 2.0]),
+        lambda: torch.asarray([1.0, 2.0], device="cpu"),
+        lambda: VALUES[[1, 2]],
+        lambda: VALUES[COUNTS[0]],
+        lambda: VALUES[: COUNTS[2]],
+        lambda: VALUES[np.array([1, 2])],
+        lambda: VALUES[host()],
+        lambda: VALUES[host() + 1],
+        lambda: VALUES.clone().__setitem__(slice(0, 2), host()),
+        lambda: VALUES[:2].clone().copy_(host()),
+        lambda: VALUES.clone().index_put_((VALUES > 2,), VALUES[0]),
+        lambda: f"{VALUES[0]}",
+        lambda: VALUES[0] in VALUES,
+        VALUES.argwhere,
+        VALUES.unique_consecutive,
     ],
 )
 def test_what_the_host_must_know_counts(read: Callable[[], object]) -> None:
@@ -53,11 +82,20 @@ def test_what_the_host_must_know_counts(read: Callable[[], object]) -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: VALUES[torch.tensor([1, 2])],
+        lambda: VALUES[PLACES],
+        lambda: VALUES[1:3],
+        lambda: host().to(CPU, non_blocking=True)[0:1],
+        lambda: VALUES[host().to(CPU, non_blocking=True)],
+        lambda: VALUES.to("cpu", non_blocking=True),
+        lambda: host().tolist(),
+        lambda: int((host() + 1).sum()),
+        lambda: host()[host()[0]],
+        lambda: host().to(torch.int32).to("cpu"),
         lambda: torch.where(VALUES > 2, VALUES, 0.0),
         lambda: VALUES.masked_fill(VALUES > 2, 0.0).to(torch.float64),
         lambda: VALUES.repeat_interleave(3).cumsum(0),
-        lambda: VALUES.index_select(0, torch.tensor([3])),
+        lambda: VALUES.index_select(0, PLACES),
+        lambda: VALUES.repeat_interleave(COUNTS, output_size=15),
     ],
 )
 def test_what_runs_on_the_device_does_not(work: Callable[[], object]) -> None:
@@ -76,13 +114,12 @@ def chain(seeds: Tensor | None) -> Callable[[], None]:
     written = (torch.zeros(batch * NODES, dtype=torch.int32), torch.zeros(batch, NODES, dtype=torch.int32))
     index = torch.arange(batch * NODES).view(batch, NODES)
     coins = torch.rand(batch, NODES), torch.rand(batch)
+    counts = torch.zeros(batch, dtype=torch.int32)
 
     def verify() -> None:
         token = acceptance.verifying.set(acceptance.VerifyRound(positions=positions, cuts=cuts, seeds=seeds))
         try:
-            acceptance.accept_chain(
-                *written, torch.zeros(batch, dtype=torch.int32), drafts, index, index, index, *coins, probs, proposed
-            )
+            acceptance.accept_chain(*written, counts, drafts, index, index, index, *coins, probs, proposed)
         finally:
             acceptance.verifying.reset(token)
 
@@ -109,11 +146,21 @@ def test_filters_and_walks_with_fixed_shapes_never_wait(monkeypatch: pytest.Monk
 
 
 def test_a_switch_waits_once_for_what_was_skipped() -> None:
-    assert waits_of(lambda: backlog.stretches(torch.tensor([[True, False, True]]))) == 1
+    spans = [backlog.Stretch(0, 3, 6), backlog.Stretch(1, 0, 2)]
+    kept, lengths = torch.tensor([[4, -1, 6], [1, 2, -1]]), torch.tensor([6, 2])
+    assert waits_of(lambda: backlog.wanted(spans, kept, lengths)) == 1
 
 
 def test_waiting_for_an_event_counts() -> None:
     assert waits_of(lambda: torch.cpu.Event().synchronize()) == 1
+
+
+def test_lengths_that_a_batch_has_on_the_host_are_read_for_free() -> None:
+    lengths = torch.tensor([3, 4])
+    with Waits() as waits:
+        waits.know([lengths])
+        assert lengths.tolist() == [3, 4]
+    assert not waits.places
 
 
 def test_importing_the_plugin_needs_no_engine(tmp_path: Path) -> None:

@@ -58,6 +58,14 @@ class ArmStates:
                 return arm
         raise ConfigError(f"unknown arm {name!r}; accepted: {[arm.name for arm in self._states]}")
 
+    def number(self, arm: Arm) -> int:
+        """Return the number by which all ranks know an arm."""
+        return list(self._states).index(arm)
+
+    def numbered(self, number: int) -> Arm:
+        """Return the arm of a number."""
+        return list(self._states)[number]
+
     @contextmanager
     def running(self, arm: Arm) -> Iterator[None]:
         """Switch to `arm` and apply its settings for the duration of the context."""
@@ -68,11 +76,9 @@ class ArmStates:
             yield
 
     def _settings(self, arm: Arm) -> AbstractContextManager[Any]:
-        # Off verifies its single node with the same kernel as sampled chains.
-        by_rejection = self.rejects and (arm.sampled or arm == OFF)
         return self.override(
             speculative_num_steps=arm.steps,
             speculative_eagle_topk=arm.topk,
             speculative_num_draft_tokens=arm.draft_tokens,
-            speculative_use_rejection_sampling=by_rejection,
+            speculative_use_rejection_sampling=self.rejects and arm.sampled,
         )

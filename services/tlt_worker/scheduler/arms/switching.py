@@ -85,6 +85,10 @@ class ArmSwitching:
         self._latest = arm
         return ArmChoice(arm=arm, drafted=drafted, launched_s=launched_s, drafter_version=self.drafter_version)
 
+    def followed(self, arm: Arm) -> ArmChoice:
+        """Return the choice of rank 0 as the other ranks know it: it earns no reward there."""
+        return ArmChoice(arm=arm, drafted=None, launched_s=self.clock(), drafter_version=self.drafter_version)
+
     def allowed(self, batch: int) -> tuple[Arm, ...]:
         """Return the arms that can run with `batch` requests, off first."""
         return tuple(arm for arm in self.bandit.arms if self._can_run(arm, batch))

@@ -21,7 +21,7 @@ _FIRST_ROWS = 1024
 
 
 class Stretch(NamedTuple):
-    """Positions start .. end - 1 of the request at index `place`."""
+    """Positions start .. end - 1 of the request at index `place` of a batch."""
 
     place: int
     start: int
@@ -76,10 +76,12 @@ class Backlog:
         return torch.where((rows >= self._next - len(self._hidden)) & (slots < self.slot_count), rows, -1)
 
     def at(self, rows_K: Tensor) -> tuple[Tensor, Tensor]:
-        """Return states [K, H] and the tokens [K] that follow them."""
+        """Return states [K, H] and the tokens [K] that follow them; zeros for rows below 0."""
         assert self._hidden is not None, "rows of an empty backlog"  # noqa: S101 - a bug, not an input
         assert self._tokens is not None, "rows of an empty backlog"  # noqa: S101 - same
-        return self._hidden[rows_K % len(self._hidden)], self._tokens[rows_K % len(self._tokens)]
+        place_K, is_none_K = rows_K % len(self._hidden), rows_K < 0
+        hidden_KH = self._hidden[place_K].masked_fill_(is_none_K.unsqueeze(1), 0.0)
+        return hidden_KH, self._tokens[place_K].masked_fill_(is_none_K, 0)
 
     def _places(self, count: int, size: int) -> list[tuple[int, int]]:
         """Return the numbers of the next `count` rows, split into runs that are contiguous in a ring of `size` rows."""
@@ -103,27 +105,41 @@ class Backlog:
         return self._hidden, self._tokens, self._row_of
 
 
-def stretches(missing_BL: Tensor) -> list[Stretch]:
-    """Return the runs of True in each row."""
-    # Copied to the host at once: searching on the device would make the host wait for it twice.
-    missing = missing_BL.cpu().numpy()
-    change = np.diff(missing.astype(np.int8), axis=1, prepend=0, append=0)
+def wanted(spans: list[Stretch], kept_BL: Tensor, length_B: Tensor) -> tuple[list[Stretch], list[int]]:
+    """
+    Return the positions of spans that are stored, and the length of each request. Waits for the device once.
+
+    Args:
+        spans: One per request; its end may lie beyond the request's.
+        kept_BL: Rows of the positions from each span's start on, -1 where nothing is stored.
+        length_B: Positions of each request.
+    """
+    # One copy for both: each would make the host wait.
+    found = torch.cat((length_B.view(-1, 1).to(kept_BL.dtype), kept_BL), 1).cpu().numpy()
+    lengths, kept = found[:, 0].tolist(), found[:, 1:] >= 0
+    for row, span in enumerate(spans):
+        kept[row, max(0, min(span.end, lengths[row]) - span.start) :] = False
+    change = np.diff(kept.astype(np.int8), axis=1, prepend=0, append=0)
     starts, ends = np.argwhere(change == 1).tolist(), np.argwhere(change == -1).tolist()
-    return [Stretch(place, start, end) for (place, start), (_, end) in zip(starts, ends, strict=True)]
+    parts = [
+        Stretch(spans[row].place, spans[row].start + start, spans[row].start + end)
+        for (row, start), (_, end) in zip(starts, ends, strict=True)
+    ]
+    return parts, lengths
 
 
-def passes(parts: list[Stretch], max_tokens: int) -> list[list[Stretch]]:
-    """Split stretches into draft passes of at most `max_tokens` tokens, in order."""
+def passes(parts: list[Stretch], *, max_tokens: int, max_stretches: int) -> list[list[Stretch]]:
+    """Split stretches into draft passes of bounded size, in order."""
     made: list[list[Stretch]] = [[]]
     room = max_tokens
     for place, start, end in parts:
         low = start
         while low < end:
+            if room == 0 or len(made[-1]) == max_stretches:
+                made.append([])
+                room = max_tokens
             high = min(end, low + room)
             made[-1].append(Stretch(place, low, high))
             room -= high - low
             low = high
-            if room == 0:
-                made.append([])
-                room = max_tokens
     return [one for one in made if one]

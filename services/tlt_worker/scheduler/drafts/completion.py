@@ -4,11 +4,12 @@ Completion of the drafter's cache from the backlog. Imported inside SGLang's pro
 Written against SGLang 0.5.23: a draft pass as in `EagleDraftWorker._draft_extend_for_prefill`. A drafter has one layer,
 so what it writes at a position depends on that position alone, and holes can be filled in any order.
 
-Shapes: G stretches of a pass, P requests, V vocabulary, H hidden size, B requests to complete, L positions.
+Shapes: G stretches of a pass, K positions of one, P requests, V vocabulary, H hidden size, B requests to complete, L
+positions.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,23 +18,16 @@ from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, Forw
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from torch import Tensor
 
-from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch, passes, stretches
+from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch, passes, wanted
 from tlt_worker.scheduler.sent import sent
 
 PASS_TOKENS = 4096
 """Maximum states per pass: its workspace stays within that of a prompt's chunk."""
+PADDING_SLOT = 0
+"""Cache slot that SGLang writes what nobody reads to."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """The drafter's output after the last position of requests."""
-
-    places: list[int]
-    """Indices in the batch."""
-    logits: Tensor
-    """[P, V]"""
-    hidden: Tensor
-    """[P, H]"""
+UseEnds = Callable[[list[int], Tensor, Tensor], None]
+"""Receives places in the batch, logits [P, V] and states [P, H], all valid until the next pass of a model."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,67 +39,80 @@ class CacheCompletion:
     """SGLang's model runner of the draft model."""
     slot_table: Tensor
     """Cache slot of each position of each request row."""
+    max_requests: int
+    """Request slots: attention and graphs of a pass have room for as many stretches."""
     _count: int = 0
 
-    def run(self, batch: Any, lengths: Sequence[tuple[int, int]]) -> Ends | None:
+    def fill(self, batch: Any, spans: list[Stretch]) -> None:
         """
-        Complete the drafter's cache for the first positions of requests, given as (index in the batch, length) pairs.
+        Complete the drafter's cache at these positions, all of which the target has computed. Does not wait.
 
-        Returns the drafter's output for requests whose last position was processed; None if there are none.
+        Positions of which nothing is stored are computed for nothing: which those are, the device knows.
         """
-        if not lengths or not self.backlog:
-            return None
-        device = self.slot_table.device
-        rows = batch.req_pool_indices[sent([place for place, _ in lengths], device)]
-        length_B1 = sent([length for _, length in lengths], device).view(-1, 1)
-        slot_BL = self.slot_table[rows, : max(length for _, length in lengths)]
-        kept_BL = self.backlog.rows(slot_BL)
-        within_BL = torch.arange(slot_BL.shape[1], device=device) < length_B1
-        parts = stretches((kept_BL >= 0) & within_BL)
+        if self.backlog:
+            for group in passes(spans, max_tokens=PASS_TOKENS, max_stretches=self.max_requests):
+                self._pass(batch, group)
+
+    def run(self, batch: Any, spans: list[Stretch], length_B: Tensor, use_ends: UseEnds | None = None) -> None:
+        """
+        Complete the drafter's cache where something is stored for it. Waits for the device once.
+
+        Args:
+            batch: SGLang's.
+            spans: Where to look, one per request, whose end may be beyond the request's.
+            length_B: Positions of these requests.
+            use_ends: Called with the drafter's output for requests whose last position was processed, a pass at a time:
+                all passes may return it in the same memory.
+        """
+        if not spans or not self.backlog:
+            return
+        rows_B1 = sent([[batch.reqs[span.place].kv.req_pool_idx] for span in spans], length_B.device)
+        start_B1 = sent([[span.start] for span in spans], length_B.device)
+        longest = max(span.end - span.start for span in spans)
+        at_BL = (start_B1 + torch.arange(longest, device=length_B.device)).clamp(max=self.slot_table.shape[1] - 1)
+        parts, lengths = wanted(spans, self.backlog.rows(self.slot_table[rows_B1, at_BL]), length_B)
+        length_of = {span.place: length for span, length in zip(spans, lengths, strict=True)}
         # Last positions come last: they attend to all others, which must be written first.
-        parts.sort(key=lambda part: part.end == lengths[part.place][1])
-        places, logits, hidden = list[int](), list[Tensor](), list[Tensor]()
-        for group in passes(parts, PASS_TOKENS):
-            kept = torch.cat([kept_BL[part.place, part.start : part.end] for part in group])
-            slots = torch.cat([slot_BL[part.place, part.start : part.end] for part in group])
-            placed = [part._replace(place=lengths[part.place][0]) for part in group]
-            output = self._pass(batch, placed, slots, *self.backlog.at(kept))
-            for row, part in enumerate(group):
-                if part.end == lengths[part.place][1]:
-                    places.append(placed[row].place)
-                    logits.append(output.next_token_logits[row])
-                    hidden.append(output.hidden_states[row])
-            self.backlog.drop(slots)
-            self._count += len(slots)
-        return Ends(places=places, logits=torch.stack(logits), hidden=torch.stack(hidden)) if places else None
+        parts.sort(key=lambda part: part.end == length_of[part.place])
+        for group in passes(parts, max_tokens=PASS_TOKENS, max_stretches=self.max_requests):
+            output = self._pass(batch, group)
+            ends = [part.place for part in group if part.end == length_of[part.place]]
+            if ends and use_ends is not None:
+                first = len(group) - len(ends)
+                use_ends(ends, output.next_token_logits[first:], output.hidden_states[first:])
 
     def take_count(self) -> int:
         """Return the number of states processed by the drafter since the last call."""
         count, self._count = self._count, 0
         return count
 
-    def _pass(self, batch: Any, parts: list[Stretch], slots: Tensor, hidden: Tensor, tokens: Tensor) -> Any:
+    def _pass(self, batch: Any, parts: list[Stretch]) -> Any:
         """Run the drafter over stretches of the batch; return logits [G, V] and states [G, H] at their ends."""
         part = copy.copy(batch)  # shallow: the original batch is unchanged
-        chosen = sent([one.place for one in parts], batch.req_pool_indices.device)
         part.reqs = [batch.reqs[one.place] for one in parts]
+        indices = [req.kv.req_pool_idx for req in part.reqs]
+        ranges = zip(indices, parts, strict=True)
+        slots_K = torch.cat([self.slot_table[index, one.start : one.end] for index, one in ranges])
+        kept_K = self.backlog.rows(slots_K)
+        hidden_KH, tokens_K = self.backlog.at(kept_K)
+        device = slots_K.device
+        chosen = sent([one.place for one in parts], device)
         part.seq_lens_cpu = torch.tensor([one.end for one in parts])
-        part.seq_lens = part.seq_lens_cpu.to(batch.seq_lens)
+        part.seq_lens = sent([one.end for one in parts], device, batch.seq_lens.dtype)
         part.seq_lens_sum = sum(one.end for one in parts)
-        part.req_pool_indices = batch.req_pool_indices[chosen]
-        for name in ("req_pool_indices_cpu", "orig_seq_lens"):
-            if (whole := getattr(batch, name, None)) is not None:
-                setattr(part, name, whole[chosen.to(whole.device)])
+        part.req_pool_indices, part.orig_seq_lens = batch.req_pool_indices[chosen], batch.orig_seq_lens[chosen]
+        part.req_pool_indices_cpu = torch.tensor(indices)
         part.prefix_lens = [one.start for one in parts]
         part.extend_lens = [one.end - one.start for one in parts]
-        part.extend_num_tokens = len(slots)
-        part.input_ids, part.out_cache_loc = tokens.to(torch.int64), slots.to(torch.int64)
+        part.extend_num_tokens = len(slots_K)
+        part.input_ids = tokens_K.to(torch.int64)
+        part.out_cache_loc = torch.where(kept_K >= 0, slots_K.to(torch.int64), PADDING_SLOT)
         part.multimodal_inputs = [None] * len(parts)
         part.return_logprob = False
         part.extend_logprob_start_lens = part.decoding_reqs = part.sampling_info = None
         part.forward_mode = ForwardMode.EXTEND
         part.spec_info = EagleDraftExtendInput(
-            hidden_states=hidden, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1
+            hidden_states=hidden_KH, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1
         )
         forward = ForwardBatch.init_new(
             part,
@@ -114,4 +121,7 @@ class CacheCompletion:
             return_hidden_states_before_norm=False,
         )
         forward.return_logprob = False
-        return self.runner.forward(forward).logits_output
+        output = self.runner.forward(forward).logits_output
+        self.backlog.drop(slots_K)
+        self._count += len(slots_K)
+        return output

@@ -38,6 +38,17 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
     return found_R.clamp_(max=weights_RV.shape[-1] - 1)
 
 
+def race(weights_RV: Tensor) -> Tensor:
+    """
+    Draw one token per row: that of the largest weight divided by an exponential variable.
+
+    The Gumbel trick, as in torch.multinomial, which also checks the weights, and on a GPU ends the process where they
+    are not numbers. A scan would need several times the kernels.
+    """
+    noise_RV = torch.empty_like(weights_RV).exponential_().clamp_min_(torch.finfo(weights_RV.dtype).tiny)
+    return torch.div(weights_RV, noise_RV, out=noise_RV).argmax(-1)
+
+
 def draw_seeded(probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
     """Draw one token per row [R] with its seed's noise; tokens of probability 0 are never drawn."""
     return (probs_RV / exponentials(hashes(seeds_R, positions_R, probs_RV.shape[-1]))).argmax(-1)

@@ -16,7 +16,7 @@ from torch import Tensor
 from tlt_common.errors import EngineError
 from tlt_worker.scheduler.sampling.acceptance import VerifyRound, verifying
 from tlt_worker.scheduler.sampling.cuts import cuts_of
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, race, reseed
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sent import sent_once
 
@@ -103,8 +103,7 @@ def sample_plainly(self: Any, probs: Tensor, sampling_info: Any, positions: Tens
     del self
     cuts = cuts_of(sampling_info)
     probs = probs if cuts is None else truncate(probs, cuts)
-    tokens_B = draw(probs, torch.rand(len(probs), device=probs.device))
-    return reseed(tokens_B, probs, sampling_info.sampling_seed, positions).to(torch.int32), None
+    return reseed(race(probs), probs, sampling_info.sampling_seed, positions).to(torch.int32), None
 
 
 def propose(

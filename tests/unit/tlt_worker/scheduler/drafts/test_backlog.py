@@ -4,8 +4,10 @@ import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch, passes, stretches
+from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch, passes, wanted
 
 HIDDEN = 4
 ROW_BYTES = HIDDEN * 4
@@ -69,15 +71,32 @@ def test_the_newest_states_are_kept_up_to_a_number_of_bytes(seed: int) -> None:
         assert hidden[:, 0].tolist() == tokens.tolist()
 
 
-def test_runs_of_missing_positions_are_stretches() -> None:
-    missing = torch.tensor([[0, 1, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)
-    assert stretches(missing) == [Stretch(0, 1, 3), Stretch(0, 4, 5), Stretch(2, 0, 5)]
+def test_what_is_not_stored_is_zero() -> None:
+    """Rows that were never written have any content, which is no token id and may not be a number."""
+    backlog = Backlog(slot_count=2000, limit_bytes=100_000)
+    backlog.put(torch.tensor([7]), states(0.7), torch.tensor([70]))
+    hidden, tokens = backlog.at(backlog.rows(torch.tensor([7, 8])))
+    assert torch.equal(hidden, states(0.7, 0.0))
+    assert tokens.tolist() == [70, 0]
 
 
-def test_passes_are_bounded_and_in_order() -> None:
-    parts = [Stretch(0, 0, 5), Stretch(1, 2, 9), Stretch(2, 0, 1)]
-    made = passes(parts, 4)
-    assert all(sum(part.end - part.start for part in one) <= 4 for one in made)
+def test_runs_of_stored_positions_are_stretches_up_to_each_requests_length() -> None:
+    spans = [Stretch(0, 10, 15), Stretch(3, 20, 25), Stretch(4, 0, 5), Stretch(6, 2, 4)]
+    kept = torch.tensor([[-1, 3, 4, -1, 6], [-1, -1, -1, -1, -1], [5, 6, 7, 8, 9], [1, 2, 7, 7, 7]])
+    parts, lengths = wanted(spans, kept, torch.tensor([14, 25, 3, 9]))
+    assert lengths == [14, 25, 3, 9]
+    assert parts == [Stretch(0, 11, 13), Stretch(4, 0, 3), Stretch(6, 2, 4)]
+
+
+PARTS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30)
+
+
+@given(PARTS, st.integers(1, 25), st.integers(1, 6))
+def test_passes_are_bounded_and_in_order(found: list[tuple[int, int]], max_tokens: int, max_stretches: int) -> None:
+    """A pass has room for as many stretches as the engine has request slots, and a request may have many."""
+    parts = [Stretch(place, start, start + count) for place, (start, count) in enumerate(found)]
+    made = passes(parts, max_tokens=max_tokens, max_stretches=max_stretches)
+    assert all(0 < sum(part.end - part.start for part in one) <= max_tokens for one in made)
+    assert all(len(one) <= max_stretches for one in made)
     covered = [(part.place, position) for one in made for part in one for position in range(part.start, part.end)]
     assert covered == [(part.place, position) for part in parts for position in range(part.start, part.end)]
-    assert passes([], 4) == []

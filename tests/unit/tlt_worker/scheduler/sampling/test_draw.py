@@ -16,7 +16,7 @@ from tlt_worker.scheduler.sampling.acceptance import (
     tree_speculative_sampling_target_only,
     verifying,
 )
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, race, reseed
 from tlt_worker.scheduler.sampling.noise import hashes
 
 VOCABULARY, BATCH = 12, 300
@@ -45,6 +45,18 @@ def test_one_seed_draws_tokens_by_their_probability() -> None:
     counts = torch.bincount(draw_seeded(probs.expand(len(positions), -1), seeds, positions), minlength=VOCABULARY)
     expected = probs[0].double() / probs[0].double().sum() * len(positions)
     assert chisquare(counts.numpy(), expected.numpy()).pvalue > 0.001
+
+
+def test_a_race_draws_tokens_by_their_weight() -> None:
+    weights = torch.cat([distributions(1) * 3.0, torch.zeros(1, 2)], 1)
+    counts = torch.bincount(race(weights.expand(30_000, -1)), minlength=VOCABULARY + 2)
+    assert counts[VOCABULARY:].sum() == 0, "tokens without weight are never drawn"
+    expected = weights[0, :VOCABULARY].double() / weights[0].double().sum() * 30_000
+    assert chisquare(counts[:VOCABULARY].numpy(), expected.numpy()).pvalue > 0.001
+
+
+def test_a_race_of_weights_that_are_no_numbers_draws_a_token() -> None:
+    assert 0 <= int(race(torch.full((1, VOCABULARY), torch.nan))) < VOCABULARY
 
 
 def test_noise_depends_on_seed_position_and_token_only() -> None:

@@ -1,34 +1,17 @@
 """A round of the fixed form launches as many kernels as the functions say: each takes the host's time."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.unit.tlt_worker.scheduler.sampling.meta_rounds import accept
+from tlt_bench.gpu_loop.launches import Launches
 from tlt_worker.scheduler.sampling import acceptance
 
 VOCABULARY = 1000
-
-
-class Launches(TorchDispatchMode):
-    """Counts operators that launch something: neither views nor allocations."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # torch is partly untyped
-        self.count = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        del types
-        returns = [each.alias_info for each in func._schema.returns]
-        is_view = any(alias is not None and not alias.is_write for alias in returns)
-        self.count += not is_view and not func._schema.name.startswith("aten::empty")
-        return func(*args, **(kwargs or {}))
 
 
 def said(function: Callable[..., Any]) -> list[int]:
