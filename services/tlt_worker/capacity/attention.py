@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from tlt_common.errors import ConfigError
+from tlt_worker.model.families import head_size, listed
 
 CPU = -1
 """In place of a compute capability."""
@@ -21,8 +22,6 @@ AMPERE, HOPPER, DATACENTER_BLACKWELL = 8, 9, 10
 """Major compute capabilities: A100, the first with bfloat16; H100 and H200; B200. Consumer Blackwell is 12."""
 
 HALF = frozenset({"bfloat16", "float16"})
-SINKS = frozenset({"GptOssForCausalLM"})
-"""Architectures whose attention heads have sinks; SGLang's `SWA_SINK_ARCHS`, as far as the suite serves them."""
 
 
 class Attention(StrEnum):
@@ -52,9 +51,8 @@ class Heads:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Heads":
         """Read a `config.json` whose sizes have been checked."""
-        head_dim = config.get("head_dim") or int(config["hidden_size"]) // int(config["num_attention_heads"])
-        sinks = bool(SINKS & set(config.get("architectures") or ())) or bool(config.get("learnable_sink"))
-        return cls(head_dim=int(head_dim), has_sinks=sinks)
+        family = listed(config)
+        return cls(head_dim=head_size(config), has_sinks=family is not None and family.has_sinks)
 
 
 ANY_HEADS = Heads()

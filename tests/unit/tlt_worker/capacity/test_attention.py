@@ -95,9 +95,9 @@ def test_a_refusal_names_what_each_backend_lacks() -> None:
 def test_heads_are_read_from_the_models_configuration() -> None:
     sizes = {"hidden_size": 4096, "num_attention_heads": 32}
     assert Heads.from_config(sizes) == Heads(head_dim=128)
-    assert Heads.from_config({**sizes, "head_dim": 64, "architectures": ["GptOssForCausalLM"]}) == Heads(
-        head_dim=64, has_sinks=True
-    )
+    assert Heads.from_config(
+        {**sizes, "head_dim": 64, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"}
+    ) == Heads(head_dim=64, has_sinks=True)
 
 
 def test_float32_on_a_gpu_takes_operators_that_exist_and_products_that_are_exact() -> None:
