@@ -52,7 +52,7 @@ engine: install  ## run the tests with the real SGLang engine, two engines at a 
 
 .PHONY: families
 families: install  ## run every family of models through one suite, the memory plan against SGLang, and public drafters (9 minutes); ONLY= as for pytest -k
-	$(BIN)/pytest $(FAMILIES) --loop plain $(subst loadscope,loadgroup,$(ENGINES)) $(if $(ONLY),-k "$(ONLY)")
+	$(BIN)/pytest $(FAMILIES) --loop plain $(subst loadscope,load,$(ENGINES)) $(if $(ONLY),-k "$(ONLY)")
 
 .PHONY: engine-slow loops
 engine-slow: install  ## run the slow ones: several ranks, processes that remain, drafters in SGLang alone (5 minutes)
