@@ -63,7 +63,7 @@ def plan_of(
     """
     family, context = listed(model), engine.context_for(model)
     profile = profile_of(engine, device.accelerator, family=family, heads=Heads.from_config(model))
-    if family is None:
+    if family is None and engine.allow_unlisted:
         profile = replace(profile, warnings=(*profile.warnings, _unlisted(engine, device, model)))
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)
     if device.kind == "cuda":
