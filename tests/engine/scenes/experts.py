@@ -28,6 +28,8 @@ def write_mixture(directory: Path, family: str, *, seed: int) -> Any:
         for name, parameter in model.named_parameters():
             if "norm" not in name:
                 parameter.normal_(std=0.2)
+        # The last token is likely to be repeated: so drafts a drafter that passes its embedding through.
+        model.lm_head.weight.copy_(model.model.embed_tokens.weight)
     model.save_pretrained(directory)
     return model
 
