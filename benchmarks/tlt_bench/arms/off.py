@@ -45,14 +45,14 @@ async def measure_off(ours: BenchEngine, plain: BenchEngine, control: BenchEngin
             await ours.force_arms("off")
             for batch, repeats in plan.repeats.items():
                 log(f"batch {batch}")
-                timings[batch].append(await _in_turn(sides, batch, plan.tokens, repeats))
+                timings[batch].append(await in_turn(sides, batch, plan.tokens, repeats))
     for batch, starts in timings.items():
         for what, speed in (("", _by_time), ("_cpu", _by_processor_time)):
             _judge(found, f"{what}_bs{batch}", [[list(map(speed, rows)) for rows in start] for start in starts])
     return found
 
 
-async def _in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[Rows]:
+async def in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[Rows]:
     """Return each engine's measurements, one per repeat."""
     timings: list[list[Timing]] = [[] for _ in sides]
     for repeat in range(repeats + 1):

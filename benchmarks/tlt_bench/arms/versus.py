@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tlt_bench.engines.bench_engine import BenchEngine, log, rotated, started
-from tlt_bench.engines.commands import Generate, Timing
+from tlt_bench.arms.off import in_turn
+from tlt_bench.engines.bench_engine import BenchEngine, log, started
+from tlt_bench.engines.commands import Timing
 from tlt_bench.ratios import Figures, over
-from tlt_bench.workload import hard_prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +34,9 @@ async def measure_versus(ours: BenchEngine, stock: Mapping[str, BenchEngine], pl
         async with started(ours, theirs):
             await ours.force_arms(arm)
             for batch, repeats in plan.repeats.items():
-                mine, other = await _in_turn((ours, theirs), batch, plan.tokens, repeats)
+                mine, other = await in_turn((ours, theirs), batch, plan.tokens, repeats)
                 _judge(found, f"{arm}_bs{batch}", mine, other)
     return found
-
-
-async def _in_turn(sides: Sequence[BenchEngine], batch: int, tokens: int, repeats: int) -> list[list[Timing]]:
-    timings: list[list[Timing]] = [[] for _ in sides]
-    for repeat in range(repeats + 1):
-        request = Generate(prompts=hard_prompts(batch, seed=repeat), max_new_tokens=(tokens,) * batch)
-        for place in rotated(range(len(sides)), repeat):
-            answer = await sides[place].generate(request)
-            if repeat:  # the first repeat warms up
-                timings[place].append(answer)
-    return timings
 
 
 def _judge(found: Figures, name: str, mine: Sequence[Timing], other: Sequence[Timing]) -> None:
