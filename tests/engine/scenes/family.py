@@ -35,6 +35,8 @@ ARMS = ("off", "chain-3", "chain-3-top1", "ngram-4")
 TREES = ("tree-3x4-8",)
 LAYERS = (0, 1)
 RESPONSES, LENGTH, STEPS = 32, 64, 60
+TRAINING_S = 400.0
+"""Timeout of these steps: they take 20 s on an idle core, and share it with engines."""
 SETTINGS = ("T 1.0", "T 0.6 top-p 0.9", cases.SEEDED)
 DRAWS = 250
 
@@ -123,7 +125,7 @@ async def _train(engine: SglangEngine, bench: Bench) -> None:
     engine.set_capture(CapturePolicy(enabled=False))
     worker = await bench.worker()
     await worker.start(1)
-    await worker.has_made(STEPS)
+    await worker.has_made(STEPS, TRAINING_S)
     await bench.coordinator.reached(1)
     await worker.preempt(1)
     last = bench.coordinator.history[-1]

@@ -132,8 +132,8 @@ class Worker:
             response = await self._stub.GetProgress(wire.pb.GetProgressRequest(), timeout=WAIT_S)
         return wire.progress_from_pb(response.progress)
 
-    async def has_made(self, steps: int) -> TrainingProgress:
-        async with asyncio.timeout(WAIT_S):
+    async def has_made(self, steps: int, within_s: float = WAIT_S) -> TrainingProgress:
+        async with asyncio.timeout(within_s):
             while (progress := await self.progress()).steps < steps:  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_S)
         return progress
