@@ -33,12 +33,16 @@ def write_missing(directory: Path, names: Sequence[str], *, device: str) -> dict
         if name not in SHAPES:
             raise ValueError(f"unknown model {name!r}; accepted: {', '.join(SHAPES)}")
         shape = SHAPES[name] if device == "cuda" else reduced(SHAPES[name])
-        # The last file that `write` writes marks the end.
-        if not (directory / name / DRAFTER3 / "config.json").is_file():
+        if not is_written(directory / name):
             write(directory / name, shape, device=device)
         files = (directory / name / MODEL).glob("*.safetensors")
         found[name] = sum(file.stat().st_size for file in files) / 2**30
     return found
+
+
+def is_written(directory: Path) -> bool:
+    """Return whether a model of `SHAPES` is complete: its last file, which `write` writes, is there."""
+    return (directory / DRAFTER3 / "config.json").is_file()
 
 
 def write(directory: Path, shape: Shape = SHAPE, *, seed: int = 0, device: str = "cpu") -> None:

@@ -21,11 +21,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from unpack import CHECKOUT, MANIFEST, SITE  # which stands alone: it is copied to the other machine
+
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = "x86_64-manylinux_2_34"
-SITE, CHECKOUT = "site-packages", "checkout"
-"""Directories inside of the archive."""
-MANIFEST = "manifest.json"
 
 GROUPS = {
     "cuda": ("nvidia", "nccl", "cudnn", "nvshmem", "cusparselt"),

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 SITE, CHECKOUT = "site-packages", "checkout"
+"""Directories inside of the archive."""
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
 PROGRAMS = """

@@ -12,8 +12,8 @@ from typing import Final
 
 import torch
 
-from tlt_bench.random_models import write, write_missing
-from tlt_bench.shapes import DRAFTER3, SHAPES
+from tlt_bench.random_models import is_written, write, write_missing
+from tlt_bench.shapes import MODEL, SHAPES
 
 SPARE_BYTES: Final = 8 * 2**30
 """Disk that other parts need for checkpoints and logs."""
@@ -37,8 +37,8 @@ def main(path: Path, directory: Path) -> None:
 def _write_experts(directory: Path) -> int:
     """Write the mixture of experts with as many layers as fit on the disk; return their number."""
     target = directory / EXPERTS
-    if (target / DRAFTER3 / "config.json").is_file():
-        layers: int = json.loads((target / "model" / "config.json").read_text())["num_hidden_layers"]
+    if is_written(target):
+        layers: int = json.loads((target / MODEL / "config.json").read_text())["num_hidden_layers"]
         return layers
     shutil.rmtree(target, ignore_errors=True)
     room = shutil.disk_usage(directory).free - SPARE_BYTES
