@@ -110,7 +110,8 @@ class Stack:
 
     async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
         def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:
-            process = Supervised(name, command, home, start_s=start_s, secrets=self._secrets(name, home))
+            secrets = self._secrets(name, home)
+            process = Supervised(name, command, home, start_s=start_s, secrets=secrets, suite_started=False)
             running.append(process)
             owners.create_task(process.run(), name=name)
             return process

@@ -76,6 +76,7 @@ class Supervised:
     Args:
         command: Returns program and arguments, given the settings that repeat the addresses of the first start.
         secrets: Settings that must not be on a command line, as environment variables.
+        suite_started: Whether to start it again when it exits; False until the suite that it is a part of has started.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class Supervised:
         *,
         start_s: float = START_S,
         secrets: Mapping[str, str] = MappingProxyType({}),
+        suite_started: bool = True,
     ) -> None:
         self.name = name
         self._start_s = start_s
         self._command = command
         self._secrets = secrets
-        self.suite_started = False
-        """Whether to start it again when it exits."""
+        self.suite_started = suite_started
         self._starts = 0
         self._log_begins = 0
         self._fixed: Mapping[str, str] = {}

@@ -42,7 +42,6 @@ async def supervised(name: str, command: Callable[[Home], Sequence[str]]) -> Asy
         owners.create_task(service.run())
         try:
             await service.addresses()
-            service.suite_started = True
             yield home
         finally:
             prober.cancel()

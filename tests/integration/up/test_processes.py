@@ -73,7 +73,6 @@ async def test_a_service_that_dies_comes_back_at_its_address() -> None:
         owners.create_task(service.run())
         first = await service.addresses()
         assert first["grpc"] == "host:1"
-        service.suite_started = True
         former = pid_of(home)
         os.kill(former, signal.SIGKILL)
         await eventually(lambda: pid_of(home) not in {0, former})
@@ -116,7 +115,7 @@ async def test_a_service_that_a_signal_ends_is_an_error_that_names_it() -> None:
 async def test_a_service_that_ends_before_the_suite_has_started_is_an_error() -> None:
     brief = SERVICE.replace("time.sleep(600)", "sys.exit('tlt: Redis is gone')")
     async with guarded(None) as home:
-        service = Supervised("thing", command(brief, home), home)
+        service = Supervised("thing", command(brief, home), home, suite_started=False)
         with pytest.raises(ConfigError, match="thing ended while the suite started: Redis is gone"):
             await service.run()
 
