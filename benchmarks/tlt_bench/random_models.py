@@ -64,7 +64,7 @@ def write(directory: Path, shape: Shape = SHAPE, *, seed: int = 0, device: str =
             continue
         form = standard_format(architecture, shape)
         extra = {}
-        if form.is_eagle3:  # the map of its vocabulary to the target's: offsets, here to the same tokens
+        if form.has_map:  # the map of its vocabulary to the target's: offsets, here to the same tokens
             extra["d2t"] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
         _save(form.tensor_shapes(), directory / name / "model.safetensors", generator, extra)
         _write_config(directory / name, form.config(shape))

@@ -1,5 +1,5 @@
 """
-The EAGLE format: a learned drafter on disk, for code that writes, checks, loads or runs one.
+Formats of drafters: a learned drafter on disk, for code that writes, checks, loads or runs one.
 
 Imports no torch: the worker plans with the format before anything is loaded.
 """

@@ -1,19 +1,12 @@
-"""Architectures of single-layer drafters."""
+"""Architectures of learned drafters."""
 
 from enum import StrEnum
 
 
 class DrafterArchitecture(StrEnum):
-    """Architecture of a learned drafter."""
+    """Architecture of a learned drafter. Each has a module beside this one, with its format."""
 
     EAGLE = "eagle"
     """Reads the target's last hidden state and uses the target's head (arXiv 2401.15077)."""
     EAGLE3 = "eagle3"
     """Reads hidden states of several target layers and has its own head, often over fewer tokens (arXiv 2503.01840)."""
-
-
-MODEL_CLASSES = {
-    DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle",
-    DrafterArchitecture.EAGLE3: "LlamaForCausalLMEagle3",
-}
-"""`architectures` in the config.json of a published drafter."""

@@ -1,31 +1,40 @@
 """
-Architecture and sizes of a drafter, which determine its tensors and its config.json.
+What all formats of drafters answer: architecture and sizes, which determine tensors and config.json.
 
-An engine's memory and CUDA graphs are made for one format at launch: the first drafter may have any format its target
-allows, and later ones must be compatible (`require_fit`).
+A format is a module with a class that answers these questions; `reading.FORMATS` lists them. Code outside this package
+asks a format and never which architecture it is. An engine's memory and CUDA graphs are made for one format at launch:
+the first drafter may have any format its target allows, and later ones must be compatible (`require_fit`).
 """
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.rope import rope_fields
-from tlt_common.drafter.tensors import BIAS, HEAD, LAYER
+from tlt_common.drafter.tensors import EMBEDDING, HEAD, canonical_name
 from tlt_common.errors import WeightsError
 
 _INHERITED = ("max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype")
 
 Json = Mapping[str, Any]
+Shapes = dict[str, tuple[int, ...]]
+"""Shapes of tensors, by SGLang's names."""
 NOTHING: Json = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrafterFormat:
-    """Format of a drafter with one Llama layer, whatever the family of its target."""
+class DrafterFormat(ABC):
+    """Format of a drafter of dense decoder layers, whatever the family of its target."""
 
-    architecture: DrafterArchitecture
+    architecture: ClassVar[DrafterArchitecture]
+    model_classes: ClassVar[tuple[str, ...]]
+    """`architectures` in the config.json of such drafters, as we write them."""
+    served_as: ClassVar[str]
+    """Model class that runs it in our engine."""
+
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -36,66 +45,90 @@ class DrafterFormat:
     rope: Json
     """`rope_parameters` as written by transformers 5."""
     draft_vocab_size: int
-    """Number of tokens in the drafter's head. Equals `vocab_size` for EAGLE, which uses the target's head."""
+    """Number of tokens that it can draft. Below `vocab_size` only if it has a map."""
     layers: tuple[int, ...] = ()
-    """Target layers whose outputs an EAGLE-3 drafter reads, ascending. Empty for EAGLE, which reads the last one."""
+    """Target layers whose outputs it reads, ascending. Empty: it reads the target's last state."""
     is_target_tied: bool = False
     """Whether the target's head is its embedding."""
     max_positions: int = 8192
     """Maximum context in tokens, as stated in config.json. No tensor depends on it."""
 
+    @classmethod
+    @abstractmethod
+    def standard(
+        cls, target: Json, *, draft_vocabulary: int | None = None, layers: Sequence[int] | None = None
+    ) -> Self:
+        """Return the default format for a target; `reading.standard_format` says more and converts errors."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, drafter: Json, target: Json) -> Self:
+        """Return the format that a config.json describes, in the spelling of `config`, as `reading.format_of` does."""
+
+    @abstractmethod
+    def tensor_shapes(self) -> Shapes:
+        """Return the shape of each tensor that is trained and required."""
+
+    def bias_shapes(self) -> Shapes:
+        """Return the shape of each bias that SGLang's layer has. A file may have any of them; they are not trained."""
+        return {}
+
     @property
-    def is_eagle3(self) -> bool:
-        """Whether the drafter has its own head and token map."""
-        return self.architecture == DrafterArchitecture.EAGLE3
+    def written_biases(self) -> tuple[str, ...]:
+        """Biases that published files must have, as zeros: SGLang would leave them uninitialised."""
+        return ()
+
+    def shared_shapes(self) -> Shapes:
+        """Return the shape of each tensor that may be in a file and is not read: the target's, or one that follows."""
+        whole = (self.vocab_size, self.hidden_size)
+        return {EMBEDDING: whole, **({} if self.trains_head else {HEAD: whole})}
+
+    def canonical_name(self, name: str) -> str:
+        """Return SGLang's name of a published tensor."""
+        return canonical_name(name)
+
+    @property
+    def model_class(self) -> str:
+        """Which of `model_classes` it is."""
+        return self.model_classes[0]
+
+    @property
+    def has_map(self) -> bool:
+        """Whether a map, tensor `MAP`, says which tokens of the target it can draft."""
+        return False
+
+    @property
+    def trains_head(self) -> bool:
+        """Whether it has a head of its own, tensor `HEAD`, which is trained; otherwise it uses the target's."""
+        return False
+
+    @property
+    def layer_count(self) -> int:
+        """Number of its own decoder layers."""
+        return 1
+
+    @property
+    def read_states(self) -> int:
+        """Number of the target's states that it reads per token."""
+        return max(1, len(self.layers))
 
     @property
     def captured_size(self) -> int:
         """Elements of a captured state of the target: the outputs of `layers`, then its last state."""
         return (len(self.layers) + 1) * self.hidden_size
 
-    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each required tensor, by SGLang's names."""
-        hidden, inner, size = self.hidden_size, self.intermediate_size, self.head_dim
-        read = 2 * hidden if self.is_eagle3 else hidden
-        found: dict[str, tuple[int, ...]] = {
-            "fc.weight": (hidden, (len(self.layers) if self.is_eagle3 else 2) * hidden),
-            f"{LAYER}self_attn.q_proj.weight": (self.heads * size, read),
-            f"{LAYER}self_attn.k_proj.weight": (self.kv_heads * size, read),
-            f"{LAYER}self_attn.v_proj.weight": (self.kv_heads * size, read),
-            f"{LAYER}self_attn.o_proj.weight": (hidden, self.heads * size),
-            f"{LAYER}mlp.gate_proj.weight": (inner, hidden),
-            f"{LAYER}mlp.up_proj.weight": (inner, hidden),
-            f"{LAYER}mlp.down_proj.weight": (hidden, inner),
-            f"{LAYER}post_attention_layernorm.weight": (hidden,),
-        }
-        if self.is_eagle3:
-            norms = (f"{LAYER}input_layernorm.weight", f"{LAYER}hidden_norm.weight", "norm.weight")
-            found |= {**dict.fromkeys(norms, (hidden,)), HEAD: (self.draft_vocab_size, hidden)}
-        return found
-
-    def bias_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each bias that SGLang's layer has, by SGLang's names. A file may have any of them."""
-        rows = {"o": self.hidden_size}
-        if not self.is_eagle3:
-            rows |= {"q": self.heads * self.head_dim, **dict.fromkeys("kv", self.kv_heads * self.head_dim)}
-        return {BIAS: (self.hidden_size,), **{f"{LAYER}self_attn.{name}_proj.bias": (n,) for name, n in rows.items()}}
+    @abstractmethod
+    def own_config(self) -> dict[str, Any]:
+        """Return the fields of config.json that this architecture adds or spells in its way."""
 
     def config(self, inherited: Json = NOTHING) -> dict[str, Any]:
         """Return the config.json. `inherited` adds what the format does not define: token ids, dtype, positions."""
-        eagle3 = {
-            "draft_vocab_size": self.draft_vocab_size,
-            "eagle_config": {
-                "use_aux_hidden_state": True,
-                "eagle_aux_hidden_state_layer_ids": list(self.layers),
-            },
-        }
         return {
             "max_position_embeddings": self.max_positions,
             **{key: inherited[key] for key in _INHERITED if key in inherited},
-            "architectures": [MODEL_CLASSES[self.architecture]],
+            "architectures": [self.model_class],
             "model_type": "llama",
-            "num_hidden_layers": 1,
+            "num_hidden_layers": self.layer_count,
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
             "intermediate_size": self.intermediate_size,
@@ -110,8 +143,7 @@ class DrafterFormat:
             "tie_word_embeddings": False,
             "attention_bias": False,
             "mlp_bias": False,
-            "bias": True,  # of fc and attention; zeros if the drafter has none
-            **(eagle3 if self.is_eagle3 else {}),
+            **self.own_config(),
         }
 
 
@@ -122,7 +154,9 @@ def require_fit(running: DrafterFormat, offered: DrafterFormat) -> None:
     Raises:
         WeightsError: The formats are incompatible; names the first difference.
     """
-    for name in (field.name for field in fields(DrafterFormat) if field.name != "max_positions"):
+    if running.architecture is not offered.architecture:
+        raise _misfit("architecture", str(offered.architecture), str(running.architecture))
+    for name in (field.name for field in fields(running) if field.name != "max_positions"):
         ours, theirs = getattr(running, name), getattr(offered, name)
         fits = ours == theirs
         if name == "draft_vocab_size":
@@ -130,5 +164,8 @@ def require_fit(running: DrafterFormat, offered: DrafterFormat) -> None:
         elif name == "rope":
             fits = all(ours[key] == theirs[key] for key in ours.keys() & theirs.keys())
         if not fits:
-            shown = [str(value) if isinstance(value, DrafterArchitecture) else value for value in (theirs, ours)]
-            raise WeightsError(f"the drafter's {name} is {shown[0]!r}; the engine was launched for {shown[1]!r}")
+            raise _misfit(name, theirs, ours)
+
+
+def _misfit(name: str, theirs: object, ours: object) -> WeightsError:
+    return WeightsError(f"the drafter's {name} is {theirs!r}; the engine was launched for {ours!r}")

@@ -1,5 +1,5 @@
 """
-Public spellings of a drafter's config.json, translated to the one of `DrafterFormat`.
+Public spellings of a drafter's config.json, translated to the ones of our formats.
 
 Drafters are published by EAGLE's authors (named like a whole Llama), by vLLM's speculators (a block for the layer, and
 layers numbered by their inputs) and under names with their target's family. What differs in more than names is refused.
@@ -8,7 +8,7 @@ layers numbered by their inputs) and under names with their target's family. Wha
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import WeightsError
 
 Json = Mapping[str, Any]
@@ -27,41 +27,40 @@ _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 _LAYER: Final = "transformer_layer_config"
 """Of speculators: the layer's own configuration."""
 _KIND: Final = "speculators_model_type"
+_OF_SPECULATORS: Final = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
 
 
-def standard_config(published: Json) -> dict[str, Any]:
+def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:
     """
-    Return a drafter's config.json as `DrafterFormat.config` spells it; what is not known stays as it is.
+    Return a drafter's architecture and its config.json as the format of that architecture spells it.
+
+    What is not known stays as it is.
 
     Raises:
-        WeightsError: It is no EAGLE or EAGLE-3 drafter.
+        WeightsError: It is no drafter of an architecture that is run.
     """
     if _KIND in published or _LAYER in published:
         return _of_speculators(published)
     names = published.get("architectures") or [None]
     name = names[0] if isinstance(names, list) else names
     if name in _EAGLE3 or (name in _EAGLE and published.get("draft_vocab_size")):
-        return {**published, "architectures": [MODEL_CLASSES[DrafterArchitecture.EAGLE3]]}
+        return DrafterArchitecture.EAGLE3, dict(published)
     if name in _EAGLE:
-        return {**published, "architectures": [MODEL_CLASSES[DrafterArchitecture.EAGLE]]}
+        return DrafterArchitecture.EAGLE, dict(published)
     raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join((*_EAGLE, *_EAGLE3))}")
 
 
-def _of_speculators(published: Json) -> dict[str, Any]:
+def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:
     kind, layer = published.get(_KIND), published.get(_LAYER)
-    if kind not in list(DrafterArchitecture):
-        accepted = ", ".join(DrafterArchitecture)
+    if kind not in _OF_SPECULATORS:
+        accepted = ", ".join(_OF_SPECULATORS)
         raise WeightsError(f"the drafter's {_KIND} is {kind!r}; accepted: {accepted}. {WAY_OUT}")
     if not isinstance(layer, Mapping):
         raise WeightsError(f"the drafter's {_LAYER} is {layer!r}; accepted: the configuration of its layer")
     if published.get("layernorms"):
         raise WeightsError(f"the drafter's layernorms is set, which is not supported. {WAY_OUT}")
     architecture = DrafterArchitecture(kind)
-    found = {
-        **layer,
-        "architectures": [MODEL_CLASSES[architecture]],
-        "max_position_embeddings": layer.get("max_position_embeddings"),
-    }
+    found = {**layer, "max_position_embeddings": layer.get("max_position_embeddings")}
     if architecture is DrafterArchitecture.EAGLE3:
         if "norm_before_residual" not in published:
             raise WeightsError("the drafter's config.json has no norm_before_residual; accepted: false")
@@ -70,4 +69,4 @@ def _of_speculators(published: Json) -> dict[str, Any]:
         if named := published.get(_LAYER_IDS):
             # Like vLLM, it numbers layers by their inputs; SGLang and we by their outputs.
             found["eagle_config"] = {"use_aux_hidden_state": True, _LAYER_IDS: [int(layer) - 1 for layer in named]}
-    return found
+    return architecture, found

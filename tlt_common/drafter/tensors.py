@@ -1,5 +1,6 @@
 """Names of a drafter's tensors in SGLang."""
 
+import re
 from typing import Final
 
 MAP: Final = "d2t"
@@ -24,6 +25,12 @@ def canonical_name(name: str) -> str:
         if name.startswith(published):
             return ours + name.removeprefix(published)
     return name
+
+
+def layer_of(name: str) -> int:
+    """Return the number of the drafter's layer that a tensor belongs to, by its canonical name; -1: to none."""
+    found = re.match(r"layers\.(\d+)\.", name)
+    return int(found[1]) if found else -1
 
 
 def is_derived(name: str) -> bool:

@@ -19,8 +19,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from tlt_common.documents import json_of
-from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
+from tlt_common.drafter.reading import FORMATS
 from tlt_common.drafter.tensors import BIAS
 from tlt_common.errors import WeightsError
 
@@ -148,7 +149,8 @@ def _read(files: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _architecture(config: Mapping[str, Any]) -> DrafterArchitecture:
     names = config.get("architectures")
-    for architecture, name in MODEL_CLASSES.items():
-        if names == [name] and {"hidden_size", "vocab_size"} <= config.keys():
+    for architecture, form in FORMATS.items():
+        if names in [[name] for name in form.model_classes] and {"hidden_size", "vocab_size"} <= config.keys():
             return architecture
-    raise WeightsError(f"the drafter's architectures are {names!r}; accepted: one of {list(MODEL_CLASSES.values())}")
+    accepted = [name for form in FORMATS.values() for name in form.model_classes]
+    raise WeightsError(f"the drafter's architectures are {names!r}; accepted: one of {accepted}")

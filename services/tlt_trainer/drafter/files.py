@@ -1,8 +1,8 @@
 """
 A drafter as the files SGLang loads: model.safetensors, config.json, and our meta.json.
 
-Only trained tensors and the map of EAGLE-3's draft tokens are written; the rest comes from the policy. `fc.bias` is all
-zeros: SGLang's layer has one, and would leave it uninitialised if it were missing from the file.
+Only trained tensors and a map of draft tokens are written; the rest comes from the policy. Biases that SGLang's layers
+have and would leave uninitialised if they were missing from the file are written as zeros.
 """
 
 import io
@@ -21,17 +21,17 @@ from tlt_common.documents import json_of
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
 from tlt_common.drafter.published import WAY_OUT
-from tlt_common.drafter.tensors import BIAS, EMBEDDING, HEAD, INVERSE_MAP, MAP, canonical_name, is_derived
+from tlt_common.drafter.tensors import MAP, is_derived
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.vocabulary import require_tokens
 
 Weights = Mapping[str, Tensor]
-"""Trained tensors by their names in SGLang's checkpoint, and for EAGLE-3 the map."""
+"""Trained tensors by their names in SGLang's checkpoint, and the map if there is one."""
 
 
 def shapes(form: DrafterFormat) -> dict[str, tuple[int, ...]]:
     """Return the shape of each tensor of `Weights`."""
-    return form.tensor_shapes() | ({MAP: (form.draft_vocab_size,)} if form.is_eagle3 else {})
+    return form.tensor_shapes() | ({MAP: (form.draft_vocab_size,)} if form.has_map else {})
 
 
 def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[str, bytes]:
@@ -48,7 +48,8 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
-    tensors[BIAS] = torch.zeros(form.hidden_size, dtype=torch.bfloat16)
+    for name in form.written_biases:
+        tensors[name] = torch.zeros(form.bias_shapes()[name], dtype=torch.bfloat16)
     return {
         WEIGHTS_FILE: save(tensors, {"format": "pt"}),
         CONFIG_FILE: json.dumps(form.config({"torch_dtype": "bfloat16"}), indent=2).encode(),
@@ -58,14 +59,14 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
 
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:
     """
-    Read a drafter's trained tensors, in float32, and the map of an EAGLE-3 drafter, in int64.
+    Read a drafter's trained tensors, in float32, and a map, in int64.
 
     Raises:
         WeightsError: A tensor, which the message names, is missing, unknown, of another shape, or not finite; the map
             leaves the vocabulary or has a token twice; or a bias is not zero: the trainer's layers have none.
     """
     try:
-        tensors = {canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
+        tensors = {form.canonical_name(name): tensor for name, tensor in load(files[WEIGHTS_FILE]).items()}
     except (KeyError, SafetensorError) as error:
         raise WeightsError(f"the drafter's {WEIGHTS_FILE} is missing or unreadable: {error}") from error
     for name in form.bias_shapes().keys() & tensors.keys():
@@ -83,10 +84,10 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
         WeightsError: One, which the message names, is missing, unknown, of another shape or not finite; or the map
             leaves the vocabulary or has a token twice.
     """
-    known = {*shapes(form), *form.bias_shapes(), MAP, INVERSE_MAP, EMBEDDING, HEAD}
+    known = {*shapes(form), *form.bias_shapes(), *form.shared_shapes()}
     if unknown := sorted(name for name in tensors if name not in known and not is_derived(name)):
         raise WeightsError(f"drafter tensor {unknown[0]} is not known; accepted: {', '.join(shapes(form))}. {WAY_OUT}")
-    if form.is_eagle3 and form.draft_vocab_size == form.vocab_size:
+    if form.has_map and form.draft_vocab_size == form.vocab_size:
         tensors.setdefault(MAP, torch.zeros(form.vocab_size, dtype=torch.int64))
     biases = {name: shape for name, shape in form.bias_shapes().items() if name in tensors}
     for name, expected in (shapes(form) | biases).items():
@@ -96,7 +97,7 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
             raise WeightsError(f"drafter tensor {name} is {found}; accepted: {expected}")
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
-    if form.is_eagle3:
+    if form.has_map:
         require_tokens(tensors[MAP].long(), form.vocab_size)
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from tlt_trainer.drafter.attention.layout import PackLayout
 from tlt_trainer.drafter.attention.packed import PackedAttention
-from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.precision import widened
 
 PASS_DECAY = 0.8

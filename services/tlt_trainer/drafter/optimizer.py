@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
-from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.muon import ROUNDS, Muon
 from tlt_trainer.drafter.vocabulary import rows_for
 
@@ -138,10 +138,10 @@ stays at the minimum."""
 def step_tokens(form: DrafterFormat, passes: int) -> int:
     """Return the minimum tokens of an optimizer step of a drafter that is trained with so many passes."""
     shapes = {name: shape for name, shape in form.tensor_shapes().items() if len(shape) == 2}
-    head = math.prod(shapes.pop(HEAD, (form.vocab_size, form.hidden_size)))
+    head = math.prod(shapes.pop(HEAD, (form.draft_vocab_size, form.hidden_size)))
     weights = sum(map(math.prod, shapes.values()))
     # Two per weight forwards, two for the gradients of the inputs, two for those of weights that are trained.
-    per_token = passes * (6 * weights + (6 if form.is_eagle3 else 4) * head)
+    per_token = passes * (6 * weights + (6 if form.trains_head else 4) * head)
     return max(MIN_TOKENS, math.ceil(sum(starmap(_orthogonalising, shapes.values())) / (WORK * per_token)))
 
 

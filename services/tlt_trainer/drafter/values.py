@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tlt_common.drafter.tensors import MAP
-from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
 
 
 def copied(tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE
 from tlt_common.drafter.reading import format_of
-from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP, canonical_name
+from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP
 from tlt_common.errors import ConfigError, TltError, WeightsError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.files import config_of, require_tensors, unpickled
@@ -61,12 +61,12 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
     config = config_of(files)
     form = format_of(config, target)
     names, published = _tensors(files)
-    found = {canonical_name(name): tensor for name, tensor in published.items()}
+    found = {form.canonical_name(name): tensor for name, tensor in published.items()}
     require_tensors(found, form)
     kept = {name: tensor.contiguous() for name, tensor in found.items() if name in _kept(form)}
     written = form.config(target)
     changes = [f"{key}: {config.get(key)!r} -> {written[key]!r}" for key in _SHOWN if _differs(config, written, key)]
-    changes += [f"{name} -> {canonical_name(name)}" for name in sorted(published) if name != canonical_name(name)]
+    changes += [f"{name} -> {own}" for name in sorted(published) if name != (own := form.canonical_name(name))]
     changes += [
         f"{name} left out: {'the target has it' if name in {EMBEDDING, HEAD} else 'it follows from the others'}"
         for name in sorted(found.keys() - kept.keys())
@@ -79,7 +79,7 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
 
 
 def _kept(form: DrafterFormat) -> set[str]:
-    return {*form.tensor_shapes(), *form.bias_shapes(), *((MAP, HEAD) if form.is_eagle3 else ())}
+    return {*form.tensor_shapes(), *form.bias_shapes(), *((MAP,) if form.has_map else ())}
 
 
 def _differs(config: Mapping[str, Any], written: Mapping[str, Any], key: str) -> bool:

@@ -10,7 +10,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
-from tlt_trainer.drafter.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.score import Score, ScoreTally, score_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import TrainingDevice

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import ConfigError
 from tlt_common.weights.tied_head import is_tied
 from tlt_worker.model.families import Experts, Family, Spelling, expert_count, listed, sparse_layers
@@ -40,12 +42,42 @@ class ExpertShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """The one layer of a drafter, which is dense whatever its target is."""
+    """A drafter, whose layers are dense whatever its target's are."""
 
     heads: int
     kv_heads: int
     head_dim: int
     intermediate: int
+    parameters: int
+    """Of its matrices, without those it shares with its target."""
+    head_parameters: int = 0
+    """Those of a head that it trains."""
+    layers: int = 1
+    states: int = 1
+    """Hidden states of the target that it reads per token."""
+    captured: int = 1
+    """Hidden states that are captured per token: those it reads, and the last one, from which its targets are made."""
+    tokens: int | None = None
+    """Tokens that it can draft; None: the target's whole vocabulary."""
+    architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
+
+    @classmethod
+    def of(cls, form: DrafterFormat) -> "DraftShape":
+        """Return the shape of drafters of a format."""
+        matrices = {name: prod(shape) for name, shape in form.tensor_shapes().items() if len(shape) > 1}
+        return cls(
+            heads=form.heads,
+            kv_heads=form.kv_heads,
+            head_dim=form.head_dim,
+            intermediate=form.intermediate_size,
+            parameters=sum(matrices.values()),
+            head_parameters=matrices.get(HEAD, 0),
+            layers=form.layer_count,
+            states=form.read_states,
+            captured=form.captured_size // form.hidden_size,
+            tokens=form.draft_vocab_size if form.has_map else None,
+            architecture=form.architecture,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +98,7 @@ class ModelShape:
     vectors: int = 0
     """Parameters of norms and biases, which every rank holds."""
     draft: DraftShape | None = None
-    """The drafter's layer; None: it has the sizes of the target's."""
-    states: int = 1
-    """Hidden states of the target that the drafter reads per token: 1 for EAGLE, 3 for EAGLE-3."""
-    draft_vocab: int = 0
-    """Tokens in the head of an EAGLE-3 drafter; 0 for EAGLE, which uses the target's."""
+    """Its drafters; None: EAGLE's, with the sizes of the target's layers."""
     is_qwen: bool = False
     """Whether SGLang gives its attention the larger workspace of Qwen models."""
     is_tied: bool = False
@@ -108,29 +136,15 @@ class ModelShape:
 
     @property
     def drafter(self) -> DraftShape:
-        """The layer of drafters."""
+        """Drafters of the target."""
+        attention = self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
         return self.draft or DraftShape(
-            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, intermediate=self.intermediate
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            intermediate=self.intermediate,
+            parameters=attention + 3 * self.hidden * self.intermediate + 2 * self.hidden**2,
         )
-
-    @property
-    def drafter_parameters(self) -> int:
-        """
-        Parameters of a drafter: one layer, and the projection of what it reads; the embedding is shared.
-
-        An EAGLE-3 drafter's attention reads two states, and it has a head of its own.
-        """
-        layer, hidden = self.drafter, self.hidden
-        read = hidden * layer.head_dim * (layer.heads + 2 * layer.kv_heads)
-        whole = read + hidden * layer.head_dim * layer.heads + 3 * hidden * layer.intermediate
-        if self.states == 1:
-            return whole + 2 * hidden * hidden
-        return whole + read + self.states * hidden * hidden + self.draft_head_parameters
-
-    @property
-    def draft_head_parameters(self) -> int:
-        """Parameters of a drafter's own head."""
-        return self.draft_vocab * self.hidden
 
     def kv_bytes(self, tensor_parallel: int) -> int:
         """
@@ -139,18 +153,18 @@ class ModelShape:
         Layers with a window keep all tokens, too: one pool serves all layers.
         """
         target = self.layers * max(1, self.kv_heads // tensor_parallel) * self.head_dim
-        drafter = max(1, self.drafter.kv_heads // tensor_parallel) * self.drafter.head_dim
+        drafter = self.drafter.layers * max(1, self.drafter.kv_heads // tensor_parallel) * self.drafter.head_dim
         return 2 * (target + drafter) * self.element_bytes
 
     @property
     def state_bytes(self) -> int:
         """Bytes the drafter reads per token."""
-        return self.hidden * self.states * self.element_bytes
+        return self.hidden * self.drafter.states * self.element_bytes
 
     @property
     def captured_bytes(self) -> int:
-        """Bytes captured per token: what the drafter reads, and for EAGLE-3 the last state."""
-        return self.state_bytes + (self.hidden * self.element_bytes if self.states > 1 else 0)
+        """Bytes captured per token."""
+        return self.hidden * self.drafter.captured * self.element_bytes
 
     @classmethod
     def from_config(
@@ -187,14 +201,7 @@ class ModelShape:
 
     def drafting(self, form: DrafterFormat) -> "ModelShape":
         """Return the shape with drafters of a format."""
-        return replace(
-            self,
-            states=max(1, len(form.layers)),
-            draft_vocab=form.draft_vocab_size if form.is_eagle3 else 0,
-            draft=DraftShape(
-                heads=form.heads, kv_heads=form.kv_heads, head_dim=form.head_dim, intermediate=form.intermediate_size
-            ),
-        )
+        return replace(self, draft=DraftShape.of(form))
 
     def layer_elements(self, tensor_parallel: int) -> float:
         """Return the activation elements that one token needs at once inside a layer, per rank."""

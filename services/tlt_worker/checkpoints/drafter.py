@@ -18,18 +18,16 @@ from torch import Tensor
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, require_fit
-from tlt_common.drafter.reading import standard_format
-from tlt_common.drafter.tensors import HEAD, MAP, canonical_name
+from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_worker.checkpoints.drafter_files import check_headers, headers_of, read_format
-from tlt_worker.checkpoints.drafter_format import new_eagle3
+from tlt_worker.checkpoints.drafter_format import new_format
 from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_tensors
 from tlt_worker.engine_config import EngineConfig
 
-_SERVED_AS = {DrafterArchitecture.EAGLE: "LlamaForCausalLMEagle", DrafterArchitecture.EAGLE3: "TltEagle3"}
-"""Model class that runs the drafter; EAGLE-3's is `tlt_worker.scheduler.models.eagle3`."""
-
+SHARED_FILE = "shared.json"
+"""Where a drafter is only counted, beside its config.json: the ends of the names of what its target has."""
 Tensors = list[tuple[str, Tensor]]
 
 
@@ -44,12 +42,11 @@ class CheckedDrafter:
         """
         Return the tensors to load into an engine of format `running`.
 
-        If the head of an EAGLE-3 drafter has fewer tokens than the engine reserves, it is padded with draft tokens that
-        map to no target token.
+        If a head has fewer tokens than the engine reserves, it is padded with draft tokens that map to no target token.
         """
         tensors = dict(self.tensors)
         missing = running.draft_vocab_size - self.form.draft_vocab_size
-        if self.form.is_eagle3 and missing:
+        if self.form.has_map and missing:
             first = self.form.draft_vocab_size
             nowhere = running.vocab_size - torch.arange(first, first + missing)
             head = tensors[HEAD]
@@ -68,16 +65,14 @@ def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[Draf
     """
     directory, room = engine.drafter, engine.draft_vocabulary or 0
     if directory is None:
-        if engine.drafter_architecture == DrafterArchitecture.EAGLE3:
-            return new_eagle3(engine, target), []
-        return standard_format(DrafterArchitecture.EAGLE, target), []
+        return new_format(engine, target), []
     try:
         form = read_format(directory, target)
         _require_configured(engine, directory, form)
         given = load_drafter(directory, form)
     except WeightsError as error:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
-    if form.is_eagle3:
+    if form.has_map:
         form = replace(form, draft_vocab_size=min(form.vocab_size, max(form.draft_vocab_size, room)))
     return form, given.fitted(form)
 
@@ -114,12 +109,12 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
 
     Raises:
         WeightsError: The file is unreadable; a tensor is missing, unknown, of another shape or type, or not finite; or
-            an EAGLE-3 map leaves the vocabulary or maps two draft tokens to one target token.
+            a map leaves the vocabulary or maps two draft tokens to one target token.
     """
-    check_headers(headers_of(directory), form)
+    check_headers(headers_of(directory, form), form)
     wanted = {*form.tensor_shapes(), *form.bias_shapes(), MAP}
     try:
-        tensors = {name: tensor for given, tensor in _read(directory) if (name := canonical_name(given)) in wanted}
+        tensors = {name: tensor for given, tensor in _read(directory) if (name := form.canonical_name(given)) in wanted}
     except OSError as error:
         raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
     except SafetensorError as error:
@@ -128,8 +123,8 @@ def load_drafter(directory: Path, form: DrafterFormat) -> CheckedDrafter:
         if not bool(torch.isfinite(tensor).all()):
             raise WeightsError(f"tensor {name} of {directory} has values that are not finite")
     for name, shape in form.bias_shapes().items():
-        tensors.setdefault(name, torch.zeros(shape, dtype=tensors["fc.weight"].dtype))
-    if form.is_eagle3:
+        tensors.setdefault(name, torch.zeros(shape, dtype=tensors[next(iter(form.tensor_shapes()))].dtype))
+    if form.has_map:
         known = form.draft_vocab_size
         tensors[MAP] = tensors.get(MAP, torch.zeros(known)).to(torch.int64)
         _check_map(tensors[MAP], form)
@@ -152,7 +147,7 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
         if "norm" in name:
             tensor.fill_(1.0)
     tensors |= {name: torch.zeros(shape, dtype=dtype) for name, shape in form.bias_shapes().items()}
-    if form.is_eagle3:
+    if form.has_map:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
     save_file(tensors, directory / "model.safetensors")
     write_served_config(directory, form, target)
@@ -160,7 +155,7 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
 
 def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[str, Any]) -> None:
     """Write the config.json that makes SGLang choose the class that runs the drafter."""
-    config = {**form.config(target), "architectures": [_SERVED_AS[form.architecture]]}
+    config = {**form.config(target), "architectures": [form.served_as]}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 
 

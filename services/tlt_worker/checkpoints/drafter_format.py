@@ -29,9 +29,7 @@ def drafter_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFor
             return format_of(read_config(engine.drafter), model)
         except (ConfigError, WeightsError) as error:
             raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
-    if engine.drafter_architecture != DrafterArchitecture.EAGLE3:
-        return standard_format(DrafterArchitecture.EAGLE, model)
-    return new_eagle3(engine, model)
+    return new_format(engine, model)
 
 
 def require_drafter(engine: EngineConfig, model: Path) -> None:
@@ -49,17 +47,16 @@ def require_drafter(engine: EngineConfig, model: Path) -> None:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
 
 
-def new_eagle3(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
+def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
-    Return the format of EAGLE-3 drafters where none is given.
+    Return the format of drafters where none is given.
 
     Raises:
         ConfigError: The target does not have the layers they would read.
     """
+    kind = engine.drafter_architecture or DrafterArchitecture.EAGLE
     try:
-        return standard_format(
-            DrafterArchitecture.EAGLE3, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers
-        )
+        return standard_format(kind, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers)
     except WeightsError as error:
         raise ConfigError(
             f"engine.drafter_layers: {error.message}; set engine.drafter_layers", field="engine.drafter_layers"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.checkpoints.drafter import write_served_config
+from tlt_worker.checkpoints.drafter import SHARED_FILE, write_served_config
 from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.commands.cards import CONFIGS
@@ -62,6 +62,7 @@ def check_plans(
                 (folder / part).mkdir(parents=True)
             (folder / "model/config.json").write_text(json.dumps(config))
             write_served_config(folder / "drafter", form, config)
+            (folder / "drafter" / SHARED_FILE).write_text(json.dumps(tuple(form.shared_shapes())))
         allocated = _allocated(dtype, folders)
     shapes = (
         ModelShape.from_config(config, dtype=dtype, drafter=form) for config, form in zip(configs, forms, strict=True)
@@ -72,7 +73,7 @@ def check_plans(
 def _compared(shape: ModelShape, allocated: Mapping[str, int]) -> tuple[Compared, ...]:
     planned = {
         "weights": shape.weight_bytes(1),
-        "drafter": shape.drafter_parameters * shape.element_bytes,
+        "drafter": shape.drafter.parameters * shape.element_bytes,
         "KV cache per token": shape.kv_bytes(1),
     }
     return tuple(Compared(name=name, planned=size, allocated=allocated[name]) for name, size in planned.items())

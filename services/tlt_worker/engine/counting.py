@@ -2,7 +2,7 @@
 `python -m tlt_worker.engine.counting DTYPE FOLDER...`: the bytes that SGLang allocates for models and their drafters.
 
 Builds SGLang's own classes without memory (on torch's meta device), for one rank, from FOLDER/model/config.json and
-FOLDER/drafter/config.json.
+FOLDER/drafter/config.json, with FOLDER/drafter/shared.json.
 """
 
 import json
@@ -15,17 +15,15 @@ from typing import Any
 
 import torch
 
+from tlt_worker.checkpoints.drafter import SHARED_FILE
 from tlt_worker.engine.device import detect
-from tlt_worker.engine.launch import EAGLE3_PACKAGE
-
-SHARED = ("embed_tokens.weight", "lm_head.weight")
-"""Ends of the names of what an EAGLE drafter takes from its target."""
+from tlt_worker.engine.launch import MODELS_PACKAGE
 
 
 def main(dtype: str, folders: Sequence[str]) -> None:
     """Write a line of JSON for each folder to standard output."""
     device = detect()
-    os.environ.update(device.variables() | {"SGLANG_EXTERNAL_MODEL_PACKAGE": EAGLE3_PACKAGE})
+    os.environ.update(device.variables() | {"SGLANG_EXTERNAL_MODEL_PACKAGE": MODELS_PACKAGE})
     device.enter()
     for folder in map(Path, folders):
         sys.stdout.write(json.dumps(_counted(folder / "model", folder / "drafter", dtype)) + "\n")
@@ -35,18 +33,14 @@ def _counted(model: Path, drafter: Path, dtype: str) -> dict[str, int]:
     """Return the bytes of weights and drafter, and those of a token in the KV cache."""
     policy = _built(model, dtype)
     layer = _built(drafter, dtype)
-    own = {name: each for name, each in layer.named_parameters() if not _is_shared(name, drafter)}
+    shared = tuple(json.loads((drafter / SHARED_FILE).read_text()))
+    own = {name: each for name, each in layer.named_parameters() if not name.endswith(shared)}
     element = torch.empty((), dtype=getattr(torch, dtype)).element_size()
     return {
         "weights": _bytes(dict(policy.named_parameters())),
         "drafter": _bytes(own),
         "KV cache per token": (_kv_elements(policy) + _kv_elements(layer)) * element,
     }
-
-
-def _is_shared(name: str, drafter: Path) -> bool:
-    is_eagle3 = "eagle_config" in json.loads((drafter / "config.json").read_text())
-    return name.endswith(SHARED[:1] if is_eagle3 else SHARED)
 
 
 def _built(directory: Path, dtype: str) -> Any:

@@ -29,7 +29,7 @@ from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
     DTYPES,
-    EAGLE3_PACKAGE,
+    MODELS_PACKAGE,
     environment,
     launched,
     rank_variables,
@@ -280,6 +280,7 @@ class SglangEngine:
             **thread_variables(config.threads),
             **self._guard.variables,
             LINK_VARIABLE: settings.to_json(),
+            "SGLANG_EXTERNAL_MODEL_PACKAGE": MODELS_PACKAGE,
             # Off rounds do not write the drafter's KV cache; `draft_worker.TltDraftWorker` completes it afterwards.
             "SGLANG_SPEC_SKIP_ZERO_STEP_DRAFT_EXTEND": "1",
             # Drafts may extend beyond the model's last position; they are never accepted there.
@@ -289,8 +290,6 @@ class SglangEngine:
             variables["TORCHDYNAMO_DISABLE"] = "0"
         if self._experiment.simulates:
             variables[SIMULATION_VARIABLE] = str(self._experiment.simulated_accept_length)
-        if form.is_eagle3:
-            variables["SGLANG_EXTERNAL_MODEL_PACKAGE"] = EAGLE3_PACKAGE
         with environment(variables):
             arguments = server_arguments(
                 self.model,

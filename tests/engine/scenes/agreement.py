@@ -21,9 +21,10 @@ from tests.engine import models
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
-from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
 from tlt_trainer.drafter.files import from_files, to_files
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_worker.engine.device import CPU
 
@@ -153,11 +154,11 @@ def _theirs(
     from sglang.srt.models.llama_eagle import LlamaForCausalLMEagle
     from sglang.srt.models.llama_eagle3 import LlamaForCausalLMEagle3
 
-    made = LlamaForCausalLMEagle3 if form.is_eagle3 else LlamaForCausalLMEagle
+    made = LlamaForCausalLMEagle3 if form.has_map else LlamaForCausalLMEagle
     model: Any = made(AutoConfig.from_pretrained(directory)).float().eval()
     model.load_weights(load_file(directory / WEIGHTS_FILE).items())
     model.model.embed_tokens.weight.data[: form.vocab_size] = embedding
-    if not form.is_eagle3:
+    if not form.has_map:
         model.lm_head.weight.data[: form.vocab_size] = head
     cache = Cache()
     radix_attention.get_attn_backend = lambda: cache
@@ -167,10 +168,10 @@ def _theirs(
         spec_info = SimpleNamespace(hidden_states=hidden)
         batch = Batch(spec_info=spec_info, forward_mode=mode, contains_mm_inputs=lambda: False)
         out = model.model(ids, places, batch)
-        normed, state = (out[0], out[1][0]) if form.is_eagle3 else (out, out)
+        normed, state = (out[0], out[1][0]) if form.has_map else (out, out)
         logits = normed @ model.lm_head.weight[: form.draft_vocab_size].T  # SGLang pads it
         yield logits
-        tokens = model.hot_token_id - torch.arange(len(model.hot_token_id)) if form.is_eagle3 else None
+        tokens = model.hot_token_id - torch.arange(len(model.hot_token_id)) if form.has_map else None
         hidden, ids, places, mode = state[-1:], _drafted(logits, tokens), places[-1:] + 1, ForwardMode.DECODE
 
 

@@ -143,15 +143,8 @@ async def ranks(work: Path) -> RanksResult:
     """A Llama over two ranks, with a drafter of a different shape from the start."""
     target = models.write_target(work / "target", vocabulary=24, hidden=48, layers=4, weight=0.12)
     shape = json.loads((target / "config.json").read_text())
-    plain = standard_format(DrafterArchitecture.EAGLE, shape)
-    form = replace(
-        plain,
-        architecture=DrafterArchitecture.EAGLE3,
-        layers=(0, 1, 2),
-        draft_vocab_size=len(KNOWN),
-        kv_heads=4,
-        intermediate_size=64,
-    )
+    plain = standard_format(DrafterArchitecture.EAGLE3, shape, draft_vocabulary=len(KNOWN), layers=(0, 1, 2))
+    form = replace(plain, kv_heads=4, intermediate_size=64)
     drafter = eagle3.write_drafter(work / "drafter", target, form, KNOWN, noise=0.02)
     config = EngineConfig(
         drafter=drafter, dtype="float32", max_running=8, context_length=256, tensor_parallel=2, arms=ARMS

@@ -72,7 +72,7 @@ async def compiled(work: Path) -> WarmingResult:
         rounds, drafter_bytes = pulse.rounds - warmed, info.drafter_bytes
     finally:
         await engine.aclose()
-    planned = ModelShape.from_config(read_config(model), dtype="float32").drafter_parameters * 4
+    planned = ModelShape.from_config(read_config(model), dtype="float32").drafter.parameters * 4
     return WarmingResult(
         compiled_before=before,
         compiled_after=after,

@@ -35,7 +35,7 @@ def _header(form: DrafterFormat) -> dict[str, object]:
     tensors: dict[str, tuple[str, tuple[int, ...]]] = {
         name: ("BF16", shape) for name, shape in form.tensor_shapes().items()
     }
-    if form.is_eagle3:
+    if form.has_map:
         tensors["d2t"] = ("I64", (form.draft_vocab_size,))
     return safetensors.header_of(tensors)
 

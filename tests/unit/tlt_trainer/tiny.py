@@ -16,8 +16,9 @@ from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.frame import TrainingFrame, decoded
-from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter, drafter_of
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.drafter.shared_weights import SharedWeights, read_config, read_format, read_shared, trained_format
 

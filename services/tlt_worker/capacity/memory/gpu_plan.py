@@ -153,13 +153,13 @@ class _Try:
 
     @property
     def _drafter(self) -> int:
-        return self.gpus.shape.drafter_parameters * self.gpus.shape.element_bytes // self.engine.tensor_parallel
+        return self.gpus.shape.drafter.parameters * self.gpus.shape.element_bytes // self.engine.tensor_parallel
 
     @cached_property
     def _update(self) -> int:
         """A new drafter whole on every rank before it is sharded, or the largest tensor of a new policy."""
         shape = self.gpus.shape
-        return max(shape.drafter_parameters, shape.largest_tensor) * shape.element_bytes
+        return max(shape.drafter.parameters, shape.largest_tensor) * shape.element_bytes
 
     @cached_property
     def _question(self) -> Question:

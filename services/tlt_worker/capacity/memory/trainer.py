@@ -3,18 +3,19 @@ Memory of a spot trainer on a GPU. Pure.
 
 It follows `tlt_trainer`: float32 weights of one layer with a running average, gradients and momentum; embedding and
 head in bfloat16; in a micro-step the float32 distributions of the policy, over its vocabulary, and of every pass, over
-the draft tokens. An EAGLE-3 drafter also trains a head, and makes room for another one when it changes its tokens.
+the draft tokens. A drafter that trains a head makes room for another one when it changes its tokens.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_worker.capacity.shape import ModelShape
 
 BATCH_TOKENS, MIN_BATCH_TOKENS = 512, 64
 """`data.batch_tokens` of the trainer, and the smallest batch it halves it to when memory is short."""
-PASSES, EAGLE3_PASSES = 3, 7
-"""Unrolled passes of the loss, for both kinds of drafters."""
+PASSES = {DrafterArchitecture.EAGLE: 3, DrafterArchitecture.EAGLE3: 7}
+"""Unrolled passes of the loss."""
 CONTEXT_BYTES = 512 * 2**20
 """CUDA context and libraries, which are outside PyTorch's limit."""
 FLOAT, HALF = 4, 2
@@ -34,7 +35,7 @@ class TrainerMemory:
     @property
     def learned(self) -> int:
         """Weights, average, gradients and momentum, of a head both of AdamW's."""
-        return (COPIES * self.shape.drafter_parameters + self.shape.draft_head_parameters) * FLOAT
+        return (COPIES * self.shape.drafter.parameters + self.shape.drafter.head_parameters) * FLOAT
 
     @property
     def shared(self) -> int:
@@ -44,23 +45,23 @@ class TrainerMemory:
     @property
     def peak(self) -> int:
         """The largest of what comes and goes: a micro-step, a score of another drafter, a step of the optimizer."""
-        shape, tokens = self.shape, self.batch_tokens
-        parameters, passes = shape.drafter_parameters, EAGLE3_PASSES if shape.draft_vocab else PASSES
-        scores = tokens * (shape.draft_vocab or shape.vocab)
-        read = tokens * (shape.states + 1) * shape.hidden * HALF
+        shape, drafter, tokens = self.shape, self.shape.drafter, self.batch_tokens
+        parameters, passes = drafter.parameters, PASSES[drafter.architecture]
+        scores = tokens * (drafter.tokens or shape.vocab)
+        read = tokens * (drafter.states + 1) * shape.hidden * HALF
         # Of attention: keys and values that each query sees of later passes, kept; and their products, in float32.
         seen = (passes - 1) * shape.hidden
-        activations = passes * tokens * (12 * shape.hidden + 4 * shape.drafter.intermediate + seen) * HALF
+        activations = passes * tokens * (12 * shape.hidden + 4 * drafter.intermediate + seen) * HALF
         activations += 3 * tokens * seen * FLOAT
         cast = parameters * HALF
-        # The policy's logits in both types and their softmax, of which a drafter with a head of its own keeps a part.
-        target = tokens * shape.vocab * (2 * FLOAT + HALF) + read if shape.draft_vocab else 0
+        # The policy's logits in both types and their softmax, of which a drafter of some tokens keeps a part.
+        target = tokens * shape.vocab * (2 * FLOAT + HALF) + read if drafter.tokens else 0
         # Saved per pass: log-probabilities. At once besides: the policy's, logits in both types, and their gradients.
         step = cast + activations + scores * ((passes + 4) * FLOAT + HALF) + target
         score = cast + parameters * FLOAT + activations // passes + scores * (4 * FLOAT + HALF) + target
-        orthogonalised = shape.hidden * max(shape.drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
+        orthogonalised = shape.hidden * max(drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
         # The new heads of weights and average, and the rows they are put together from.
-        chosen = 5 * shape.draft_head_parameters * FLOAT
+        chosen = 5 * drafter.head_parameters * FLOAT
         return max(step, score, orthogonalised, chosen)
 
     @property

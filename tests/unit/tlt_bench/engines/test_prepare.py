@@ -62,9 +62,9 @@ def test_every_shape_is_written_once_with_drafters_that_fit(tmp_path: Path, name
     written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")}
     assert random_models.write_missing(tmp_path, [name], device="cpu")[name] > 0
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.safetensors")} == written
-    for drafter, is_eagle3 in ((RANDOM_DRAFTER, False), (DRAFTER3, True)):
+    for drafter, has_map in ((RANDOM_DRAFTER, False), (DRAFTER3, True)):
         form, _ = first_drafter(EngineConfig(drafter=tmp_path / name / drafter), config)
-        assert form.is_eagle3 == is_eagle3
+        assert form.has_map == has_map
 
 
 def test_a_reduced_shape_is_of_the_same_family() -> None:

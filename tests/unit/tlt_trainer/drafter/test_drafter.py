@@ -18,8 +18,8 @@ from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter import files
+from tlt_trainer.drafter.kinds.eagle import Drafter
 from tlt_trainer.drafter.merge import merge_of, share_of
-from tlt_trainer.drafter.model import Drafter
 from tlt_trainer.drafter.optimizer import average_weight, rate
 from tlt_trainer.drafter.score import Score, score_of
 from tlt_trainer.drafter.shared_weights import trained_format

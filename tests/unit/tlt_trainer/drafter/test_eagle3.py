@@ -13,7 +13,7 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import WeightsError
 from tlt_trainer.data.pack import collate, plan
-from tlt_trainer.drafter.eagle3 import PASSES, Eagle3Drafter
+from tlt_trainer.drafter.kinds.eagle3 import PASSES, Eagle3Drafter
 from tlt_trainer.drafter.loss import unrolled_loss
 from tlt_trainer.drafter.merge import fitted, merge_of
 from tlt_trainer.drafter.score import score_of

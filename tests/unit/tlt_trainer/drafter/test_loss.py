@@ -13,8 +13,8 @@ from torch.nn import functional
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, causal, frame, precise, wild
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.pack import collate
-from tlt_trainer.drafter.draft_model import DraftModel
-from tlt_trainer.drafter.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.loss import Pack, unrolled_loss
 
 

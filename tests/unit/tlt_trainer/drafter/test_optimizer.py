@@ -4,7 +4,8 @@ import pytest
 
 import tlt_trainer.learner
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
-from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.eagle import EagleFormat
+from tlt_common.drafter.eagle3 import Eagle3Format
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.pack import collate
 from tlt_trainer.drafter.optimizer import MIN_TOKENS, step_tokens
@@ -12,8 +13,8 @@ from tlt_trainer.learner import Learner
 
 
 def _shape(hidden: int, inner: int, vocabulary: int, *, eagle3: bool = False) -> DrafterFormat:
-    return DrafterFormat(
-        architecture=DrafterArchitecture.EAGLE3 if eagle3 else DrafterArchitecture.EAGLE,
+    made = Eagle3Format if eagle3 else EagleFormat
+    return made(
         vocab_size=vocabulary,
         hidden_size=hidden,
         intermediate_size=inner,

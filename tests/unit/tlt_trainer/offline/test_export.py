@@ -1,7 +1,7 @@
 """A published drafter becomes files for other engines."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from typer.testing import CliRunner
 
 from tests.unit.tlt_trainer.tiny import TinyPolicy
-from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.eagle3 import Eagle3Format
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
 from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError, WeightsError
@@ -46,7 +46,8 @@ def test_vllm_gets_a_llama_without_a_bias(files: dict[str, bytes]) -> None:
 
 
 def test_vllm_gets_eagle3s_layers_by_its_own_numbers(policy: TinyPolicy) -> None:
-    form = replace(policy.form, architecture=DrafterArchitecture.EAGLE3, layers=(1, 3, 4), draft_vocab_size=8)
+    sizes = {field.name: getattr(policy.form, field.name) for field in fields(policy.form)}
+    form = Eagle3Format(**{**sizes, "layers": (1, 3, 4), "draft_vocab_size": 8})
     weights = {name: torch.ones(shape) for name, shape in form.tensor_shapes().items()} | {MAP: torch.arange(8)}
     files = to_files(weights, form, META)
     written = exported(files, ExportFormat.VLLM)

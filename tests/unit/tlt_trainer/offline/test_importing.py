@@ -19,8 +19,8 @@ from tests.unit.tlt_trainer.tiny import causal
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError
 from tlt_trainer.cli import app
-from tlt_trainer.drafter.eagle3 import drafter_of
 from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.offline.importing import import_to
 from tlt_worker.checkpoints.drafter import load_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
@@ -177,10 +177,10 @@ def test_an_imported_drafter_computes_what_its_authors_does(
     embedded, positions = torch.randn(7, 32), torch.arange(100, 107)
     with torch.no_grad():
         expected = computed_by_the_original(tensors, embedded, states, positions)
-        begun = drafter.begin(torch.cat((states, states.new_zeros(7, 32)), -1) if form.is_eagle3 else states)
+        begun = drafter.begin(torch.cat((states, states.new_zeros(7, 32)), -1) if form.has_map else states)
         found = drafter(embedded, begun, drafter.angles(positions), causal)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    if form.is_eagle3:
+    if form.has_map:
         assert torch.equal(load_file(tmp_path / "out" / "model.safetensors")["d2t"], tensors["d2t"])
 
 

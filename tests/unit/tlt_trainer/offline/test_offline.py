@@ -106,7 +106,7 @@ def test_an_eagle3_drafter_is_trained_scored_continued_and_served(
     assert len(scored["top1"]) == 5
     target = json.loads((deep_policy.directory / "config.json").read_text())
     form = read_format(tmp_path / "longer", target)
-    assert (form.is_eagle3, form.layers, form.draft_vocab_size) == (True, (0, 2), 40)
+    assert (form.has_map, form.layers, form.draft_vocab_size) == (True, (0, 2), 40)
     engine = trained_format(target, DrafterArchitecture.EAGLE3, layers=(0, 2))
     taken = dict(next_drafter(tmp_path / "longer", engine, target))
     assert taken[MAP].shape == (48,)

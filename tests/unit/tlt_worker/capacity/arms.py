@@ -1,5 +1,7 @@
 """Arms, models and thresholds for planners."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from tlt_common.bandit import BanditConfig
@@ -26,7 +28,10 @@ shapes = st.builds(
     intermediate=st.integers(128, 32768),
     vocab=st.integers(16, 200_000),
     element_bytes=st.sampled_from([2, 4]),
-    states=st.sampled_from([1, 3]),
+).flatmap(
+    lambda shape: st.sampled_from([1, 3]).map(
+        lambda states: replace(shape, draft=replace(shape.drafter, states=states, captured=states + (states > 1)))
+    )
 )
 
 

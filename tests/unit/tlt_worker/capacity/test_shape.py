@@ -43,7 +43,7 @@ def test_a_drafter_is_dense_and_has_the_sizes_of_its_own_configuration(family: s
     form = standard_format(DrafterArchitecture.EAGLE, config)
     own = form.config(config) | {"intermediate_size": 40, "num_key_value_heads": 1}
     shape = ModelShape.from_config(config, dtype="bfloat16", drafter=format_of(own, config))
-    assert shape.drafter_parameters == sum(
+    assert shape.drafter.parameters == sum(
         rows * (columns[0] if columns else 0) for rows, *columns in format_of(own, config).tensor_shapes().values()
     )
     assert (shape.drafter.intermediate, shape.drafter.kv_heads) == (40, 1)

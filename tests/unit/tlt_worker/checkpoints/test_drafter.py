@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tlt_common.drafter.architecture import MODEL_CLASSES, DrafterArchitecture
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.drafter.reading import standard_format
@@ -36,7 +36,7 @@ Change = Callable[[dict[str, Any]], object]
 def published(directory: Path, form: DrafterFormat) -> Path:
     """A drafter as others would write it."""
     write_blank_drafter(directory, form, TARGET, torch.float32)
-    changed(directory, config=lambda it: it.update(architectures=[MODEL_CLASSES[form.architecture]], rope_theta=1e6))
+    changed(directory, config=lambda it: it.update(architectures=[form.model_class], rope_theta=1e6))
     return directory
 
 
@@ -175,7 +175,7 @@ def test_a_configuration_that_does_not_fit_is_refused(
         (lambda it: it.update({"fc.weight": torch.zeros(8, 8)}), r"fc.weight has shape \[8, 8\]"),
         (lambda it: it["fc.weight"].fill_(float("nan")), "fc.weight.*not finite"),
         (lambda it: it["fc.bias"].fill_(float("inf")), "fc.bias.*not finite"),
-        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.*only drafters of one layer"),
+        (lambda it: it.update({"layers.1.mlp.up_proj.weight": torch.zeros(2)}), "layers.1.*one layer is run"),
         (lambda it: it.pop("layers.0.mlp.up_proj.weight"), "up_proj.weight is missing"),
         (lambda it: it.update({"fc.weight": it["fc.weight"].to(torch.int8)}), "fc.weight has type I8"),
         (lambda it: it.update({"embed_tokens.weight": torch.zeros(32, 8)}), r"embed_tokens.weight has shape \[32, 8\]"),

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tlt_common.domain.arm import OFF, chain, ngram, tree
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.reading import standard_format
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.feed import MIN_TOKENS
-from tlt_trainer.drafter import eagle3, model
+from tlt_trainer.drafter.kinds.untrained import KINDS
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_on_gpus
 from tlt_worker.capacity.graphs.attention import QWEN_WORKSPACE, WRAPPER_BYTES, FlashAttention, FlashInfer, built_bytes
 from tlt_worker.capacity.graphs.runner import Runner, Stage
@@ -18,7 +20,7 @@ from tlt_worker.capacity.memory import trainer
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.table import GIB, MemoryTable
 from tlt_worker.capacity.profile import profile_of
-from tlt_worker.commands.cards import CARDS, SHAPES, card
+from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPES, card
 from tlt_worker.engine_config import CUDA_ARMS, EngineConfig
 
 SEVEN = SHAPES["qwen2.5-7b"]
@@ -125,7 +127,7 @@ def test_flash_attention_has_tables_and_no_workspace() -> None:
 def test_the_trainer_is_planned_as_it_is_configured() -> None:
     assert DataSettings().batch_tokens == trainer.BATCH_TOKENS
     assert MIN_TOKENS == trainer.MIN_BATCH_TOKENS
-    assert (model.PASSES, eagle3.PASSES) == (trainer.PASSES, trainer.EAGLE3_PASSES)
+    assert {kind: model.default_passes for kind, model in KINDS.items()} == trainer.PASSES
 
 
 def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:
@@ -137,7 +139,7 @@ def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:
 
 
 def test_a_trainer_of_eagle3_drafters_also_holds_their_head() -> None:
-    wide = replace(SEVEN, states=3, draft_vocab=32_000)
+    wide = SEVEN.drafting(standard_format(DrafterArchitecture.EAGLE3, CONFIGS["qwen2.5-7b"]))
     one, other = (trainer.TrainerMemory(shape=shape) for shape in (SEVEN, wide))
     head = 32_000 * SEVEN.hidden
     assert other.learned - one.learned > 5 * 4 * head

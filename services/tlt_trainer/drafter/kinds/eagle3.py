@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
-from tlt_trainer.drafter.draft_model import Attend, DraftModel, Targets
-from tlt_trainer.drafter.model import DraftAttention, Drafter, Mlp, Norm, reset
+from tlt_trainer.drafter.kinds.draft_model import Attend, DraftModel, Targets
+from tlt_trainer.drafter.kinds.eagle import DraftAttention, Mlp, Norm, reset
 from tlt_trainer.drafter.precision import widened
 from tlt_trainer.drafter.vocabulary import map_of, rows_for, tokens_of
 
@@ -107,8 +107,3 @@ class Eagle3Drafter(DraftModel):
         drafts_V = torch.full((len(head_VH),), -1, device=tokens_D.device)
         drafts_V[tokens_D] = torch.arange(len(tokens_D), device=tokens_D.device)
         return Targets(states=last_SH, shares=shares_SV[:, tokens_D], best=drafts_V[shares_SV.argmax(-1)])
-
-
-def drafter_of(form: DrafterFormat) -> DraftModel:
-    """Return an untrained drafter of this format. Equal formats give equal weights."""
-    return Eagle3Drafter(form) if form.is_eagle3 else Drafter(form)

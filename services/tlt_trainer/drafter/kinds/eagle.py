@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter import rope
-from tlt_trainer.drafter.draft_model import Attend, DraftModel, Targets
+from tlt_trainer.drafter.kinds.draft_model import Attend, DraftModel, Targets
 from tlt_trainer.drafter.precision import widened
 
 PASSES = 3

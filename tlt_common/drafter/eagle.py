@@ -1,0 +1,88 @@
+"""The EAGLE format: one Llama layer on the target's last state, with the target's head."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat, Json, Shapes
+from tlt_common.drafter.published import WAY_OUT
+from tlt_common.drafter.sizes import require_same_target, runnable, sizes_of
+from tlt_common.drafter.tensors import BIAS, LAYER
+from tlt_common.errors import WeightsError
+
+_UNSUPPORTED = (
+    "mlp_bias", "norm_before_fc", "norm_before_residual", "fc_norm", "use_aux_norm", "norm_output",
+)  # fmt: skip
+"""Unsupported variants of the layer; config.json contains them only if they are used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EagleFormat(DrafterFormat):
+    """Format of an EAGLE drafter."""
+
+    architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE
+    model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle",)
+    served_as: ClassVar[str] = "LlamaForCausalLMEagle"
+
+    @classmethod
+    def standard(
+        cls,
+        target: Json,
+        *,
+        draft_vocabulary: int | None = None,  # noqa: ARG003 - it drafts all tokens
+        layers: Sequence[int] | None = None,  # noqa: ARG003 - it reads the last state
+    ) -> Self:
+        return runnable(cls(**sizes_of(target, target), draft_vocab_size=int(target["vocab_size"])))
+
+    @classmethod
+    def read(cls, drafter: Json, target: Json) -> Self:
+        require_one_layer(drafter, target)
+        return cls(**sizes_of(drafter, target), draft_vocab_size=int(drafter["vocab_size"]))
+
+    def tensor_shapes(self) -> Shapes:
+        return {"fc.weight": (self.hidden_size, 2 * self.hidden_size), **layer_shapes(self, self.hidden_size)}
+
+    def bias_shapes(self) -> Shapes:
+        rows = {"q": self.heads * self.head_dim, **dict.fromkeys("kv", self.kv_heads * self.head_dim)}
+        rows |= {"o": self.hidden_size}
+        return {BIAS: (self.hidden_size,), **{f"{LAYER}self_attn.{name}_proj.bias": (n,) for name, n in rows.items()}}
+
+    @property
+    def written_biases(self) -> tuple[str, ...]:
+        return (BIAS,)
+
+    def own_config(self) -> dict[str, Any]:
+        return {"bias": True}  # of fc and attention; zeros if the drafter has none
+
+
+def layer_shapes(form: DrafterFormat, read: int) -> Shapes:
+    """Return the shapes of a Llama layer without input norm whose attention reads so many elements."""
+    hidden, inner, size = form.hidden_size, form.intermediate_size, form.head_dim
+    return {
+        f"{LAYER}self_attn.q_proj.weight": (form.heads * size, read),
+        f"{LAYER}self_attn.k_proj.weight": (form.kv_heads * size, read),
+        f"{LAYER}self_attn.v_proj.weight": (form.kv_heads * size, read),
+        f"{LAYER}self_attn.o_proj.weight": (hidden, form.heads * size),
+        f"{LAYER}mlp.gate_proj.weight": (inner, hidden),
+        f"{LAYER}mlp.up_proj.weight": (inner, hidden),
+        f"{LAYER}mlp.down_proj.weight": (hidden, inner),
+        f"{LAYER}post_attention_layernorm.weight": (hidden,),
+    }
+
+
+def require_one_layer(drafter: Json, target: Json) -> None:
+    """
+    Raises:
+        WeightsError: A config.json describes a drafter for another target, or an unsupported variant.
+    """
+    require_same_target(drafter, target)
+    eagle_config = drafter.get("eagle_config") or {}
+    # Some authors copy the target's number; the tensors then tell whether there is one layer.
+    if int(drafter.get("num_hidden_layers", 1)) not in {1, int(target.get("num_hidden_layers", 1))}:
+        raise WeightsError(f"the drafter's num_hidden_layers is {drafter['num_hidden_layers']}; accepted: 1. {WAY_OUT}")
+    for name in _UNSUPPORTED:
+        if drafter.get(name) or eagle_config.get(name):
+            raise WeightsError(f"the drafter's {name} is set; accepted: a drafter without it. {WAY_OUT}")
+    if (width := drafter.get("target_hidden_size")) not in {None, drafter["hidden_size"]}:
+        raise WeightsError(f"the drafter's target_hidden_size is {width}; accepted: its hidden_size. {WAY_OUT}")

@@ -1,0 +1,112 @@
+"""The EAGLE-3 format: one Llama layer on states of several target layers, with a head of its own and a token map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.eagle import layer_shapes, require_one_layer
+from tlt_common.drafter.format import DrafterFormat, Json, Shapes
+from tlt_common.drafter.sizes import runnable, sizes_of
+from tlt_common.drafter.tensors import BIAS, HEAD, INVERSE_MAP, LAYER
+from tlt_common.errors import WeightsError
+
+DRAFT_VOCABULARY: Final = 32_000
+"""Default number of tokens in an EAGLE-3 drafter's head, as in published drafters."""
+
+_LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eagle3Format(DrafterFormat):
+    """Format of an EAGLE-3 drafter."""
+
+    architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE3
+    model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle3",)
+    served_as: ClassVar[str] = "TltEagle3"
+    """`tlt_worker.scheduler.models.eagle3`."""
+
+    @classmethod
+    def standard(
+        cls, target: Json, *, draft_vocabulary: int | None = None, layers: Sequence[int] | None = None
+    ) -> Self:
+        read = _standard_layers(target) if layers is None else tuple(layers)
+        _require_layers(read, target)
+        vocabulary = min(int(target["vocab_size"]), draft_vocabulary or DRAFT_VOCABULARY)
+        return runnable(cls(**sizes_of(target, target), draft_vocab_size=vocabulary, layers=read))
+
+    @classmethod
+    def read(cls, drafter: Json, target: Json) -> Self:
+        require_one_layer(drafter, target)
+        vocabulary = int(drafter.get("draft_vocab_size") or drafter["vocab_size"])
+        if not 1 <= vocabulary <= int(target["vocab_size"]):
+            raise WeightsError(f"the drafter's draft_vocab_size is {vocabulary}; accepted: 1 to {target['vocab_size']}")
+        return cls(
+            **sizes_of(drafter, target),
+            draft_vocab_size=vocabulary,
+            layers=_layers_of(drafter, drafter.get("eagle_config") or {}, target),
+        )
+
+    def tensor_shapes(self) -> Shapes:
+        norms = (f"{LAYER}input_layernorm.weight", f"{LAYER}hidden_norm.weight", "norm.weight")
+        return {
+            "fc.weight": (self.hidden_size, len(self.layers) * self.hidden_size),
+            **layer_shapes(self, 2 * self.hidden_size),
+            **dict.fromkeys(norms, (self.hidden_size,)),
+            HEAD: (self.draft_vocab_size, self.hidden_size),
+        }
+
+    def bias_shapes(self) -> Shapes:
+        return dict.fromkeys((BIAS, f"{LAYER}self_attn.o_proj.bias"), (self.hidden_size,))
+
+    @property
+    def written_biases(self) -> tuple[str, ...]:
+        return (BIAS,)
+
+    def shared_shapes(self) -> Shapes:
+        return {**DrafterFormat.shared_shapes(self), INVERSE_MAP: (self.vocab_size,)}
+
+    @property
+    def has_map(self) -> bool:
+        return True
+
+    @property
+    def trains_head(self) -> bool:
+        return True
+
+    def own_config(self) -> dict[str, Any]:
+        return {
+            "bias": True,  # of fc and attention; zeros if the drafter has none
+            "draft_vocab_size": self.draft_vocab_size,
+            "eagle_config": {"use_aux_hidden_state": True, _LAYER_IDS: list(self.layers)},
+        }
+
+
+def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
+    named = eagle_config.get(_LAYER_IDS, drafter.get(_LAYER_IDS))
+    layers = _standard_layers(target) if named is None else tuple(int(layer) for layer in named)
+    if not eagle_config.get("use_aux_hidden_state", True):
+        layers = ()
+    _require_layers(layers, target)
+    if (count := drafter.get("num_aux_hidden_states")) not in {None, len(layers)}:
+        raise WeightsError(
+            f"the drafter's num_aux_hidden_states is {count}; accepted: {len(layers)}, as it names layers"
+        )
+    return layers
+
+
+def _require_layers(layers: tuple[int, ...], target: Json) -> None:
+    last = int(target["num_hidden_layers"]) - 2  # SGLang captures the input of a layer, and no layer follows the last
+    if len(layers) < 2:  # SGLang's fc requires at least two
+        raise WeightsError(f"the drafter reads layers {list(layers)} of its target; accepted: at least two layers")
+    if list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] > last:
+        raise WeightsError(f"the drafter reads layers {list(layers)}; accepted: ascending numbers from 0 to {last}")
+
+
+def _standard_layers(target: Json) -> tuple[int, ...]:
+    """Return the layers used by default by SGLang and the paper's code: the inputs of layers 2, L/2 and L-3."""
+    count = int(target["num_hidden_layers"])
+    layers = (1, count // 2 - 1, count - 4)
+    if not layers[0] < layers[1] < layers[2]:
+        raise WeightsError(f"the target has only {count} layers; accepted: a drafter that names the layers it reads")
+    return layers
