@@ -10,6 +10,7 @@ from typing import Never
 from tlt_common.aio import backoff
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.meta import META_FILE
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import ConfigError, UnavailableError, WeightsError
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.security.access import Roles
@@ -21,7 +22,6 @@ from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
 from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
-from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import DeviceThread, limit_memory, make_nicer, torch_device

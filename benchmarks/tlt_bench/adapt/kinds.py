@@ -11,9 +11,9 @@ from tlt_bench.adapt.data import Frames, Policy
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
-from tlt_trainer.drafter.vocabulary import TokenCounts
 
 EQUAL_S = 50.0
 """Device seconds of each."""
@@ -38,7 +38,7 @@ def compare(policy: Policy, *, repeats: int) -> Figures:
         eagle.train(_last(deep, form.hidden_size), seconds=EQUAL_S)
         lengths["eagle"].append(eagle.score())
         eagle3 = Course(deep_held_out, form=form, seed=seed)
-        eagle3.learner.choose(counts.frequent(form.draft_vocab_size))
+        eagle3.learner.choose(torch.from_numpy(counts.frequent(form.draft_vocab_size)))
         eagle3.train(deep, seconds=EQUAL_S)
         lengths["eagle3"].append(eagle3.score())
         log(f"  {lengths['eagle'][-1]:.2f} tokens per round with EAGLE, {lengths['eagle3'][-1]:.2f} with EAGLE-3")

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from tlt_common.domain.hidden import FrameHeader
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_trainer.data.frame import TrainingFrame, generated_ids
 from tlt_trainer.data.held_out import HeldOutPrompts
 from tlt_trainer.data.pack import scored_count
-from tlt_trainer.drafter.vocabulary import TokenCounts
 
 _Key = tuple[str, int, int]
 NEWEST_TOKENS = 16_384

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import TrainingDevice
 from tlt_trainer.lease.learner_turn import LearnerTurn, Occupation
@@ -66,13 +67,13 @@ class DraftTokens:
         metrics.DRAFT_COVERAGE.set(coverage)
 
     def _choose(self, counts: TokenCounts) -> float:
-        before_D = self._tokens()
+        before_D = self._tokens().numpy()
         has_none = bool((before_D < 0).any())
         better_D = counts.better_than(before_D) if has_none or counts.total >= COUNTED_TOKENS else None
         if better_D is None:
             return counts.coverage(before_D)
-        self._learner.choose(better_D)
-        replaced = len(better_D) - int(torch.isin(better_D, before_D).sum())
+        self._learner.choose(torch.from_numpy(better_D))
+        replaced = len(better_D) - len(np.intersect1d(better_D, before_D))
         log.info("draft_tokens_chosen", replaced=replaced, counted_tokens=counts.total)
         return counts.coverage(better_D)
 

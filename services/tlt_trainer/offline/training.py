@@ -12,6 +12,7 @@ from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import DrafterMeta
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import ConfigError
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.frame import TrainingFrame
@@ -21,7 +22,6 @@ from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.drafter.score import Score, score_of
 from tlt_trainer.drafter.shared_weights import read_shared
-from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Beginning
@@ -105,9 +105,9 @@ class OfflineTraining:
         """
         training, held_out = _split(rollouts)
         if (tokens_D := self._learner.tokens) is not None:
-            better_D = _counted(training, self._learner.form).better_than(tokens_D)
+            better_D = _counted(training, self._learner.form).better_than(tokens_D.cpu().numpy())
             if better_D is not None:
-                self._learner.choose(better_D)
+                self._learner.choose(torch.from_numpy(better_D))
         score = self.score(held_out)  # now: without a token to score on, no pass should begin
         rng = random.Random(seed)
         for number in range(1, epochs + 1):
@@ -145,7 +145,7 @@ class OfflineTraining:
     def coverage(self, rollouts: Sequence[RecordedRollout]) -> float:
         """Return the share of the responses' tokens that are draft tokens."""
         tokens_D = self._learner.tokens
-        return 1.0 if tokens_D is None else _counted(rollouts, self._learner.form).coverage(tokens_D)
+        return 1.0 if tokens_D is None else _counted(rollouts, self._learner.form).coverage(tokens_D.cpu().numpy())
 
     def _packs(self, rollouts: Sequence[RecordedRollout], rng: random.Random) -> Iterator[Pack]:
         for first in range(0, len(rollouts), AT_ONCE):
@@ -161,7 +161,7 @@ class OfflineTraining:
 def _counted(rollouts: Sequence[RecordedRollout], form: DrafterFormat) -> TokenCounts:
     counts = TokenCounts(form.vocab_size)
     for rollout in rollouts:
-        counts.add(torch.tensor(rollout.response))
+        counts.add(rollout.response)
     return counts
 
 

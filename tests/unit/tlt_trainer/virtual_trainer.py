@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_trainer.config import TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
-from tlt_trainer.drafter.vocabulary import TokenCounts
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.draft_tokens import DraftTokens

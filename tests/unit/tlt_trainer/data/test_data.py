@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frame, frames_of
 from tlt_common.domain.hidden import prompt_hash
 from tlt_common.domain.ids import RequestId
+from tlt_common.drafter.token_counts import TokenCounts
 from tlt_trainer.data.feed import MARGIN, MIN_TOKENS, Feed, paced
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.frame_pool import Defect, FramePool, defect_of
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
 from tlt_trainer.data.pack import collate, cut, plan, scored_count
-from tlt_trainer.drafter.vocabulary import TokenCounts
 
 MIB = 2**20
 
@@ -143,7 +143,7 @@ def test_every_generated_token_is_counted_once(prompt: int, window: int, tokens:
     pool.add(cut(whole, window))  # again
     counts.add(whole.token_ids[prompt:])
     assert pool_counts.total == counts.total == tokens
-    assert pool_counts.coverage(torch.unique(whole.token_ids[prompt:]).long()) == 1.0
+    assert pool_counts.coverage(torch.unique(whole.token_ids[prompt:]).long().numpy()) == 1.0
 
 
 @given(st.integers(MIN_TOKENS, 4096), st.floats(0.001, 2.0), st.floats(1e-5, 1e-2))

@@ -17,7 +17,7 @@ from tlt_trainer.drafter.kinds.eagle3 import PASSES, Eagle3Drafter
 from tlt_trainer.drafter.loss import unrolled_loss
 from tlt_trainer.drafter.merge import fitted, merge_of
 from tlt_trainer.drafter.score import score_of
-from tlt_trainer.drafter.vocabulary import TokenCounts, map_of, require_tokens, rows_for, tokens_of
+from tlt_trainer.drafter.vocabulary import map_of, require_tokens, rows_for, tokens_of
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.warm_up import warm_up
@@ -187,38 +187,6 @@ def test_a_merge_has_the_newest_drafters_tokens() -> None:
     assert found["w"].item() == 2.0
     assert torch.equal(found[MAP], newest[MAP])
     assert found[HEAD].flatten().tolist() == [6.0, 20.0]
-
-
-def test_draft_tokens_are_the_most_frequent_ones() -> None:
-    counts = TokenCounts(8)
-    assert counts.coverage(torch.tensor([1])) == 1.0
-    counts.add(torch.tensor([7, 7, 7, 2, 2, 5]))
-    assert counts.frequent(4).tolist() == [0, 2, 5, 7]
-    assert counts.coverage(torch.tensor([-1, 2, 7])) == pytest.approx(5 / 6)
-    assert counts.better_than(torch.tensor([2, 7])) is None
-    assert counts.better_than(torch.tensor([-1, -1])) is not None
-    counts.add(torch.full((6,), 4))
-    better = counts.better_than(torch.tensor([2, 7]))
-    assert better is not None
-    assert better.tolist() == [4, 7]
-
-
-def test_rare_tokens_do_not_displace_those_whose_rows_have_learned() -> None:
-    counts = TokenCounts(8)
-    counts.add(torch.tensor([3, 3, 6]))
-    assert counts.frequent(4, torch.tensor([3, 4, 5, 7])).tolist() == [3, 4, 5, 6]
-
-
-def test_older_tokens_count_less_and_less() -> None:
-    counts = TokenCounts(4, recent_tokens=100)
-    counts.add(torch.zeros(99))
-    for _ in range(3):
-        counts.add(torch.ones(60))
-    assert counts.total < 100
-    assert counts.coverage(torch.tensor([1])) > 0.75
-    copy, total = counts.copy(), counts.total
-    counts.add(torch.full((5,), 2))
-    assert (copy.total, counts.total) == (total, total + 5)
 
 
 def test_rows_follow_their_tokens() -> None:

@@ -1,0 +1,74 @@
+"""
+Which tokens a drafter's head should cover: those that responses use, chosen again as they change.
+
+Responses use a small part of a large vocabulary.
+
+Shapes: V vocabulary, D draft tokens.
+"""
+
+from copy import deepcopy
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Tokens = NDArray[np.int64]
+
+LOST_COVERAGE = 0.01
+"""Draft tokens are chosen again once others would cover this much more of what the policy says: about the share of
+drafts that can never be right."""
+
+
+class TokenCounts:
+    """
+    How often the policy said each token.
+
+    Args:
+        vocab_size: Size of its vocabulary.
+        recent_tokens: All counts are halved once there are so many, so that older tokens count less; None: never.
+    """
+
+    def __init__(self, vocab_size: int, *, recent_tokens: int | None = None) -> None:
+        self._counts_V = np.zeros(vocab_size, dtype=np.int64)
+        self._recent_tokens = recent_tokens
+        self.total = 0
+        """Tokens counted, as far as they still count."""
+
+    def add(self, token_ids: ArrayLike) -> None:
+        """Count tokens of a response; ids below the vocabulary's size, of any shape."""
+        ids = np.asarray(token_ids).ravel().astype(np.int64, copy=False)
+        np.add.at(self._counts_V, ids, 1)
+        self.total += len(ids)
+        if self._recent_tokens is not None and self.total >= self._recent_tokens:
+            self._counts_V //= 2
+            self.total = int(self._counts_V.sum())
+
+    def copy(self) -> "TokenCounts":
+        """Return a copy that later tokens do not change."""
+        return deepcopy(self)
+
+    def frequent(self, size: int, before_D: Tokens | None = None) -> Tokens:
+        """
+        Return this many of the most frequent tokens, or all if there are fewer, ascending.
+
+        Among equally frequent ones those of `before_D` come first, then those of lower id, which tokenizers learn from
+        more frequent text.
+        """
+        vocabulary = len(self._counts_V)
+        ranks_V = 2 * self._counts_V
+        if before_D is not None:
+            ranks_V[before_D[before_D >= 0]] += 1
+        if size >= vocabulary:
+            return np.arange(vocabulary)
+        # Every token has a rank of its own, so that no order depends on the partition.
+        ranks_V = ranks_V * vocabulary + np.arange(vocabulary - 1, -1, -1)
+        return np.sort(np.argpartition(ranks_V, vocabulary - size)[vocabulary - size :])
+
+    def coverage(self, tokens_D: Tokens) -> float:
+        """Return the share of what was counted that these tokens cover; 1 if nothing was. Ids below 0 are no token."""
+        return int(self._counts_V[tokens_D[tokens_D >= 0]].sum()) / self.total if self.total else 1.0
+
+    def better_than(self, tokens_D: Tokens, *, lost: float = LOST_COVERAGE) -> Tokens | None:
+        """Return as many tokens that cover at least `lost` more of what was counted; None: these cover it well."""
+        best_D = self.frequent(len(tokens_D), tokens_D)
+        gained = self.coverage(best_D) - self.coverage(tokens_D)
+        return best_D if gained >= lost or bool((tokens_D < 0).any()) else None
