@@ -1,7 +1,7 @@
 """The EAGLE format: one Llama layer on the target's last state, with the target's head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -23,7 +23,7 @@ class EagleFormat(DrafterFormat):
 
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle",)
-    served_as: ClassVar[str] = "LlamaForCausalLMEagle"
+    served_as: ClassVar[str] = "TltEagle"
 
     @classmethod
     def standard(
@@ -52,8 +52,16 @@ class EagleFormat(DrafterFormat):
     def written_biases(self) -> tuple[str, ...]:
         return (BIAS,)
 
+    def reduced(self, tokens: int, *, ranks: int) -> "EagleFormat":
+        return replace(self, draft_vocab_size=min(self.vocab_size, tokens + -tokens % ranks))
+
+    @property
+    def head_rows(self) -> int:
+        return self.draft_vocab_size if self.draft_vocab_size < self.vocab_size else 0
+
     def own_config(self) -> dict[str, Any]:
-        return {"bias": True}  # of fc and attention; zeros if the drafter has none
+        rows = {"hot_vocab_size": self.head_rows} if self.head_rows else {}
+        return {"bias": True, **rows}  # bias of fc and attention: zeros if the drafter has none
 
 
 def layer_shapes(form: DrafterFormat, read: int) -> Shapes:

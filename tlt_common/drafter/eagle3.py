@@ -7,12 +7,9 @@ from typing import Any, ClassVar, Final, Self
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.eagle import layer_shapes, require_one_layer
 from tlt_common.drafter.format import DrafterFormat, Json, Shapes
-from tlt_common.drafter.sizes import runnable, sizes_of
+from tlt_common.drafter.sizes import DRAFT_VOCABULARY, runnable, sizes_of
 from tlt_common.drafter.tensors import BIAS, HEAD, INVERSE_MAP, LAYER
 from tlt_common.errors import WeightsError
-
-DRAFT_VOCABULARY: Final = 32_000
-"""Default number of tokens in an EAGLE-3 drafter's head, as in published drafters."""
 
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 

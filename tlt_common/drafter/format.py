@@ -45,7 +45,7 @@ class DrafterFormat(ABC):
     rope: Json
     """`rope_parameters` as written by transformers 5."""
     draft_vocab_size: int
-    """Number of tokens that it can draft. Below `vocab_size` only if it has a map."""
+    """Number of tokens that it can draft. Below `vocab_size` only if it has a map, or once an engine has reduced it."""
     layers: tuple[int, ...] = ()
     """Target layers whose outputs it reads, ascending. Empty: it reads the target's last state."""
     is_target_tied: bool = False
@@ -101,6 +101,20 @@ class DrafterFormat(ABC):
     def trains_head(self) -> bool:
         """Whether it has a head of its own, tensor `HEAD`, which is trained; otherwise it uses the target's."""
         return False
+
+    def reduced(self, tokens: int, *, ranks: int) -> "DrafterFormat":
+        """
+        Return the format with which engines draft from at most so many tokens, rounded up to equal shares of the ranks.
+
+        Only where that saves time: for a head of the target's that every draft reads.
+        """
+        del tokens, ranks
+        return self
+
+    @property
+    def head_rows(self) -> int:
+        """Rows of the target's head that an engine copies, to draft from those; 0: it drafts from the whole head."""
+        return 0
 
     @property
     def layer_count(self) -> int:
@@ -160,7 +174,7 @@ def require_fit(running: DrafterFormat, offered: DrafterFormat) -> None:
         ours, theirs = getattr(running, name), getattr(offered, name)
         fits = ours == theirs
         if name == "draft_vocab_size":
-            fits = theirs <= ours
+            fits = theirs <= ours or running.head_rows > 0
         elif name == "rope":
             fits = all(ours[key] == theirs[key] for key in ours.keys() & theirs.keys())
         if not fits:

@@ -2,13 +2,16 @@
 
 import math
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.published import WAY_OUT
 from tlt_common.drafter.rope import DEFAULT_POSITIONS, rope_parameters, rope_refusal
 from tlt_common.errors import WeightsError
 from tlt_common.weights.tied_head import is_tied
+
+DRAFT_VOCABULARY: Final = 32_000
+"""Default number of tokens to draft from, as in published EAGLE-3 drafters."""
 
 F = TypeVar("F", bound=DrafterFormat)
 

@@ -57,6 +57,8 @@ class DraftShape:
     """Hidden states of the target that it reads per token."""
     captured: int = 1
     """Hidden states that are captured per token: those it reads, and the last one, from which its targets are made."""
+    head_rows: int = 0
+    """Rows of its target's head that engines copy to draft from; 0: they use the whole head."""
     tokens: int | None = None
     """Tokens that it can draft; None: the target's whole vocabulary."""
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
@@ -75,6 +77,7 @@ class DraftShape:
             layers=form.layer_count,
             states=form.read_states,
             captured=form.captured_size // form.hidden_size,
+            head_rows=form.head_rows,
             tokens=form.draft_vocab_size if form.has_map else None,
             architecture=form.architecture,
         )
@@ -145,6 +148,11 @@ class ModelShape:
             intermediate=self.intermediate,
             parameters=attention + 3 * self.hidden * self.intermediate + 2 * self.hidden**2,
         )
+
+    def drafter_bytes(self, tensor_parallel: int) -> int:
+        """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""
+        rows = -(-self.drafter.head_rows // VOCABULARY_PAD) * VOCABULARY_PAD
+        return (self.drafter.parameters + rows * self.hidden) * self.element_bytes // tensor_parallel
 
     def kv_bytes(self, tensor_parallel: int) -> int:
         """

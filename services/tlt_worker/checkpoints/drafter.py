@@ -22,7 +22,7 @@ from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_worker.checkpoints.drafter_files import check_headers, headers_of, read_format
-from tlt_worker.checkpoints.drafter_format import new_format
+from tlt_worker.checkpoints.drafter_format import new_format, served_format
 from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_tensors
 from tlt_worker.engine_config import EngineConfig
 
@@ -74,6 +74,7 @@ def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[Draf
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
     if form.has_map:
         form = replace(form, draft_vocab_size=min(form.vocab_size, max(form.draft_vocab_size, room)))
+    form = served_format(form, engine)
     return form, given.fitted(form)
 
 

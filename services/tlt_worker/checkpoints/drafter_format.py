@@ -7,6 +7,7 @@ from typing import Any
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import format_of, standard_format
+from tlt_common.drafter.sizes import DRAFT_VOCABULARY
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_worker.checkpoints.drafter_files import checked_format
 from tlt_worker.checkpoints.model_config import read_config
@@ -26,7 +27,7 @@ def drafter_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFor
     """
     if engine.drafter is not None:
         try:
-            return format_of(read_config(engine.drafter), model)
+            return served_format(format_of(read_config(engine.drafter), model), engine)
         except (ConfigError, WeightsError) as error:
             raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
     return new_format(engine, model)
@@ -47,6 +48,11 @@ def require_drafter(engine: EngineConfig, model: Path) -> None:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
 
 
+def served_format(form: DrafterFormat, engine: EngineConfig) -> DrafterFormat:
+    """Return the format with which an engine serves drafters that are published in format `form`."""
+    return form.reduced(engine.draft_vocabulary or DRAFT_VOCABULARY, ranks=engine.tensor_parallel)
+
+
 def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
     Return the format of drafters where none is given.
@@ -56,7 +62,8 @@ def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
     kind = engine.drafter_architecture or DrafterArchitecture.EAGLE
     try:
-        return standard_format(kind, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers)
+        made = standard_format(kind, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers)
+        return served_format(made, engine)
     except WeightsError as error:
         raise ConfigError(
             f"engine.drafter_layers: {error.message}; set engine.drafter_layers", field="engine.drafter_layers"

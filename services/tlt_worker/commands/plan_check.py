@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter import SHARED_FILE, write_served_config
@@ -62,7 +63,8 @@ def check_plans(
                 (folder / part).mkdir(parents=True)
             (folder / "model/config.json").write_text(json.dumps(config))
             write_served_config(folder / "drafter", form, config)
-            (folder / "drafter" / SHARED_FILE).write_text(json.dumps(tuple(form.shared_shapes())))
+            shared = [name for name in form.shared_shapes() if name != HEAD or not form.head_rows]
+            (folder / "drafter" / SHARED_FILE).write_text(json.dumps(shared))
         allocated = _allocated(dtype, folders)
     shapes = (
         ModelShape.from_config(config, dtype=dtype, drafter=form) for config, form in zip(configs, forms, strict=True)
@@ -73,7 +75,7 @@ def check_plans(
 def _compared(shape: ModelShape, allocated: Mapping[str, int]) -> tuple[Compared, ...]:
     planned = {
         "weights": shape.weight_bytes(1),
-        "drafter": shape.drafter.parameters * shape.element_bytes,
+        "drafter": shape.drafter_bytes(1),
         "KV cache per token": shape.kv_bytes(1),
     }
     return tuple(Compared(name=name, planned=size, allocated=allocated[name]) for name, size in planned.items())

@@ -17,7 +17,7 @@ import torch
 
 from tlt_worker.checkpoints.drafter import SHARED_FILE
 from tlt_worker.engine.device import detect
-from tlt_worker.engine.launch import MODELS_PACKAGE
+from tlt_worker.link.settings import MODELS_PACKAGE
 
 
 def main(dtype: str, folders: Sequence[str]) -> None:

@@ -19,8 +19,6 @@ from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.hardware.cores import share
 from tlt_worker.link.failure import read_failure
 
-MODELS_PACKAGE = "tlt_worker.scheduler.models"
-"""Package in which SGLang finds the classes of ours that run drafters."""
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 

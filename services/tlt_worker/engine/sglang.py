@@ -29,7 +29,6 @@ from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
 from tlt_worker.engine.launch import (
     DTYPES,
-    MODELS_PACKAGE,
     environment,
     launched,
     rank_variables,
@@ -48,7 +47,7 @@ from tlt_worker.engine_config import CAPTURE_QUEUE_BYTES, EngineConfig
 from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, StartReport
 from tlt_worker.link.request_id import sglang_rid
-from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
+from tlt_worker.link.settings import LINK_VARIABLE, MODELS_PACKAGE, SIMULATION_VARIABLE, LinkSettings
 from tlt_worker.link.stop_strings import TOKENIZER
 from tlt_worker.link.worker_end import WorkerEnd
 from tlt_worker.model.files import require_model

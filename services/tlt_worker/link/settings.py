@@ -14,6 +14,9 @@ from tlt_worker.experiment import NONE, Experiment
 LINK_VARIABLE: Final = "TLT_ENGINE_LINK"
 """Environment variable of an engine's processes: `LinkSettings` as JSON. Without it the plug-in does nothing."""
 
+MODELS_PACKAGE: Final = "tlt_worker.scheduler.models"
+"""Package in which SGLang finds the classes of ours that run drafters."""
+
 SIMULATION_VARIABLE: Final = "SGLANG_SIMULATE_ACC_LEN"
 """Environment variable that makes SGLang simulate acceptance, for benchmarks: responses are then not the model's."""
 

@@ -24,7 +24,7 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.tuner import Posterior
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.capacity.width import samples_drafts
-from tlt_worker.link.messages import Down, DrafterLoaded, ForceArms, PolicyLoaded, Warming
+from tlt_worker.link.messages import DrafterLoaded, ForceArms, PolicyLoaded, Warming
 from tlt_worker.link.request_id import request_id
 from tlt_worker.link.scheduler_end import SchedulerEnd
 from tlt_worker.link.settings import LINK_VARIABLE, LinkSettings
@@ -35,13 +35,14 @@ from tlt_worker.scheduler.capture import HiddenStateCapture
 from tlt_worker.scheduler.captured_rows import stretches_of
 from tlt_worker.scheduler.compiles import Compiles
 from tlt_worker.scheduler.drafts import plain
+from tlt_worker.scheduler.drafts.head_tokens import HeadTokensChosen, head_tokens_of
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.failures.recovery import skipping
 from tlt_worker.scheduler.graphs import Graphs
 from tlt_worker.scheduler.held_memory import HeldMemory, share_with_target
 from tlt_worker.scheduler.launched_round import LaunchedRound, round_of, take_states, taking
 from tlt_worker.scheduler.outputs import Outputs, keep_last_states
-from tlt_worker.scheduler.ranks import Decision, Link, NoLink, Ranks
+from tlt_worker.scheduler.ranks import Decision, Link, NoLink, Ranks, Told
 from tlt_worker.scheduler.routed_experts import follow_accepted
 from tlt_worker.scheduler.sampling.hooks import is_blocked
 from tlt_worker.scheduler.sampling.penalties import prefix_of
@@ -84,6 +85,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self._draft_worker.keep_up_below = engine.speculate_below_requests
         self.sources = self._draft_worker.sources = Sources.of(settings, leads=self.ranks.leads)
         self.switch.index_bytes = lambda: self.sources.size_bytes
+        self.head_tokens = head_tokens_of(self._draft_worker.draft_runner.model)
         self._processing: LaunchedRound | None = None
 
     def init_cuda_graphs(self) -> None:
@@ -126,11 +128,15 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
 
     def forward_batch_generation(self, batch: Any, *args: Any, **kw: Any) -> Any:
         launched = LaunchedRound(choice=None, version=PolicyVersion(int(get_serving().weight_version)))
-        decision = self.ranks.agree(self.link.receive, self._handle, partial(self._decide, launched, batch))
+        decision = self.ranks.agree(self._received, self._handle, partial(self._decide, launched, batch))
         with self.settings.of(batch), taking(partial(self._take, launched, batch)):
             result = self._forward(launched, decision, batch, *args, **kw)
         launched.attach(result)
         return result
+
+    def _received(self) -> list[Told]:
+        chosen = [] if self.head_tokens is None else self.head_tokens.choose()
+        return [*self.link.receive(), *chosen]
 
     def _take(self, launched: LaunchedRound, batch: Any, result: Any) -> None:
         if self.ranks.leads and self.states.policy.enabled and (made := Outputs.of(result)) is not None:
@@ -215,15 +221,21 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             stretches = stretches_of(batch.reqs, launched.rows, lengths_before)
             self.states.add(launched.states, stretches, launched.version)
         self.sources.processed(batch, result)
+        if self.head_tokens is not None and self.ranks.leads:
+            self.head_tokens.said(
+                token
+                for req, before in zip(batch.reqs, lengths_before, strict=True)
+                for token in req.output_ids[before:]
+            )
         for req in batch.reqs:
             if req.finished():
                 self.states.finish(request_id(req.rid), prefix_of(req) + len(req.output_ids_through_stop))
 
-    def _handle(self, message: Down) -> None:
+    def _handle(self, message: Told) -> None:
         with skipping("message_not_handled", kind=type(message).__name__):  # no request of the round is the cause
             self._apply(message)
 
-    def _apply(self, message: Down) -> None:
+    def _apply(self, message: Told) -> None:
         match message:
             case CapturePolicy():
                 self.states.policy = message
@@ -236,6 +248,10 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
                 self._draft_worker.idle = not self._learns
             case PolicyLoaded():
                 self.switch.policy_loaded()
+                if self.head_tokens is not None:
+                    self._draft_worker.draft_runner.model.refresh()
+            case HeadTokensChosen(tokens=tokens):
+                self._draft_worker.draft_runner.model.cover(tokens)
             case Warming(on=on):
                 self.switch.warms = on
                 self._draft_worker.idle = not (on and self._learns)

@@ -18,7 +18,7 @@ from tlt_common.errors import EngineError
 from tlt_common.telemetry.log import configure_child, get_logger
 from tlt_worker.link.failure import note_failure
 from tlt_worker.link.messages import StartReport
-from tlt_worker.link.settings import LINK_VARIABLE, SIMULATION_VARIABLE, LinkSettings
+from tlt_worker.link.settings import LINK_VARIABLE, MODELS_PACKAGE, SIMULATION_VARIABLE, LinkSettings
 
 log = get_logger(__name__)
 
@@ -205,13 +205,9 @@ def assert_installed() -> None:
 
 
 def _assert_draft_model(drafts: Any) -> None:
-    if drafts.speculative_algorithm.is_eagle3():
-        from tlt_worker.scheduler.models.eagle3 import TltEagle3
-
-        if not isinstance(model := drafts.draft_runner.model, TltEagle3):
-            raise EngineError(
-                f"SGLang loaded the EAGLE-3 drafter as {type(model).__name__}; required: {TltEagle3.__name__}"
-            )
+    model = type(drafts.draft_runner.model)
+    if not model.__module__.startswith(MODELS_PACKAGE):
+        raise EngineError(f"SGLang loaded the drafter as {model.__module__}.{model.__name__}; required: ours")
 
 
 def _is_in_place(installed: Any, replacement: Any) -> bool:

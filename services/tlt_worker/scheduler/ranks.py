@@ -12,6 +12,7 @@ import torch.distributed as dist
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.link.messages import Down, Up
 from tlt_worker.link.scheduler_end import SchedulerEnd
+from tlt_worker.scheduler.drafts.head_tokens import HeadTokensChosen
 
 log = get_logger(__name__)
 
@@ -19,6 +20,9 @@ FAILURE_S = 30.0
 """How long a rank that failed waits for the others to fail as well, in seconds."""
 
 NOTHING: Final = -1
+
+Told = Down | HeadTokensChosen
+"""What rank 0 tells the others: what the worker sent, and what it decided itself."""
 
 
 class LeaderError(Exception):
@@ -38,7 +42,7 @@ class Decision(NamedTuple):
 class _More:
     """What follows a decision that is more than a number."""
 
-    messages: Sequence[Down]
+    messages: Sequence[Told]
     rest: Any
     failure: str | None
     """Why there is no decision."""
@@ -77,8 +81,8 @@ class Ranks:
 
     def agree(
         self,
-        receive: Callable[[], Sequence[Down]],
-        handle: Callable[[Down], object],
+        receive: Callable[[], Sequence[Told]],
+        handle: Callable[[Told], object],
         decide: Callable[[], Decision],
     ) -> Decision:
         """
@@ -100,11 +104,11 @@ class Ranks:
 
     def _lead(
         self,
-        receive: Callable[[], Sequence[Down]],
-        handle: Callable[[Down], object],
+        receive: Callable[[], Sequence[Told]],
+        handle: Callable[[Told], object],
         decide: Callable[[], Decision],
     ) -> Decision:
-        messages: Sequence[Down] = ()
+        messages: Sequence[Told] = ()
         made, error, failure = Decision(), None, None
         try:
             messages = receive()
@@ -122,7 +126,7 @@ class Ranks:
             raise error
         return made
 
-    def _follow(self, handle: Callable[[Down], object]) -> Decision:
+    def _follow(self, handle: Callable[[Told], object]) -> Decision:
         told = torch.empty(2, dtype=torch.int64)
         dist.broadcast(told, group=self.group, group_src=0)
         number, has_more = told.tolist()

@@ -153,7 +153,7 @@ class _Try:
 
     @property
     def _drafter(self) -> int:
-        return self.gpus.shape.drafter.parameters * self.gpus.shape.element_bytes // self.engine.tensor_parallel
+        return self.gpus.shape.drafter_bytes(self.engine.tensor_parallel)
 
     @cached_property
     def _update(self) -> int:

@@ -1,0 +1,33 @@
+"""
+Logits of some of the target's tokens, spread over its whole vocabulary. Imported inside SGLang's processes only.
+
+Tokens that a drafter's head does not cover get the logit -inf: q is then exact over the covered tokens and zero
+elsewhere, all arms share one vocabulary, and the covered tokens may change at run time.
+
+Shapes: M rows, D columns of the head, T covered tokens, V target vocabulary.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class Spread(nn.Module):
+    """Spreads logits; no token is covered until `cover` is called."""
+
+    column: Tensor
+    """Column of each target token in the head's logits, [V]; D: not covered. Filled in place: graphs read it."""
+
+    def __init__(self, vocab_size: int, columns: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.register_buffer("column", torch.full((vocab_size,), columns, dtype=torch.int64), persistent=False)
+
+    def cover(self, tokens_T: Tensor, columns_T: Tensor) -> None:
+        """Cover exactly these tokens, by these columns."""
+        self.column.fill_(self.columns)
+        self.column[tokens_T] = columns_T
+
+    def forward(self, logits_MD: Tensor) -> Tensor:
+        """Return logits [M, V]."""
+        uncovered_M1 = logits_MD.new_full((logits_MD.shape[0], 1), float("-inf"))
+        return torch.cat([logits_MD, uncovered_M1], dim=1).index_select(1, self.column)
