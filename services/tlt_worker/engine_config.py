@@ -64,8 +64,8 @@ class EngineConfig(Frozen):
     """Architecture of learned drafters, `eagle` or `eagle3`; the spot trainer trains the same. Null: that of `drafter`,
     else `eagle`."""
     draft_vocabulary: int | None = Field(None, ge=1)
-    """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For EAGLE, the engine
-    copies those rows of the target's head whose tokens responses use most, and chooses them again as responses change:
+    """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For EAGLE, engines
+    copy those rows of the target's head whose tokens responses use most, and choose them again as responses change:
     with a large vocabulary, the whole head takes most of a draft's time. The memory is reserved at start. Responses
     keep their distribution. Null: that of an EAGLE-3 `drafter`, else 32,000."""
     drafter_layers: tuple[int, ...] | None = None
