@@ -62,6 +62,8 @@ class DraftShape:
     tokens: int | None = None
     """Tokens that it can draft; None: the target's whole vocabulary."""
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
+    is_block: bool = False
+    """Whether one pass drafts all tokens of a round."""
 
     @classmethod
     def of(cls, form: DrafterFormat) -> "DraftShape":
@@ -148,6 +150,24 @@ class ModelShape:
             intermediate=self.intermediate,
             parameters=attention + 3 * self.hidden * self.intermediate + 2 * self.hidden**2,
         )
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters of the layers that compute a token."""
+        experts = self.experts
+        if experts is None:
+            return self.parameters - self.vocabulary_parameters
+        idle = experts.layers * 3 * self.hidden * (experts.count - experts.chosen) * experts.inner
+        return self.parameters - self.vocabulary_parameters - idle
+
+    def read_parameters(self, rows: int) -> float:
+        """Return the parameters of the layers that a pass over so many tokens reads, if experts are chosen evenly."""
+        experts = self.experts
+        if experts is None:
+            return self.active_parameters
+        unread = (1 - experts.chosen / experts.count) ** rows
+        idle = experts.layers * 3 * self.hidden * experts.count * experts.inner * unread
+        return self.parameters - self.vocabulary_parameters - idle
 
     def drafter_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""

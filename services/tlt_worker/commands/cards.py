@@ -4,6 +4,7 @@ from typing import Any
 
 from tlt_worker.capacity.memory.table import GIB
 from tlt_worker.capacity.profile import Accelerator
+from tlt_worker.capacity.rounds import Speed
 from tlt_worker.capacity.shape import ModelShape
 
 CARDS: dict[str, tuple[float, int]] = {
@@ -16,6 +17,17 @@ CARDS: dict[str, tuple[float, int]] = {
     "b200": (178.3, 10),
 }
 """GiB that CUDA reports, and major compute capability."""
+
+SPEEDS = {
+    "l4": Speed(gb_per_s=300, tflops=121),
+    "4090": Speed(gb_per_s=1008, tflops=165),
+    "a100-40": Speed(gb_per_s=1555, tflops=312),
+    "a100-80": Speed(gb_per_s=2039, tflops=312),
+    "h100": Speed(gb_per_s=3350, tflops=989),
+    "h200": Speed(gb_per_s=4800, tflops=989),
+    "b200": Speed(gb_per_s=8000, tflops=2250),
+}
+"""From NVIDIA's data sheets (SXM modules where there are several): bandwidth, and bfloat16 without sparsity."""
 
 
 def _config(architecture: str, model_type: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:

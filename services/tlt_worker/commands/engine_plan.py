@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
-from tlt_worker.commands import plan_check
-from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, SHAPES, card
+from tlt_worker.commands import plan_check, round_plan
+from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, card
 from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect, gpu_memory
@@ -87,6 +87,30 @@ def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, sou
     return plan_check.show_check(source, worker.engine, dtype, json_to)
 
 
+def show_rounds(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
+    """
+    Print what a round takes by kind of drafter.
+
+    Raises:
+        ConfigError: A key or an option is not accepted, or no card is named.
+    """
+    worker, model = _planned(config, settings, wanted)
+    profile = profile_of(worker.engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model))
+    rounds = round_plan.planned_rounds(worker.engine, model, wanted.card, profile.dtype)
+    round_plan.show_rounds(rounds, wanted.card, json_to)
+
+
+def _planned(config: Path | None, settings: Sequence[str], wanted: Wanted) -> tuple[WorkerConfig, Mapping[str, Any]]:
+    """Return a worker's configuration and its model's config.json."""
+    if not wanted.shape:
+        worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
+        return worker, read_config(worker.model)
+    if wanted.shape not in CONFIGS:
+        raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(CONFIGS)}", field="model_shape")
+    settings = (f"model={wanted.shape}", *settings)
+    return load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings), CONFIGS[wanted.shape]
+
+
 def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, json_to: str) -> None:
     """
     Print the plan for a worker's configuration.
@@ -94,21 +118,13 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
     Raises:
         ConfigError: A key or an option is not accepted, or an arm cannot run.
     """
-    if wanted.shape:
-        if wanted.shape not in SHAPES:
-            raise ConfigError(f"--model-shape is {wanted.shape!r}; accepted: {', '.join(SHAPES)}", field="model_shape")
-        settings = (f"model={wanted.shape}", *settings)
-    worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
+    worker, model = _planned(config, settings, wanted)
     engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
-    model = CONFIGS[wanted.shape] if wanted.shape else read_config(worker.model)
     profile = profile_of(engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model))
-    if wanted.shape:
-        shape, context = SHAPES[wanted.shape], engine.context_length or SHAPE_CONTEXT
-    else:
-        shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
-        context = engine.context_for(model)
+    shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
+    context = engine.context_length or SHAPE_CONTEXT if wanted.shape else engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)
         memory = cpu_memory_of(machine, ranks=engine.tensor_parallel)

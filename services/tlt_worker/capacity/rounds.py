@@ -1,0 +1,118 @@
+"""
+Duration of a decoding round, calculated from the bytes it reads and the operations it takes. Pure.
+
+A pass reads its weights once, and the keys and values of its context once per request; each element of a weight takes
+two operations per row. The larger of both durations counts (a roofline). Launches, communication between ranks and
+sampling are left out, so that small models take longer than this says. Nothing here is measured: rates are those that
+the cards' maker publishes, times shares of them that are assumed to be reached.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tlt_worker.capacity.shape import ModelShape
+
+READ_SHARE, COMPUTE_SHARE = 0.9, 0.6
+"""Assumed shares of a card's published memory bandwidth and of its dense bfloat16 rate that large passes reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Published rates of a card."""
+
+    gb_per_s: float
+    """Memory bandwidth."""
+    tflops: float
+    """Dense bfloat16 operations."""
+
+    def seconds(self, size: float, operations: float) -> float:
+        """Return the duration of a pass that reads so many bytes and takes so many operations."""
+        return max(size / (self.gb_per_s * 1e9 * READ_SHARE), operations / (self.tflops * 1e12 * COMPUTE_SHARE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What runs, and on what. A tensor-parallel group is one fast card: bytes and operations are shared equally."""
+
+    shape: ModelShape
+    speed: Speed
+    batch: int = 1
+    context: int = 8192
+    """Tokens of each request."""
+    ranks: int = 1
+
+    def verification_s(self, tokens: int) -> float:
+        """Return the duration of a pass of the target over so many tokens per request; of one token: a plain round."""
+        shape, rows = self.shape, self.batch * tokens
+        kv = self.batch * self.context * 2 * shape.layers * shape.kv_heads * shape.head_dim
+        weights = shape.read_parameters(rows) + shape.vocab * shape.hidden
+        return self._pass_s(weights + kv, (shape.active_parameters + shape.vocab * shape.hidden) * rows)
+
+    def draft_bytes(self) -> int:
+        """Return the bytes that a pass of the drafter reads, without its context."""
+        return (self._draft_layers + self._draft_head) * self.shape.element_bytes
+
+    def drafting_s(self, drafts: int) -> float:
+        """Return the duration of all passes of the drafter for so many drafts: one each, or one for a block."""
+        draft = self.shape.drafter
+        kv = self.batch * self.context * 2 * draft.layers * draft.kv_heads * draft.head_dim
+        passes, rows = (1, self.batch * drafts) if draft.is_block else (drafts, self.batch)
+        weights = self._draft_layers + self._draft_head
+        return passes * self._pass_s(weights + kv, weights * rows)
+
+    @property
+    def _draft_layers(self) -> int:
+        return self.shape.drafter.parameters - self.shape.drafter.head_parameters
+
+    @property
+    def _draft_head(self) -> int:
+        draft = self.shape.drafter
+        return (draft.tokens or draft.head_rows or self.shape.vocab) * self.shape.hidden
+
+    def _pass_s(self, elements: float, products: float) -> float:
+        return self.speed.seconds(elements * self.shape.element_bytes, 2 * products) / self.ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A round of one drafter. Durations are milliseconds."""
+
+    drafter: str
+    drafts: int
+    batch: int
+    head_tokens: int
+    draft_mb: float
+    """Megabytes that a pass of the drafter reads."""
+    draft_ms: float
+    """Per draft."""
+    drafting_ms: float
+    verification_ms: float
+    plain_ms: float
+
+    @property
+    def round_ms(self) -> float:
+        """Duration of the round."""
+        return self.drafting_ms + self.verification_ms
+
+    @property
+    def over_plain(self) -> float:
+        """Duration of the round in plain rounds, which is the accept length at which drafting begins to pay."""
+        return self.round_ms / self.plain_ms
+
+
+def rounds_of(name: str, situation: Situation, drafts: tuple[int, ...]) -> Iterator[Round]:
+    """Yield a round for each number of drafts."""
+    draft = situation.shape.drafter
+    for count in drafts:
+        drafting_s = situation.drafting_s(count)
+        yield Round(
+            drafter=name,
+            drafts=count,
+            batch=situation.batch,
+            head_tokens=draft.tokens or draft.head_rows or situation.shape.vocab,
+            draft_mb=situation.draft_bytes() / 1e6,
+            draft_ms=1e3 * drafting_s / count,
+            drafting_ms=1e3 * drafting_s,
+            verification_ms=1e3 * situation.verification_s(count + 1),
+            plain_ms=1e3 * situation.verification_s(1),
+        )

@@ -1,0 +1,94 @@
+"""`tlt engine plan --rounds`: what a round takes by kind of drafter, calculated."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.reading import standard_format
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.capacity.rounds import COMPUTE_SHARE, READ_SHARE, Round, Situation, rounds_of
+from tlt_worker.capacity.shape import ModelShape
+from tlt_worker.checkpoints.drafter_format import served_format
+from tlt_worker.commands.cards import SPEEDS
+from tlt_worker.engine_config import EngineConfig
+
+DRAFTS = (3, 7)
+BATCHES = (1, 4, 16)
+CONTEXT = 8192
+"""Tokens of a request, unless `engine.context_length` is smaller."""
+
+
+def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dtype: str) -> list[Round]:
+    """
+    Return the rounds of all kinds of drafters that a model can have.
+
+    Raises:
+        ConfigError: The card is not known; or the model's config.json lacks a size.
+    """
+    if card not in SPEEDS:
+        raise ConfigError(
+            f"--card is {card!r}, whose speed --rounds needs; accepted: {', '.join(SPEEDS)}", field="card"
+        )
+    shape = ModelShape.from_config(model, dtype=dtype)
+    context = min(CONTEXT, engine.context_for(model))
+    situations = (
+        Situation(
+            shape=shape.drafting(form), speed=SPEEDS[card], batch=batch, context=context, ranks=engine.tensor_parallel
+        )
+        for batch in BATCHES
+        for _, form in _forms(engine, model)
+    )
+    names = [name for _ in BATCHES for name, _ in _forms(engine, model)]
+    return [each for name, one in zip(names, situations, strict=True) for each in rounds_of(name, one, DRAFTS)]
+
+
+def _forms(engine: EngineConfig, model: Mapping[str, Any]) -> Iterator[tuple[str, DrafterFormat]]:
+    for kind in DrafterArchitecture:
+        try:
+            form = standard_format(kind, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers)
+        except WeightsError:  # this model cannot have one
+            continue
+        served = served_format(form, engine)
+        if served != form:
+            yield f"{kind}, whole head", form
+        yield str(kind), served
+
+
+def show_rounds(rounds: list[Round], card: str, json_to: str) -> None:
+    """Print rounds as a table, or as JSON."""
+    if json_to:
+        entries = [asdict(each) | {"round_ms": each.round_ms, "over_plain": each.over_plain} for each in rounds]
+        rounded = [{key: round(value, 4) if isinstance(value, float) else value for key, value in entry.items()}
+                   for entry in entries]  # fmt: skip
+        text = json.dumps({"card": card, "rounds": rounded})
+    else:
+        text = "\n".join(_lines(rounds, card))
+    sys.stdout.write(text + "\n")
+
+
+def _lines(rounds: Iterable[Round], card: str) -> Iterator[str]:
+    names = ("batch", "drafter", "drafts", "head tokens", "MB a draft pass", "ms a draft", "drafting", "verification",
+             "round", "plain rounds")  # fmt: skip
+    rows = [
+        (
+            str(one.batch), one.drafter, str(one.drafts), f"{one.head_tokens:,}", f"{one.draft_mb:,.0f}",
+            f"{one.draft_ms:.3f}", f"{one.drafting_ms:.2f}", f"{one.verification_ms:.2f}", f"{one.round_ms:.2f}",
+            f"{one.over_plain:.2f}",
+        )
+        for one in rounds
+    ]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    for row in (names, *rows):
+        yield "  ".join(
+            cell.ljust(width) if place == 1 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+    yield ""
+    yield (
+        f"Milliseconds on {card}, calculated from bytes and operations at {READ_SHARE:.0%} of its bandwidth and "
+        f"{COMPUTE_SHARE:.0%} of its rate; not measured. A drafter pays if it keeps more tokens than 'plain rounds'."
+    )

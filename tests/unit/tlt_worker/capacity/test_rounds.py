@@ -1,0 +1,54 @@
+"""Durations of rounds, calculated."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tlt_worker.capacity.rounds import Situation, Speed
+from tlt_worker.commands.cards import CONFIGS, SHAPES, SPEEDS
+from tlt_worker.commands.round_plan import planned_rounds
+from tlt_worker.engine_config import EngineConfig
+
+SEVEN = SHAPES["qwen2.5-7b"]
+H100 = SPEEDS["h100"]
+
+
+def test_a_plain_round_of_a_7b_policy_reads_its_weights_once() -> None:
+    """Published single-stream rates of 7B models in bfloat16 on an H100 are 150 to 200 tokens/s."""
+    plain_s = Situation(shape=SEVEN, speed=H100).verification_s(1)
+    assert plain_s == pytest.approx(7.6e9 * 2 / (3.35e12 * 0.9), rel=0.1)
+
+
+def test_a_reduced_head_takes_a_fifth_of_a_7b_round() -> None:
+    rounds = {
+        (each.drafter, each.drafts, each.batch): each
+        for each in planned_rounds(EngineConfig(), CONFIGS["qwen2.5-7b"], "h100", "bfloat16")
+    }
+    whole, reduced = rounds["eagle, whole head", 7, 1], rounds["eagle", 7, 1]
+    assert (whole.head_tokens, reduced.head_tokens) == (152_064, 32_000)
+    assert reduced.round_ms / whole.round_ms < 0.8
+    assert reduced.draft_mb < whole.draft_mb / 2
+
+
+def test_a_vocabulary_that_is_small_has_no_reduced_head() -> None:
+    small = {**CONFIGS["qwen2.5-7b"], "vocab_size": 32_000}
+    rounds = planned_rounds(EngineConfig(), small, "h100", "bfloat16")
+    assert "eagle, whole head" not in {each.drafter for each in rounds}
+
+
+@given(st.integers(1, 64), st.integers(1, 32))
+def test_more_work_never_takes_less_time(batch: int, tokens: int) -> None:
+    for shape in (SEVEN, SHAPES["qwen3-30b-a3b"]):
+        one = Situation(shape=shape, speed=Speed(gb_per_s=3350, tflops=989), batch=batch)
+        assert one.verification_s(tokens) <= one.verification_s(tokens + 1)
+        assert one.verification_s(tokens) <= replace(one, batch=batch + 1).verification_s(tokens)
+        assert one.drafting_s(tokens) <= one.drafting_s(tokens + 1)
+
+
+def test_a_token_reads_the_experts_that_compute_it() -> None:
+    sparse = SHAPES["qwen3-30b-a3b"]
+    assert sparse.active_parameters == pytest.approx(3.0e9, rel=0.15)
+    assert sparse.read_parameters(1) == pytest.approx(sparse.active_parameters)
+    assert sparse.read_parameters(10_000) == pytest.approx(sparse.parameters - sparse.vocabulary_parameters)
