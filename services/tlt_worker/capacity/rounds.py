@@ -74,7 +74,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class RoundTime:
     """A round of one drafter. Durations are milliseconds."""
 
     drafter: str
@@ -100,12 +100,12 @@ class Round:
         return self.round_ms / self.plain_ms
 
 
-def rounds_of(name: str, situation: Situation, drafts: tuple[int, ...]) -> Iterator[Round]:
+def rounds_of(name: str, situation: Situation, drafts: tuple[int, ...]) -> Iterator[RoundTime]:
     """Yield a round for each number of drafts."""
     draft = situation.shape.drafter
     for count in drafts:
         drafting_s = situation.drafting_s(count)
-        yield Round(
+        yield RoundTime(
             drafter=name,
             drafts=count,
             batch=situation.batch,

@@ -10,7 +10,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_worker.capacity.rounds import COMPUTE_SHARE, READ_SHARE, Round, Situation, rounds_of
+from tlt_worker.capacity.rounds import COMPUTE_SHARE, READ_SHARE, RoundTime, Situation, rounds_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import served_format
 from tlt_worker.commands.cards import SPEEDS
@@ -22,7 +22,7 @@ CONTEXT = 8192
 """Tokens of a request, unless `engine.context_length` is smaller."""
 
 
-def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dtype: str) -> list[Round]:
+def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dtype: str) -> list[RoundTime]:
     """
     Return the rounds of all kinds of drafters that a model can have.
 
@@ -58,7 +58,7 @@ def _forms(engine: EngineConfig, model: Mapping[str, Any]) -> Iterator[tuple[str
         yield str(kind), served
 
 
-def show_rounds(rounds: list[Round], card: str, json_to: str) -> None:
+def show_rounds(rounds: list[RoundTime], card: str, json_to: str) -> None:
     """Print rounds as a table, or as JSON."""
     if json_to:
         entries = [asdict(each) | {"round_ms": each.round_ms, "over_plain": each.over_plain} for each in rounds]
@@ -70,7 +70,7 @@ def show_rounds(rounds: list[Round], card: str, json_to: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _lines(rounds: Iterable[Round], card: str) -> Iterator[str]:
+def _lines(rounds: Iterable[RoundTime], card: str) -> Iterator[str]:
     names = ("batch", "drafter", "drafts", "head tokens", "MB a draft pass", "ms a draft", "drafting", "verification",
              "round", "plain rounds")  # fmt: skip
     rows = [

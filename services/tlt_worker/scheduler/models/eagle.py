@@ -21,7 +21,7 @@ from sglang.srt.models.llama_eagle import LlamaForCausalLMEagle
 from sglang.srt.runtime_context import get_parallel
 from torch import Tensor
 
-from tlt_worker.scheduler.models.spread import Spread
+from tlt_worker.scheduler.models.spread import SpreadLogits
 from tlt_worker.scheduler.sent import sent
 
 
@@ -40,7 +40,7 @@ class TltEagle(LlamaForCausalLMEagle):  # type: ignore[misc] # SGLang is untyped
         self.rows = self.lm_head.weight.shape[0]
         """Rows of each rank's head: those that cover tokens, and padding."""
         self.register_buffer("taken", torch.zeros(self.covered, dtype=torch.int64), persistent=False)
-        self.spread = Spread(config.vocab_size, self.rows * self.ranks)
+        self.spread = SpreadLogits(config.vocab_size, self.rows * self.ranks)
         gathered = copy(config)
         gathered.vocab_size = self.rows * self.ranks
         self.logits_processor = LogitsProcessor(gathered)

@@ -16,7 +16,7 @@ from sglang.srt.models.llama_eagle3 import LlamaForCausalLMEagle3
 from torch import Tensor
 
 from tlt_common.drafter.tensors import MAP
-from tlt_worker.scheduler.models.spread import Spread
+from tlt_worker.scheduler.models.spread import SpreadLogits
 
 
 class TltEagle3(LlamaForCausalLMEagle3):  # type: ignore[misc] # SGLang is untyped
@@ -24,7 +24,7 @@ class TltEagle3(LlamaForCausalLMEagle3):  # type: ignore[misc] # SGLang is untyp
 
     def __init__(self, config: Any, *args: Any, **kw: Any) -> None:
         super().__init__(config, *args, **kw)
-        self.spread = Spread(config.vocab_size, config.draft_vocab_size)
+        self.spread = SpreadLogits(config.vocab_size, config.draft_vocab_size)
 
     def forward(self, *args: Any, **kw: Any) -> Any:
         output = super().forward(*args, **kw)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Spread(nn.Module):
+class SpreadLogits(nn.Module):
     """Spreads logits; no token is covered until `cover` is called."""
 
     column: Tensor
