@@ -42,7 +42,7 @@ def test_the_head_covers_what_responses_use(result: Reduced) -> None:
 
 def test_rows_follow_new_weights_of_the_target(result: Reduced) -> None:
     assert tokens(result.updated) == tokens(result.updated_off)
-    assert accept_length(result.updated) > 1.5
+    assert accept_length(result.updated) > 1.3  # by rows of the old weights: 1.0
 
 
 def test_ranks_cover_tokens_of_their_shards(play: Play) -> None:
