@@ -10,3 +10,6 @@ class DrafterArchitecture(StrEnum):
     """Reads the target's last hidden state and uses the target's head (arXiv 2401.15077)."""
     EAGLE3 = "eagle3"
     """Reads hidden states of several target layers and has its own head, often over fewer tokens (arXiv 2503.01840)."""
+    BLOCK = "block"
+    """Reads hidden states of several target layers and drafts a block in one pass: DFlash, and DSpark (arXiv
+    2607.05147)."""

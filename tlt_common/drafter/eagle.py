@@ -23,7 +23,6 @@ class EagleFormat(DrafterFormat):
 
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle",)
-    served_as: ClassVar[str] = "TltEagle"
 
     @classmethod
     def standard(
@@ -47,6 +46,10 @@ class EagleFormat(DrafterFormat):
         rows = {"q": self.heads * self.head_dim, **dict.fromkeys("kv", self.kv_heads * self.head_dim)}
         rows |= {"o": self.hidden_size}
         return {BIAS: (self.hidden_size,), **{f"{LAYER}self_attn.{name}_proj.bias": (n,) for name, n in rows.items()}}
+
+    @property
+    def served_as(self) -> str:
+        return "TltEagle"
 
     @property
     def written_biases(self) -> tuple[str, ...]:

@@ -8,9 +8,12 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.eagle import layer_shapes, require_one_layer
 from tlt_common.drafter.format import DrafterFormat, Json, Shapes
 from tlt_common.drafter.sizes import DRAFT_VOCABULARY, runnable, sizes_of
+from tlt_common.drafter.target_layers import require_layers, standard_layers
 from tlt_common.drafter.tensors import BIAS, HEAD, INVERSE_MAP, LAYER
 from tlt_common.errors import WeightsError
 
+LEAST_LAYERS: Final = 2
+"""SGLang's fc requires so many."""
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 
 
@@ -20,15 +23,13 @@ class Eagle3Format(DrafterFormat):
 
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE3
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle3",)
-    served_as: ClassVar[str] = "TltEagle3"
-    """`tlt_worker.scheduler.models.eagle3`."""
 
     @classmethod
     def standard(
         cls, target: Json, *, draft_vocabulary: int | None = None, layers: Sequence[int] | None = None
     ) -> Self:
-        read = _standard_layers(target) if layers is None else tuple(layers)
-        _require_layers(read, target)
+        read = standard_layers(target) if layers is None else tuple(layers)
+        require_layers(read, target, least=LEAST_LAYERS)
         vocabulary = min(int(target["vocab_size"]), draft_vocabulary or DRAFT_VOCABULARY)
         return runnable(cls(**sizes_of(target, target), draft_vocab_size=vocabulary, layers=read))
 
@@ -64,6 +65,10 @@ class Eagle3Format(DrafterFormat):
         return {**DrafterFormat.shared_shapes(self), INVERSE_MAP: (self.vocab_size,)}
 
     @property
+    def served_as(self) -> str:
+        return "TltEagle3"
+
+    @property
     def has_map(self) -> bool:
         return True
 
@@ -81,29 +86,12 @@ class Eagle3Format(DrafterFormat):
 
 def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
     named = eagle_config.get(_LAYER_IDS, drafter.get(_LAYER_IDS))
-    layers = _standard_layers(target) if named is None else tuple(int(layer) for layer in named)
+    layers = standard_layers(target) if named is None else tuple(int(layer) for layer in named)
     if not eagle_config.get("use_aux_hidden_state", True):
         layers = ()
-    _require_layers(layers, target)
+    require_layers(layers, target, least=LEAST_LAYERS)
     if (count := drafter.get("num_aux_hidden_states")) not in {None, len(layers)}:
         raise WeightsError(
             f"the drafter's num_aux_hidden_states is {count}; accepted: {len(layers)}, as it names layers"
         )
-    return layers
-
-
-def _require_layers(layers: tuple[int, ...], target: Json) -> None:
-    last = int(target["num_hidden_layers"]) - 2  # SGLang captures the input of a layer, and no layer follows the last
-    if len(layers) < 2:  # SGLang's fc requires at least two
-        raise WeightsError(f"the drafter reads layers {list(layers)} of its target; accepted: at least two layers")
-    if list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] > last:
-        raise WeightsError(f"the drafter reads layers {list(layers)}; accepted: ascending numbers from 0 to {last}")
-
-
-def _standard_layers(target: Json) -> tuple[int, ...]:
-    """Return the layers used by default by SGLang and the paper's code: the inputs of layers 2, L/2 and L-3."""
-    count = int(target["num_hidden_layers"])
-    layers = (1, count // 2 - 1, count - 4)
-    if not layers[0] < layers[1] < layers[2]:
-        raise WeightsError(f"the target has only {count} layers; accepted: a drafter that names the layers it reads")
     return layers

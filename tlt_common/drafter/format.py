@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.rope import rope_fields
-from tlt_common.drafter.tensors import EMBEDDING, HEAD, canonical_name
+from tlt_common.drafter.tensors import EMBEDDING, HEAD, canonical_name, is_derived
 from tlt_common.errors import WeightsError
 
 _INHERITED = ("max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype")
@@ -32,8 +32,6 @@ class DrafterFormat(ABC):
     architecture: ClassVar[DrafterArchitecture]
     model_classes: ClassVar[tuple[str, ...]]
     """`architectures` in the config.json of such drafters, as we write them."""
-    served_as: ClassVar[str]
-    """Model class that runs it in our engine."""
 
     vocab_size: int
     hidden_size: int
@@ -87,10 +85,19 @@ class DrafterFormat(ABC):
         """Return SGLang's name of a published tensor."""
         return canonical_name(name)
 
+    def ignores(self, name: str) -> bool:
+        """Return whether a tensor of this canonical name, of any shape, is left out: it is derived, or has no use."""
+        return is_derived(name)
+
     @property
     def model_class(self) -> str:
         """Which of `model_classes` it is."""
         return self.model_classes[0]
+
+    @property
+    def served_as(self) -> str:
+        """Model class that runs it in our engine: SGLang's own, or one of `tlt_worker.scheduler.models`."""
+        return self.model_class
 
     @property
     def has_map(self) -> bool:
@@ -120,6 +127,16 @@ class DrafterFormat(ABC):
     def layer_count(self) -> int:
         """Number of its own decoder layers."""
         return 1
+
+    @property
+    def block_drafts(self) -> int:
+        """Drafts of one pass, if it drafts a block at once; 0: it drafts one token after the other."""
+        return 0
+
+    @property
+    def block_queries(self) -> int:
+        """Tokens of a request that such a pass computes; 0 likewise."""
+        return 0
 
     @property
     def read_states(self) -> int:

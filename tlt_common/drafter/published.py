@@ -23,6 +23,10 @@ _EAGLE3: Final = (
     "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Qwen2ForCausalLMEagle3", "Eagle3Qwen2ForCausalLM",
     "Qwen3ForCausalLMEagle3", "Eagle3Qwen3ForCausalLM",
 )  # fmt: skip
+DFLASH: Final = "DFlashDraftModel"
+DSPARK: Final = ("Qwen3DSparkModel", "DSparkDraftModel", "LingDSparkModel")
+"""Names of the same layers and head, for targets of several families."""
+_BLOCK: Final = (DFLASH, *DSPARK)
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 _LAYER: Final = "transformer_layer_config"
 """Of speculators: the layer's own configuration."""
@@ -47,7 +51,10 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
         return DrafterArchitecture.EAGLE3, dict(published)
     if name in _EAGLE:
         return DrafterArchitecture.EAGLE, dict(published)
-    raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join((*_EAGLE, *_EAGLE3))}")
+    if name in _BLOCK:
+        return DrafterArchitecture.BLOCK, {**published, "architectures": [name]}
+    accepted = ", ".join((*_EAGLE, *_EAGLE3, *_BLOCK))
+    raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {accepted}")
 
 
 def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:

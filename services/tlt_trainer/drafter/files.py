@@ -21,7 +21,7 @@ from tlt_common.documents import json_of
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta
 from tlt_common.drafter.published import WAY_OUT
-from tlt_common.drafter.tensors import MAP, is_derived
+from tlt_common.drafter.tensors import MAP
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.vocabulary import require_tokens
 
@@ -85,7 +85,7 @@ def require_tensors(tensors: dict[str, Tensor], form: DrafterFormat) -> None:
             leaves the vocabulary or has a token twice.
     """
     known = {*shapes(form), *form.bias_shapes(), *form.shared_shapes()}
-    if unknown := sorted(name for name in tensors if name not in known and not is_derived(name)):
+    if unknown := sorted(name for name in tensors if name not in known and not form.ignores(name)):
         raise WeightsError(f"drafter tensor {unknown[0]} is not known; accepted: {', '.join(shapes(form))}. {WAY_OUT}")
     if form.has_map and form.draft_vocab_size == form.vocab_size:
         tensors.setdefault(MAP, torch.zeros(form.vocab_size, dtype=torch.int64))

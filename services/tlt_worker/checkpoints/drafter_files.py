@@ -7,7 +7,7 @@ from typing import Any
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.published import WAY_OUT
 from tlt_common.drafter.reading import format_of
-from tlt_common.drafter.tensors import HEAD, MAP, is_derived, layer_of
+from tlt_common.drafter.tensors import HEAD, MAP, layer_of
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_headers
 from tlt_worker.checkpoints.model_config import read_config
@@ -65,7 +65,7 @@ def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> N
     expected = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.tensor_shapes().items()}
     biases = {name: TensorHeader(dtype="BF16", shape=shape) for name, shape in form.bias_shapes().items()}
     expected |= {name: header for name, header in biases.items() if name in headers}
-    offered = {name: header for name, header in headers.items() if not is_derived(name)}
+    offered = {name: header for name, header in headers.items() if not form.ignores(name)}
     if more := next((name for name in offered if layer_of(name) >= form.layer_count), None):
         layers = "one layer is" if form.layer_count == 1 else f"{form.layer_count} layers are"
         raise WeightsError(f"the drafter has tensor {more}; by its config.json {layers} run. {WAY_OUT}")
