@@ -53,10 +53,10 @@ def import_(
     model: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoint of the drafter's target.")],
 ) -> None:
     """
-    Write a public EAGLE or EAGLE-3 drafter so that `tlt up --drafter` and the spot trainers read it.
+    Write a public EAGLE, EAGLE-3 or block drafter so that `tlt up --drafter` and the spot trainers read it.
 
-    Reads what EAGLE's authors, SpecForge and vLLM's speculators publish, also as pytorch_model.bin, and prints what was
-    changed. What SGLang's layers cannot compute is refused by name.
+    Reads what EAGLE's authors, SpecForge, vLLM's speculators, DFlash and DSpark publish, also as pytorch_model.bin, and
+    prints what was changed. What SGLang's layers cannot compute is refused by name.
     """
     from tlt_trainer.offline.importing import import_to
 
@@ -73,12 +73,12 @@ def train(
     begin: Annotated[
         str, typer.Option("--from", metavar="PATH|URL", help="Drafter to continue. Default: begin from scratch.")
     ] = "",
-    kind: Annotated[str, typer.Option(help="eagle or eagle3. Default: that of --from, else eagle.")] = "",
+    kind: Annotated[str, typer.Option(help="eagle, eagle3 or block. Default: that of --from, else eagle.")] = "",
     layers: Annotated[
         str,
         typer.Option(
             metavar="N,N,...",
-            help="Layers of the policy that an EAGLE-3 drafter reads. Default: a low, a middle and a high one.",
+            help="Layers of the policy that an EAGLE-3 or block drafter reads. Default: a low, a middle, a high one.",
         ),
     ] = "",
     draft_vocabulary: Annotated[
@@ -90,7 +90,10 @@ def train(
     passes: Annotated[
         int | None,
         typer.Option(
-            min=1, max=16, help="Number of consecutive drafts to train for. Default: 3 for EAGLE, 7 for EAGLE-3."
+            min=1,
+            max=16,
+            help="Number of consecutive drafts to train for. Default: 3 for EAGLE, 7 for EAGLE-3. A block drafter is "
+            "trained for its block.",
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
@@ -98,12 +101,12 @@ def train(
     device: Device = "auto",
 ) -> None:
     """
-    Train an EAGLE or EAGLE-3 drafter on collected rollouts, with the code of the spot trainers.
+    Train an EAGLE, EAGLE-3 or block drafter on collected rollouts, with the code of the spot trainers.
 
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
     most likely token; the tokens per round expected of a chain of three drafts sampled at temperature 1; and the share
-    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for EAGLE-3,
-    give it also `--set worker.engine.drafter_architecture=eagle3`.
+    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for
+    another kind than EAGLE, give it also `--set worker.engine.drafter_architecture=KIND`.
     """
     from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
@@ -130,7 +133,7 @@ def evaluate(
     device: Device = "auto",
 ) -> None:
     """
-    Score an EAGLE or EAGLE-3 drafter on collected rollouts.
+    Score an EAGLE, EAGLE-3 or block drafter on collected rollouts.
 
     Prints JSON: per draft, the share that is the policy's most likely token; the tokens per round expected of a chain
     sampled at temperature 1; and the share of the responses' tokens that the drafter's head covers.

@@ -77,12 +77,15 @@ class TrainerConfig(ServiceConfig):
     model: Path
     """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
     drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
-    """Architecture of the drafters to train, `eagle` or `eagle3`; a worker passes its engine's."""
+    """Architecture of the drafters to train, `eagle`, `eagle3` or `block`; a worker passes its engine's."""
+    drafter_format: Path | None = None
+    """Directory with the config.json of a drafter, whose format is trained; a worker passes its engine's. Null: the
+    format that the other keys describe."""
     draft_vocabulary: int | None = Field(None, ge=1)
     """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; a worker passes its engine's. Null: 32,000."""
     drafter_layers: tuple[int, ...] | None = None
-    """Layers of the policy that an EAGLE-3 drafter reads; a worker passes its engine's. Null: a low, a middle and a
-    high one."""
+    """Layers of the policy that an EAGLE-3 or block drafter reads; a worker passes its engine's. Null: a low, a middle
+    and a high one."""
     drafter_dir: str
     """Path or fsspec URL to publish drafters to; readable by every worker."""
     checkpoint_dir: str

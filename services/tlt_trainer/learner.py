@@ -15,10 +15,11 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
-from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.kinds.untrained import drafter_of
-from tlt_trainer.drafter.loss import Pack, unrolled_loss
+from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.losses import loss_of, scores_of
 from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate, step_tokens
 from tlt_trainer.drafter.precision import compute_dtype
@@ -64,8 +65,8 @@ class Learner:
         """How often embedding and head were replaced."""
         self._drafter = drafter_of(form).to(device)
         self._average = drafter_of(form).to(device).requires_grad_(requires_grad=False)
-        self._drafts = drafts or max(SCORED_DRAFTS, passes or self._drafter.default_passes)
-        self._step_tokens = step_tokens(form, passes or self._drafter.default_passes)
+        self._drafts = drafts or max(SCORED_DRAFTS, self._drafter.drafts(passes))
+        self._step_tokens = step_tokens(form, self._drafter.work(passes))
         self._base = copies(tensors_of(self._drafter))
         self._optimizer = DrafterOptimizer(self._drafter, self.dtype)
         self._shared: SharedWeights | None = None
@@ -126,7 +127,7 @@ class Learner:
         """
         with self._autocast():
             chosen, weight = self._chosen(), self._regression_weight
-            scores = unrolled_loss(self._drafter, *chosen, pack, passes=self._passes, regression_weight=weight)
+            scores = loss_of(self._drafter, *chosen, pack, passes=self._passes, regression_weight=weight)
         loss = float(scores.loss.detach() / max(1, len(pack.scored)))
         if not loss < float("inf"):  # also false for NaN
             raise WeightsError(f"the loss is {loss}: hidden states or weights are broken")
@@ -142,14 +143,14 @@ class Learner:
         self._left.clear()
         self._pending_tokens = 0
 
-    def tally(self, pack: Pack, candidate: DraftModel | None = None) -> ScoreTally:
+    def tally(self, pack: Pack, candidate: AnyDrafter | None = None) -> ScoreTally:
         """Count the correct predictions of the averaged weights, or of a candidate, on a held-out pack."""
         with torch.no_grad(), self._autocast():
-            scores = unrolled_loss(candidate or self._average, *self._chosen(), pack, passes=self._drafts)
+            scores = scores_of(candidate or self._average, *self._chosen(), pack, drafts=self._drafts)
         rows = torch.stack((scores.hits, scores.accepted, scores.counts)).tolist()  # one copy from the device
         return ScoreTally(hits=tuple(rows[0]), accepted=tuple(rows[1]), counts=tuple(rows[2]))
 
-    def candidate(self, weights: Mapping[str, Tensor]) -> DraftModel:
+    def candidate(self, weights: Mapping[str, Tensor]) -> AnyDrafter:
         """Return a drafter with other weights, which are on the device and not copied, to compare with the own one."""
         with torch.device("meta"):  # without memory and initial values: seconds, for a large model
             drafter = drafter_of(self.form).requires_grad_(requires_grad=False)

@@ -10,6 +10,7 @@ from typing import Never
 from tlt_common.aio import backoff
 from tlt_common.drafter.format import DrafterFormat, Json
 from tlt_common.drafter.meta import META_FILE
+from tlt_common.drafter.reading import format_of
 from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import ConfigError, UnavailableError, WeightsError
 from tlt_common.rpc.channel import connect
@@ -21,6 +22,7 @@ from tlt_trainer.config import TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.drafter.rope import require_rope
 from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.learned import Snapshot
 from tlt_trainer.learner import Learner
@@ -78,7 +80,7 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     policy = read_config(config.model)
     checkpoints = Checkpoints(config.checkpoint_dir, optimizer_every=config.optimizer_every)
     async with AsyncExitStack() as stack:
-        learner = await stack.enter_async_context(_learning(_format_of(policy, config), device, checkpoints))
+        learner = await stack.enter_async_context(_learning(trained(policy, config), device, checkpoints))
         await device.run(warm_up, learner)
         said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
         lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
@@ -147,9 +149,21 @@ async def _learning(form: DrafterFormat, device: DeviceThread, checkpoints: Chec
                 log.warning("checkpoint_failed", error=error.message)
 
 
-def _format_of(policy: Json, config: TrainerConfig) -> DrafterFormat:
-    """Return the format of the drafters to train: what the worker's engine runs."""
+def trained(policy: Json, config: TrainerConfig) -> DrafterFormat:
+    """
+    Return the format of the drafters to train: what the worker's engine runs.
+
+    Raises:
+        ConfigError: The policy has no drafters of this format.
+    """
     layers = config.drafter_layers
+    if (directory := config.drafter_format) is not None:
+        try:
+            form = format_of(read_config(directory), policy)
+        except (ConfigError, WeightsError) as error:
+            raise ConfigError(f"drafter_format: {error.message}", field="drafter_format") from error
+        require_rope(form)
+        return form
     try:
         return trained_format(
             policy, config.drafter_architecture, draft_vocabulary=config.draft_vocabulary, layers=layers

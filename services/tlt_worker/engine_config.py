@@ -61,17 +61,21 @@ class EngineConfig(Frozen):
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None
-    """Architecture of learned drafters, `eagle` or `eagle3`; the spot trainer trains the same. Null: that of `drafter`,
-    else `eagle`."""
+    """Architecture of learned drafters, `eagle`, `eagle3` or `block`; the spot trainer trains the same. Null: that of
+    `drafter` or `drafter_format`, else `eagle`."""
+    drafter_format: Path | None = None
+    """Directory with the config.json of a drafter: the engine runs drafters of that format, and the spot trainer trains
+    them. For public drafters whose sizes are not the ones that the suite chooses. Null: that of `drafter`, else as the
+    other keys say."""
     draft_vocabulary: int | None = Field(None, ge=1)
     """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For EAGLE, engines
     copy those rows of the target's head whose tokens responses use most, and choose them again as responses change:
     with a large vocabulary, the whole head takes most of a draft's time. The memory is reserved at start. Responses
     keep their distribution. Null: that of an EAGLE-3 `drafter`, else 32,000."""
     drafter_layers: tuple[int, ...] | None = None
-    """Layers of the target that EAGLE-3 drafters read, numbered from 0 and excluding the last one: a list, or numbers
-    separated by commas. Null: those of `drafter`, else a low, a middle and a high one, for targets of at least seven
-    layers."""
+    """Layers of the target that EAGLE-3 and block drafters read, numbered from 0 and excluding the last one: a list, or
+    numbers separated by commas. Null: those of `drafter`, else a low, a middle and a high one, for targets of at least
+    seven layers."""
     arms: tuple[str, ...] | None = None
     """Speculation arms the bandit chooses from: `off`, `chain-N` (N sampled draft tokens in sequence; `chain-N-top1`
     uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified) and

@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_common.drafter.block_layers import PUBLISHED_NAMES, require_supported, target_layers_of
+from tlt_common.drafter.block_layers import MASK_FILE, PUBLISHED_NAMES, require_supported, target_layers_of
 from tlt_common.drafter.format import DrafterFormat, Json, Shapes
 from tlt_common.drafter.published import DFLASH, DSPARK
 from tlt_common.drafter.sizes import require_same_target, runnable, sizes_of
 from tlt_common.drafter.target_layers import require_layers, standard_layers
-from tlt_common.drafter.tensors import canonical_name
+from tlt_common.drafter.tensors import MARKOV, canonical_name
 from tlt_common.errors import WeightsError
 
 CONFIDENCE: Final = "confidence_head."
@@ -50,6 +50,7 @@ class BlockFormat(DrafterFormat):
 
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.BLOCK
     model_classes: ClassVar[tuple[str, ...]] = (DFLASH, *DSPARK)
+    refused_files: ClassVar[tuple[str, ...]] = (MASK_FILE,)
 
     depth: int
     """Number of its decoder layers."""
@@ -185,9 +186,7 @@ class BlockFormat(DrafterFormat):
         rank, read = self.markov_rank, self.hidden_size + self.markov_rank
         if not rank:
             return {}
-        rows: Shapes = dict.fromkeys(
-            ("markov_head.markov_w1.weight", "markov_head.markov_w2.weight"), (self.vocab_size, rank)
-        )
+        rows: Shapes = dict.fromkeys(MARKOV, (self.vocab_size, rank))
         of_head: Mapping[MarkovHead, Shapes] = {
             MarkovHead.GATED: {"markov_head.gate_proj.weight": (rank, read), "markov_head.gate_proj.bias": (rank,)},
             MarkovHead.RNN: {

@@ -7,7 +7,7 @@ the first drafter may have any format its target allows, and later ones must be 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -32,6 +32,8 @@ class DrafterFormat(ABC):
     architecture: ClassVar[DrafterArchitecture]
     model_classes: ClassVar[tuple[str, ...]]
     """`architectures` in the config.json of such drafters, as we write them."""
+    refused_files: ClassVar[tuple[str, ...]] = ()
+    """Files beside the weights that change what a drafter computes."""
 
     vocab_size: int
     hidden_size: int
@@ -98,6 +100,14 @@ class DrafterFormat(ABC):
     def served_as(self) -> str:
         """Model class that runs it in our engine: SGLang's own, or one of `tlt_worker.scheduler.models`."""
         return self.model_class
+
+    def require_files(self, names: Iterable[str]) -> None:
+        """
+        Raises:
+            WeightsError: One of `refused_files` is beside the weights.
+        """
+        if found := sorted(set(self.refused_files) & set(names)):
+            raise WeightsError(f"the drafter has a file {found[0]}, which is not supported; accepted: one without it")
 
     @property
     def has_map(self) -> bool:

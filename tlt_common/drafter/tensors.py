@@ -10,6 +10,10 @@ INVERSE_MAP: Final = "t2d"
 LAYER: Final = "layers.0."
 """Prefix of the tensors of a drafter's one layer."""
 HEAD: Final = "lm_head.weight"
+MARKOV: Final = ("markov_head.markov_w1.weight", "markov_head.markov_w2.weight")
+"""DSpark's vectors of the token before a draft, and of the tokens that a draft can be."""
+TABLES: Final = (HEAD, *MARKOV)
+"""Trained tensors whose rows belong to tokens."""
 EMBEDDING: Final = "embed_tokens.weight"
 BIAS: Final = "fc.bias"
 """SGLang's EAGLE layer has a bias, and leaves it random if the file has none; ours is zero."""

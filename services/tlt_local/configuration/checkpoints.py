@@ -51,7 +51,8 @@ def _check_drafter(drafter: Path, engine: EngineConfig, target: Mapping[str, Any
         if found.architecture is running.architecture:
             require_fit(running, found)
     except WeightsError as error:
-        raise ConfigError(f"--drafter: {error.message}", field="drafter") from error
+        needed = f"--set worker.engine.drafter_format={drafter} makes engines and trainers run its format"
+        raise ConfigError(f"--drafter: {error.message}; {needed}", field="drafter") from error
     if found.architecture is not running.architecture:
         needed = f"--set worker.engine.drafter_architecture={found.architecture}"
         raise ConfigError(f"--drafter: {drafter} is an {found.architecture} drafter; give {needed}", field="drafter")

@@ -21,6 +21,7 @@ from safetensors.torch import load, save
 from tlt_common.documents import json_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
+from tlt_common.drafter.published import DFLASH
 from tlt_common.drafter.reading import FORMATS
 from tlt_common.drafter.tensors import BIAS
 from tlt_common.errors import WeightsError
@@ -33,12 +34,12 @@ VLLM_LAYERS = 3
 _CARD = """\
 ---
 library_name: transformers
-tags: [speculative-decoding, draft-model, eagle]
+tags: [speculative-decoding, draft-model, {tag}]
 {base}---
 
 # {name} drafter
 
-A draft model of one layer, {hidden} wide, for speculative decoding with {target}, whose vocabulary has {vocabulary}
+A draft model of {layers}, {hidden} wide, for speculative decoding with {target}, whose vocabulary has {vocabulary}
 tokens, or a model fine-tuned from it. It uses {shares} of that model and cannot be used alone.
 
 ## Training
@@ -55,10 +56,11 @@ _TRAINED = """\
 Version {version}, after {steps} steps on {tokens} tokens of the policy's own responses, from hidden states that its
 rollouts had computed. On held-out prompts its most likely token was the policy's in {held_out_top1:.1%} of all
 positions."""
+_CHAIN = """ \\
+  --speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6"""
 _LAUNCH = {
     "sglang": "python -m sglang.launch_server --model-path MODEL --speculative-algorithm NAME \\\n"
-    "  --speculative-draft-model-path DIR \\\n"
-    "  --speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6",
+    "  --speculative-draft-model-path DIRCHAIN",
     "vllm": "vllm serve MODEL --speculative-config "
     """'{"method": "METHOD", "model": "DIR", "num_speculative_tokens": 5}'""",
 }
@@ -85,6 +87,8 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
     """
     config, tensors = _read(files)
     architecture = _architecture(config)
+    if to is ExportFormat.VLLM and architecture is DrafterArchitecture.BLOCK:
+        raise WeightsError("this is a block drafter, which is not written for vLLM; accepted: sglang", field="format")
     if to is ExportFormat.VLLM:
         config, tensors = _for_vllm(architecture, config, tensors)
     meta = meta_of(files) if META_FILE in files else None
@@ -105,17 +109,31 @@ def card(
     model: str = "",
 ) -> str:
     """Return the model card, in Markdown with the metadata of the Hugging Face hub."""
-    name = "EAGLE3" if architecture is DrafterArchitecture.EAGLE3 else "EAGLE"
+    name = _algorithm(architecture, config)
+    is_block = architecture is DrafterArchitecture.BLOCK
+    layers = int(config.get("num_hidden_layers", 1))
     return _CARD.format(
         base=f"base_model: {json.dumps(model)}\n" if model else "",
         name=name,
+        tag=name.lower() if is_block else "eagle",
+        layers="one layer" if layers == 1 else f"{layers} layers",
         hidden=config["hidden_size"],
         vocabulary=config["vocab_size"],
         target=f"`{model}`" if model else "the model it was trained with",
         shares="the embedding" if architecture is DrafterArchitecture.EAGLE3 else "embedding and head",
         training=_TRAINED.format(**asdict(meta)) if meta else "No record of its training was published with it.",
-        launch=_LAUNCH[to].replace("NAME", name).replace("METHOD", name.lower()),
+        launch=_LAUNCH[to]
+        .replace("NAME", name)
+        .replace("METHOD", name.lower())
+        .replace("CHAIN", "" if is_block else _CHAIN),
     )
+
+
+def _algorithm(architecture: DrafterArchitecture, config: Mapping[str, Any]) -> str:
+    """Return SGLang's name of the algorithm that a drafter is for."""
+    if architecture is DrafterArchitecture.BLOCK:
+        return "DFLASH" if config["architectures"] == [DFLASH] else "DSPARK"
+    return architecture.upper()
 
 
 def _for_vllm(
@@ -143,7 +161,7 @@ def _read(files: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
     except (ValueError, SafetensorError) as error:
         raise WeightsError(f"the drafter cannot be read: {error}") from error
     if not isinstance(config, dict) or "fc.weight" not in tensors:
-        raise WeightsError("these are not the files of an EAGLE or EAGLE-3 drafter")
+        raise WeightsError("these are not the files of a drafter")
     return config, tensors
 
 

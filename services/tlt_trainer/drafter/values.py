@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tlt_common.drafter.tensors import MAP
-from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 
 
 def copied(tensor: Tensor) -> Tensor:
@@ -20,17 +20,17 @@ def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: copied(tensor) for name, tensor in tensors.items()}
 
 
-def tensors_of(drafter: DraftModel) -> dict[str, Tensor]:
+def tensors_of(drafter: AnyDrafter) -> dict[str, Tensor]:
     """Return the tensors themselves."""
     return {name: tensor.detach() for name, tensor in drafter.state_dict().items()}
 
 
-def load(drafter: DraftModel, weights: Mapping[str, Tensor]) -> None:
+def load(drafter: AnyDrafter, weights: Mapping[str, Tensor]) -> None:
     """Replace the weights."""
     drafter.load_state_dict(cast("dict[str, Tensor]", weights))
 
 
-def move(drafter: DraftModel, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+def move(drafter: AnyDrafter, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
     """Change the weights by the difference of two drafters; with other draft tokens, replace them."""
     if MAP in after and not torch.equal(before[MAP], after[MAP].to(before[MAP].device)):
         load(drafter, after)

@@ -9,7 +9,8 @@ from tlt_trainer.learner import Learner
 
 TOKENS = 64
 VOCABULARY = 64
-"""Rows of the stand-in for embedding and head, whose files a lease brings. A choice of draft tokens needs them all."""
+"""Rows of the stand-in for embedding and head, whose files a lease brings. A choice of draft tokens needs them all, and
+so do masks."""
 
 
 def warm_up(learner: Learner) -> None:
@@ -21,7 +22,7 @@ def warm_up(learner: Learner) -> None:
     form = learner.form
     hidden = torch.zeros(TOKENS, form.captured_size, dtype=torch.bfloat16)
     frame = whole_response(torch.zeros(TOKENS + 1, dtype=torch.int32), hidden, layers=form.layers)
-    vocabulary = form.vocab_size if form.has_map else VOCABULARY
+    vocabulary = form.vocab_size if form.has_map or form.block_drafts else VOCABULARY
     rows = torch.zeros(vocabulary, form.hidden_size, dtype=torch.bfloat16, device=learner.device)
     learner.share(SharedWeights(embedding=rows, head=rows))
     if has_none := learner.lacks_tokens:

@@ -26,7 +26,7 @@ class WantedDrafter:
     kind: str = ""
     """One of `KINDS`; empty: that of `begin`, else eagle."""
     layers: str = ""
-    """Layers of the policy that a new EAGLE-3 drafter reads, as numbers with commas; empty: three by default."""
+    """Layers of the policy that a new EAGLE-3 or block drafter reads, as numbers with commas; empty: by default."""
     draft_vocabulary: int | None = None
     """Draft tokens of a new EAGLE-3 drafter, at most; None: by default."""
 
@@ -49,9 +49,12 @@ def beginning(wanted: WantedDrafter, target: Json) -> Beginning:
     """
     if wanted.kind and wanted.kind not in KINDS:
         raise ConfigError(f"--kind is {wanted.kind!r}; accepted: {', '.join(KINDS)}", field="kind")
-    for option, value in (("layers", wanted.layers), ("draft-vocabulary", wanted.draft_vocabulary)):
-        if value and (wanted.begin or wanted.kind != DrafterArchitecture.EAGLE3):
-            accepted = "with --kind eagle3 and without --from, whose drafter has its own"
+    for option, value, kinds in (
+        ("layers", wanted.layers, (DrafterArchitecture.EAGLE3, DrafterArchitecture.BLOCK)),
+        ("draft-vocabulary", wanted.draft_vocabulary, (DrafterArchitecture.EAGLE3,)),
+    ):
+        if value and (wanted.begin or wanted.kind not in kinds):
+            accepted = f"with --kind {' or '.join(kinds)} and without --from, whose drafter has its own"
             raise ConfigError(f"--{option} is {value}; accepted: {accepted}", field=option.replace("-", "_"))
     if not wanted.begin:
         return Beginning(form=_new(wanted, target))

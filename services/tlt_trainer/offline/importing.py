@@ -12,7 +12,7 @@ from torch import Tensor
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE
 from tlt_common.drafter.reading import format_of
-from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP
+from tlt_common.drafter.tensors import EMBEDDING, HEAD, MAP, is_derived
 from tlt_common.errors import ConfigError, TltError, WeightsError
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.files import config_of, require_tensors, unpickled
@@ -60,6 +60,7 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
     """
     config = config_of(files)
     form = format_of(config, target)
+    form.require_files(files)
     names, published = _tensors(files)
     found = {form.canonical_name(name): tensor for name, tensor in published.items()}
     require_tensors(found, form)
@@ -67,15 +68,18 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
     written = form.config(target)
     changes = [f"{key}: {config.get(key)!r} -> {written[key]!r}" for key in _SHOWN if _differs(config, written, key)]
     changes += [f"{name} -> {own}" for name in sorted(published) if name != (own := form.canonical_name(name))]
-    changes += [
-        f"{name} left out: {'the target has it' if name in {EMBEDDING, HEAD} else 'it follows from the others'}"
-        for name in sorted(found.keys() - kept.keys())
-    ]
+    changes += [f"{name} left out: {_reason(form, name)}" for name in sorted(found.keys() - kept.keys())]
     changes += [f"{name} -> {WEIGHTS_FILE}" for name in names if name != WEIGHTS_FILE]
     return {
         WEIGHTS_FILE: save(kept, {"format": "pt"}),
         CONFIG_FILE: json.dumps(written, indent=2).encode() + b"\n",
     }, changes
+
+
+def _reason(form: DrafterFormat, name: str) -> str:
+    if name in {EMBEDDING, HEAD}:
+        return "the target has it"
+    return "it follows from the others" if is_derived(name) or name in form.shared_shapes() else "it has no use"
 
 
 def _kept(form: DrafterFormat) -> set[str]:

@@ -10,7 +10,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.pack import collate, plan
-from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 from tlt_trainer.drafter.score import Score, ScoreTally, score_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.lease.device import TrainingDevice
@@ -97,5 +97,5 @@ class Evaluator:
             scores.append(score)
         return tuple(scores)
 
-    def _tally(self, group: tuple[TrainingFrame, ...], drafter: DraftModel | None) -> ScoreTally:
+    def _tally(self, group: tuple[TrainingFrame, ...], drafter: AnyDrafter | None) -> ScoreTally:
         return self._learner.tally(collate(group, self._learner.device), drafter)

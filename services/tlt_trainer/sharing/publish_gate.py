@@ -9,18 +9,22 @@ drafter's. Whether a drafter is used, and when, remains the bandit's decision: t
 from math import prod
 
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.tensors import HEAD, LAYER
+from tlt_common.drafter.tensors import LAYER
 from tlt_trainer.config import PublishSettings
 from tlt_trainer.drafter.score import Score
 
 
 def draft_cost(form: DrafterFormat, policy_layers: int) -> float:
-    """Return the time of a drafted token in units of a round without drafts: weights read for one, over the other's."""
+    """
+    Return the time of a drafted token in units of a round without drafts: weights read for one, over the other's.
+
+    Those of a block drafter are read once for all tokens of a block.
+    """
     weights = {name: prod(shape) for name, shape in form.tensor_shapes().items()}
     layer = sum(count for name, count in weights.items() if name.startswith(LAYER))
     head = form.vocab_size * form.hidden_size
-    own_head = 0 if HEAD in weights else head  # an EAGLE drafter uses the policy's
-    return (sum(weights.values()) + own_head) / (policy_layers * layer + head)
+    read = sum(weights.values()) + (0 if form.trains_head else head)
+    return read / (form.block_drafts or 1) / (policy_layers * layer + head)
 
 
 class PublishGate:

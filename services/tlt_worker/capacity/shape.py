@@ -53,6 +53,8 @@ class DraftShape:
     head_parameters: int = 0
     """Those of a head that it trains."""
     layers: int = 1
+    queries: int = 0
+    """Tokens of a request that one pass of a block drafter computes; 0: it drafts one token after the other."""
     states: int = 1
     """Hidden states of the target that it reads per token."""
     captured: int = 1
@@ -77,6 +79,7 @@ class DraftShape:
             parameters=sum(matrices.values()),
             head_parameters=matrices.get(HEAD, 0),
             layers=form.layer_count,
+            queries=form.block_queries,
             states=form.read_states,
             captured=form.captured_size // form.hidden_size,
             head_rows=form.head_rows,

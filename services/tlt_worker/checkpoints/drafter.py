@@ -16,13 +16,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat, require_fit
 from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_worker.checkpoints.drafter_files import check_headers, headers_of, read_format
-from tlt_worker.checkpoints.drafter_format import new_format, served_format
+from tlt_worker.checkpoints.drafter_format import new_format, require_configured, served_format
 from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_tensors
 from tlt_worker.engine_config import EngineConfig
 
@@ -68,7 +67,7 @@ def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[Draf
         return new_format(engine, target), []
     try:
         form = read_format(directory, target)
-        _require_configured(engine, directory, form)
+        require_configured(engine, directory, form)
         given = load_drafter(directory, form)
     except WeightsError as error:
         raise ConfigError(f"engine.drafter: {error.message}", field="engine.drafter") from error
@@ -76,18 +75,6 @@ def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[Draf
         form = replace(form, draft_vocab_size=min(form.vocab_size, max(form.draft_vocab_size, room)))
     form = served_format(form, engine)
     return form, given.fitted(form)
-
-
-def _require_configured(engine: EngineConfig, directory: Path, form: DrafterFormat) -> None:
-    for name, wanted, found in (
-        ("drafter_architecture", engine.drafter_architecture, form.architecture),
-        ("drafter_layers", engine.drafter_layers, form.layers),
-    ):
-        if wanted is not None and wanted != found:
-            shown = [str(value) if isinstance(value, DrafterArchitecture) else list(value) for value in (wanted, found)]
-            raise ConfigError(
-                f"engine.{name} is {shown[0]}; that of the drafter at {directory} is {shown[1]}", field=f"engine.{name}"
-            )
 
 
 def next_drafter(directory: Path, running: DrafterFormat, target: Mapping[str, Any]) -> Tensors:

@@ -47,12 +47,14 @@ def read_format(directory: Path, target: Mapping[str, Any]) -> DrafterFormat:
         WeightsError: The file is missing, does not describe a drafter, or describes one for another target.
     """
     try:
-        return format_of(read_config(directory), target)
+        form = format_of(read_config(directory), target)
+        form.require_files(path.name for path in directory.iterdir())
     except ConfigError as error:
         kind = WeightsUnreadableError if isinstance(error.__cause__, OSError) else WeightsError
         raise kind(f"{error.message}, with the config.json of a drafter") from error
     except WeightsError as error:
         raise WeightsError(f"{directory}: {error.message}") from error
+    return form
 
 
 def check_headers(headers: Mapping[str, TensorHeader], form: DrafterFormat) -> None:

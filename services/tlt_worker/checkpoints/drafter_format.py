@@ -55,11 +55,13 @@ def served_format(form: DrafterFormat, engine: EngineConfig) -> DrafterFormat:
 
 def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
     """
-    Return the format of drafters where none is given.
+    Return the format of drafters where none is given: that of `engine.drafter_format`, or by default.
 
     Raises:
-        ConfigError: The target does not have the layers they would read.
+        ConfigError: The target does not have the layers they would read, or that format is not one of its drafters.
     """
+    if engine.drafter_format is not None:
+        return _format_at(engine, engine.drafter_format, model)
     kind = engine.drafter_architecture or DrafterArchitecture.EAGLE
     try:
         made = standard_format(kind, model, draft_vocabulary=engine.draft_vocabulary, layers=engine.drafter_layers)
@@ -68,3 +70,28 @@ def new_format(engine: EngineConfig, model: Mapping[str, Any]) -> DrafterFormat:
         raise ConfigError(
             f"engine.drafter_layers: {error.message}; set engine.drafter_layers", field="engine.drafter_layers"
         ) from error
+
+
+def _format_at(engine: EngineConfig, directory: Path, model: Mapping[str, Any]) -> DrafterFormat:
+    try:
+        form = format_of(read_config(directory), model)
+    except (ConfigError, WeightsError) as error:
+        raise ConfigError(f"engine.drafter_format: {error.message}", field="engine.drafter_format") from error
+    require_configured(engine, directory, form)
+    return form
+
+
+def require_configured(engine: EngineConfig, directory: Path, form: DrafterFormat) -> None:
+    """
+    Raises:
+        ConfigError: The drafter at `directory` has another architecture or reads other layers than is configured.
+    """
+    for name, wanted, found in (
+        ("drafter_architecture", engine.drafter_architecture, form.architecture),
+        ("drafter_layers", engine.drafter_layers, form.layers),
+    ):
+        if wanted is not None and wanted != found:
+            shown = [str(value) if isinstance(value, DrafterArchitecture) else list(value) for value in (wanted, found)]
+            raise ConfigError(
+                f"engine.{name} is {shown[0]}; that of the drafter at {directory} is {shown[1]}", field=f"engine.{name}"
+            )

@@ -90,6 +90,8 @@ def _drafter_of(engine: EngineConfig) -> dict[str, str]:
         found["draft_vocabulary"] = str(engine.draft_vocabulary)
     if engine.drafter_layers is not None:
         found["drafter_layers"] = json.dumps(engine.drafter_layers)
+    if engine.drafter_format is not None:
+        found["drafter_format"] = str(engine.drafter_format)
     return found
 
 

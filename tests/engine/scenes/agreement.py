@@ -51,11 +51,11 @@ async def agreement(work: Path) -> list[Agreement]:
         "llama": models.write_target(work / "llama", vocabulary=48, layers=LAYERS),
         **{family: models.write_qwen(work / family, family, layers=LAYERS) for family in ("qwen2", "qwen3")},
     }
-    _enter(targets["llama"])
+    enter(targets["llama"])
     return [
         _compared(target, kind, family, work / f"{family}-{kind}")
         for family, target in targets.items()
-        for kind in DrafterArchitecture
+        for kind in (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
     ]
 
 
@@ -88,7 +88,7 @@ class Batch(SimpleNamespace):
         """Return None for a field that was not given."""
 
 
-def _enter(target: Path) -> None:
+def enter(target: Path) -> None:
     """Make this process one of SGLang's, of one rank."""
     os.environ.update(CPU.variables())
     CPU.enter()
@@ -121,6 +121,7 @@ def _written(form: DrafterFormat, directory: Path) -> DraftModel:
     """Write a drafter whose every weight matters, and return it as it was written."""
     torch.manual_seed(5)
     drafter = drafter_of(form)
+    assert isinstance(drafter, DraftModel)
     for parameter in drafter.parameters():
         parameter.data.add_(0.1 * torch.randn(parameter.shape))
     if isinstance(drafter, Eagle3Drafter):

@@ -40,7 +40,7 @@ def _header(form: DrafterFormat) -> dict[str, object]:
     return safetensors.header_of(tensors)
 
 
-_EAGLE, _EAGLE3 = map(_form, DrafterArchitecture)
+_EAGLE, _EAGLE3, _BLOCK = map(_form, (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3, DrafterArchitecture.BLOCK))
 
 
 def _prepared(form: DrafterFormat) -> bytes:
@@ -72,7 +72,7 @@ def _adopted(path: Path) -> None:
 TARGETS = (
     file_target(
         "drafters.config",
-        st.one_of(json_texts.texts(_EAGLE3.config()), json_texts.texts(_EAGLE.config())),
+        st.one_of(*(json_texts.texts(form.config()) for form in (_EAGLE3, _EAGLE, _BLOCK))),
         _loaded,
         file=CONFIG_FILE,
         prepare=_write_weights,

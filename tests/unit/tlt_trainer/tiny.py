@@ -14,9 +14,10 @@ from tlt_common.codec import encode
 from tlt_common.domain.hidden import EncodedFrame, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.block import BlockFormat
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.data.frame import TrainingFrame, decoded
-from tlt_trainer.drafter.kinds.draft_model import DraftModel
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter, DraftModel
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
 from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.drafter.loss import Pack
@@ -69,6 +70,13 @@ def for_eagle3(policy: TinyPolicy) -> TinyPolicy:
     return replace(policy, form=form)
 
 
+def for_block(policy: TinyPolicy) -> TinyPolicy:
+    """Return the policy with a format of small block drafters."""
+    form = trained_format(read_config(policy.directory), DrafterArchitecture.BLOCK, layers=READ)
+    assert isinstance(form, BlockFormat)
+    return replace(policy, form=replace(form, drafts=4))
+
+
 def frames_of(
     policy: TinyPolicy, count: int, *, seed: int = 0, tokens: int = 64, prompt: int = 4, version: int = 0
 ) -> list[TrainingFrame]:
@@ -108,7 +116,14 @@ def encoded_frames_of(
 
 
 def wild(form: DrafterFormat, seed: int = 3) -> DraftModel:
-    """A drafter whose every weight matters; a new one has zeros."""
+    """A drafter of one token after the other whose every weight matters; a new one has zeros."""
+    drafter = wild_drafter(form, seed)
+    assert isinstance(drafter, DraftModel)
+    return drafter
+
+
+def wild_drafter(form: DrafterFormat, seed: int = 3) -> AnyDrafter:
+    """The same, of any kind."""
     drafter, generator = drafter_of(form), torch.Generator().manual_seed(seed)
     if isinstance(drafter, Eagle3Drafter):
         tokens = torch.randperm(form.vocab_size, generator=generator)[: form.draft_vocab_size].sort().values

@@ -48,6 +48,8 @@ def test_trainers_train_what_their_engine_runs() -> None:
         options = [f"{key}={value}" for key, value in settings.items()]
         trainer = load(TrainerConfig, "trainer", file=None, environment={}, settings=options)
         assert (trainer.drafter_architecture, trainer.draft_vocabulary, trainer.drafter_layers) == expected
+    public = EngineConfig(drafter_format=Path("/public"))
+    assert settings_of(WorkerConfig(model=MODEL, engine=public), Path("/run"))["drafter_format"] == "/public"
     with pytest.raises(ValidationError, match="drafter_architecture"):
         WorkerConfig.model_validate({"model": MODEL, "engine": {"drafter_architecture": "eagle2"}})
 

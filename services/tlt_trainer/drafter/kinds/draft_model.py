@@ -1,8 +1,7 @@
 """
-What all kinds of drafters have in common: the interface that loss and learner use.
+What kinds of drafters have in common: the interface that loss and learner use.
 
-A drafter's first pass reads captured states of the policy, later passes its own states. Parameter names are those of
-SGLang's checkpoint. Embedding and head of the policy are no part of these modules.
+Parameter names are those of SGLang's checkpoint. Embedding and head of the policy are no part of these modules.
 
 Shapes: P states of a pack, S scored entries, C elements of a captured state, H hidden size, V vocabulary of the policy,
 D draft tokens.
@@ -34,11 +33,11 @@ class Targets:
     """(S,), the draft token that is its most likely token; -1: there is none."""
 
 
-class DraftModel(nn.Module, ABC):
-    """A drafter of one layer."""
+class AnyDrafter(nn.Module):
+    """A drafter of any kind."""
 
     default_passes: ClassVar[int]
-    """Passes of training."""
+    """Passes of training, each of which reads what the one before it returned."""
     regression_weight: ClassVar[float]
     """Weight of smooth L1 between its states and the policy's; 0: its states are its own."""
 
@@ -50,6 +49,26 @@ class DraftModel(nn.Module, ABC):
         rotation = rope.rotation_of(form)
         self.register_buffer("frequencies", rotation.frequencies, persistent=False)
         self._rope_scale = rotation.scale
+
+    def drafts(self, passes: int | None = None) -> int:
+        """Return for how many consecutive drafts it is trained, if with so many passes. None: as by default."""
+        return passes or self.default_passes
+
+    def work(self, passes: int | None = None) -> float:
+        """Return how often a state passes through its layers in a step of training."""
+        return passes or self.default_passes
+
+    def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rotary cosines and sines for these positions."""
+        return rope.angles(rope.Rotation(frequencies=self.frequencies, scale=self._rope_scale), positions_P)
+
+
+class DraftModel(AnyDrafter, ABC):
+    """
+    A drafter of one token after the other.
+
+    Its first pass reads captured states of the policy, later passes its own states.
+    """
 
     @abstractmethod
     def begin(self, captured_PC: Tensor) -> Tensor:
@@ -66,7 +85,3 @@ class DraftModel(nn.Module, ABC):
     @abstractmethod
     def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
         """Return what the policy says, given its states at these positions."""
-
-    def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rotary cosines and sines for these positions."""
-        return rope.angles(rope.Rotation(frequencies=self.frequencies, scale=self._rope_scale), positions_P)

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter import rope
-from tlt_trainer.drafter.kinds.draft_model import Attend, DraftModel, Targets
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter, Attend, DraftModel, Targets
 from tlt_trainer.drafter.precision import widened
 
 PASSES = 3
@@ -133,7 +133,7 @@ class Drafter(DraftModel):
         return Targets(states=captured_SC, shares=shares_SV, best=shares_SV.argmax(-1))
 
 
-def reset(drafter: DraftModel, generator: torch.Generator) -> None:
+def reset(drafter: AnyDrafter, generator: torch.Generator) -> None:
     """Initialise matrices: the output projections with zeros, the others at random."""
     for name, parameter in drafter.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):

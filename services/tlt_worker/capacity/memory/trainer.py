@@ -14,8 +14,10 @@ from tlt_worker.capacity.shape import ModelShape
 
 BATCH_TOKENS, MIN_BATCH_TOKENS = 512, 64
 """`data.batch_tokens` of the trainer, and the smallest batch it halves it to when memory is short."""
-PASSES = {DrafterArchitecture.EAGLE: 3, DrafterArchitecture.EAGLE3: 7}
+PASSES = {DrafterArchitecture.EAGLE: 3, DrafterArchitecture.EAGLE3: 7, DrafterArchitecture.BLOCK: 1}
 """Unrolled passes of the loss."""
+ANCHOR_EVERY = 8
+"""States per block that a block drafter is trained on."""
 CONTEXT_BYTES = 512 * 2**20
 """CUDA context and libraries, which are outside PyTorch's limit."""
 FLOAT, HALF = 4, 2
@@ -62,7 +64,21 @@ class TrainerMemory:
         orthogonalised = shape.hidden * max(drafter.intermediate, 2 * shape.hidden) * (FLOAT + 3 * HALF)
         # The new heads of weights and average, and the rows they are put together from.
         chosen = 5 * drafter.head_parameters * FLOAT
-        return max(step, score, orthogonalised, chosen)
+        return max(step, score, orthogonalised, chosen) if not drafter.queries else max(self._blocks, orthogonalised)
+
+    @property
+    def _blocks(self) -> int:
+        """A micro-step of a block drafter: fewer queries, all of whose attention to the context is kept."""
+        shape, drafter, tokens = self.shape, self.shape.drafter, self.batch_tokens
+        blocks = -(-tokens // ANCHOR_EVERY)
+        queries = blocks * drafter.queries
+        cast = drafter.parameters * HALF
+        context = tokens * (drafter.captured + 2 + 4 * drafter.layers) * shape.hidden * HALF
+        # Per query of a layer: products with all keys, masked, joined, normalised, and as they are multiplied.
+        attention = queries * drafter.heads * (tokens + drafter.queries) * (3 * FLOAT + 2 * HALF)
+        activations = drafter.layers * (queries * (12 * shape.hidden + 4 * drafter.intermediate) * HALF + attention)
+        # The policy's logits and distribution; the drafts' logits in both types, their bias, and gradients of these.
+        return cast + context + activations + queries * shape.vocab * (6 * FLOAT + 3 * HALF)
 
     @property
     def limit(self) -> int:

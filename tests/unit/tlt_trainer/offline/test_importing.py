@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 
 from tests.unit.tlt_trainer.tiny import causal
 from tlt_common.drafter.reading import format_of
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.files import from_files
+from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.kinds.untrained import drafter_of
+from tlt_trainer.offline.exporting import export_to
 from tlt_trainer.offline.importing import import_to
 from tlt_worker.checkpoints.drafter import load_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
@@ -172,6 +174,7 @@ def test_an_imported_drafter_computes_what_its_authors_does(
     assert load_drafter(tmp_path / "out", form).form == form  # the engine takes it
     files = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     drafter = drafter_of(form)
+    assert isinstance(drafter, DraftModel)
     drafter.load_state_dict(from_files(files, form))
     states = torch.randn(7, 32 * max(1, len(form.layers)))
     embedded, positions = torch.randn(7, 32), torch.arange(100, 107)
@@ -271,3 +274,56 @@ def test_weights_that_are_missing_or_no_pickle_are_named(tmp_path: Path, model: 
     (source / "pytorch_model.bin").unlink()
     with pytest.raises(ConfigError, match=r"has no model\.safetensors and no pytorch_model\.bin"):
         import_to(str(source), tmp_path / "out", model)
+
+
+def of_dspark() -> tuple[Config, Tensors]:
+    """With a confidence head, which is not used, and names of its own."""
+
+    def layer() -> Tensors:
+        norms = {f"{name}_layernorm.weight": norm() for name in ("input", "post_attention")}
+        return random_layer(32) | norms | {f"self_attn.{name}_norm.weight": torch.rand(8) for name in "qk"}
+
+    tensors = {f"model.layers.{number}.{name}": tensor for number in range(2) for name, tensor in layer().items()} | {
+        "encoder.fc.weight": torch.randn(32, 64), "encoder.output_norm_enc.weight": norm(), "norm.weight": norm(),
+        "markov_head.markov_w1.weight": torch.randn(48, 4), "markov_head.markov_w2.weight": torch.randn(48, 4),
+        "markov_head.gate_proj.weight": torch.randn(4, 36), "markov_head.gate_proj.bias": torch.randn(4),
+        "confidence_head.proj.weight": torch.randn(1, 36), "confidence_head.proj.bias": torch.randn(1),
+        "embed_tokens.weight": torch.randn(48, 32), "lm_head.weight": torch.randn(48, 32),
+    }  # fmt: skip
+    config = {
+        **TARGET, "architectures": ["Qwen3DSparkModel"], "model_type": "qwen3", "num_hidden_layers": 2,
+        "block_size": 5, "mask_token_id": 47, "target_layer_ids": [1, 6], "markov_rank": 4, "markov_head_type": "gated",
+    }  # fmt: skip
+    return config, tensors
+
+
+def test_an_imported_block_drafter_is_exported_as_it_was(tmp_path: Path, model: Path) -> None:
+    """Bit by bit, in SGLang's names."""
+    config, tensors = of_dspark()
+    source = write(tmp_path / "source", config, tensors)
+    changes = "\n".join(import_to(str(source), tmp_path / "out", model))
+    assert "encoder.output_norm_enc.weight -> hidden_norm.weight" in changes
+    assert "confidence_head.proj.weight left out: it has no use" in changes
+    assert "lm_head.weight left out: the target has it" in changes
+    export_to(str(tmp_path / "out"), tmp_path / "exported", "sglang")
+    written = load_file(tmp_path / "exported" / "model.safetensors")
+    renamed = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    renamed["fc.weight"] = renamed.pop("encoder.fc.weight")
+    renamed["hidden_norm.weight"] = renamed.pop("encoder.output_norm_enc.weight")
+    assert written.keys() == format_of(config, TARGET).tensor_shapes().keys()
+    assert all(torch.equal(tensor, renamed[name]) for name, tensor in written.items())
+    said = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert {name: said[name] for name in config if name.startswith(("markov", "mask", "target", "block"))} == {
+        name: config[name] for name in config if name.startswith(("markov", "mask", "target", "block"))
+    }
+    form = read_format(source, TARGET)
+    assert load_drafter(source, form).tensors.keys() == written.keys(), "an engine takes it as it is"
+
+
+def test_a_mask_embedding_of_its_own_is_refused(tmp_path: Path, model: Path) -> None:
+    source = write(tmp_path / "source", *of_dspark())
+    (source / "mask_embedding.pt").write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"mask_embedding\.pt"):
+        import_to(str(source), tmp_path / "out", model)
+    with pytest.raises(WeightsError, match=r"mask_embedding\.pt"):
+        read_format(source, TARGET)

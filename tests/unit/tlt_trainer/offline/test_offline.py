@@ -21,6 +21,7 @@ from tlt_trainer.drafter.shared_weights import read_config, trained_format
 from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
+from tlt_trainer.offline.exporting import export_to
 from tlt_trainer.offline.rollouts import RecordedRollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
 from tlt_worker.checkpoints.drafter import next_drafter
@@ -112,6 +113,32 @@ def test_an_eagle3_drafter_is_trained_scored_continued_and_served(
     assert taken[MAP].shape == (48,)
 
 
+def test_a_block_drafter_is_trained_scored_continued_exported_and_served(
+    deep_policy: TinyPolicy, data: Path, tmp_path: Path
+) -> None:
+    common = ("--model", deep_policy.directory, "--data", data, "--device", "cpu")
+    new = ("--kind", "block", "--layers", "0,2")
+    short = tlt("train", *common, "--to", tmp_path / "short", *new, "--epochs", "1")
+    longer = tlt("train", *common, "--to", tmp_path / "longer", "--epochs", "12", "--from", tmp_path / "short")
+    assert longer["accept_length"] > short["accept_length"] >= 1.0
+    assert longer["coverage"] == 1.0
+    assert len(tlt("evaluate", tmp_path / "longer", *common, "--drafts", 16)["top1"]) == 7, "a block has no more"
+    target = json.loads((deep_policy.directory / "config.json").read_text())
+    form = read_format(tmp_path / "longer", target)
+    assert (form.architecture, form.layers, form.block_drafts) == ("block", (0, 2), 7)
+    taken = dict(next_drafter(tmp_path / "longer", trained_format(target, form.architecture, layers=(0, 2)), target))
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "longer"), "--to", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    written = load_file(tmp_path / "out" / WEIGHTS_FILE)
+    assert written.keys() == taken.keys()
+    assert all(torch.equal(written[name], tensor) for name, tensor in taken.items())
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "--speculative-algorithm DSPARK" in card
+    assert "a draft model of 2 layers" in card.lower()
+    with pytest.raises(ConfigError, match="block drafter, which is not written for vLLM"):
+        export_to(str(tmp_path / "longer"), tmp_path / "vllm", "vllm")
+
+
 def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPolicy, tmp_path: Path) -> None:
     common = ("--model", deep_policy.directory, "--device", "cpu", "--epochs", 1)
     new = ("--kind", "eagle3", "--layers", "0,2", "--draft-vocabulary", 8, "--passes", 1)
@@ -128,7 +155,7 @@ def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPoli
 @pytest.mark.parametrize(
     ("wanted", "message", "field"),
     [
-        (WantedDrafter(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3", "kind"),
+        (WantedDrafter(kind="medusa"), "--kind is 'medusa'; accepted: eagle, eagle3, block", "kind"),
         (WantedDrafter(layers="1,2"), "--layers is 1,2; accepted: with --kind eagle3", "layers"),
         (
             WantedDrafter(draft_vocabulary=8),
@@ -138,6 +165,7 @@ def test_draft_tokens_are_chosen_again_for_other_responses(deep_policy: TinyPoli
         (WantedDrafter(kind="eagle3", layers="1-2"), "--layers is '1-2'; accepted: numbers with commas", "layers"),
         (WantedDrafter(kind="eagle3", layers="0,3"), "accepted: ascending numbers from 0 to 2", "layers"),
         (WantedDrafter(kind="eagle3", layers="1"), "accepted: at least two layers", "layers"),
+        (WantedDrafter(kind="block", draft_vocabulary=8), "accepted: with --kind eagle3", "draft_vocabulary"),
         (WantedDrafter(kind="eagle3"), "--layers: the target has only 4 layers; .*; give --layers", "layers"),
         (WantedDrafter(kind="eagle3", begin="DRAFTER"), "--kind is eagle3; the drafter at .* is eagle", "kind"),
         (WantedDrafter(layers="0,1", begin="DRAFTER"), "without --from, whose drafter has its own", "layers"),

@@ -18,6 +18,7 @@ from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.shared_weights import trained_format
 from tlt_worker.checkpoints.drafter import first_drafter, next_drafter, write_blank_drafter
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.engine_config import EngineConfig
 
 EAGLE3_KIND = DrafterArchitecture.EAGLE3
@@ -264,6 +265,18 @@ def test_without_a_drafter_the_kind_decides() -> None:
     assert first_drafter(eagle3, {**TARGET, "vocab_size": 50_000})[0].draft_vocab_size == 32_000
     shallow = eagle3.model_copy(update={"drafter_layers": (0, 2)})
     assert first_drafter(shallow, {**TARGET, "num_hidden_layers": 4})[0].layers == (0, 2)
+
+
+def test_an_engine_may_be_started_for_the_format_of_a_drafter_that_comes_later(tmp_path: Path) -> None:
+    own = replace(EAGLE3, kv_heads=4, intermediate_size=20, layers=(0, 2))
+    engine = EngineConfig(drafter_format=published(tmp_path, own))
+    assert first_drafter(engine, TARGET) == (own, [])
+    assert drafter_format(engine, TARGET) == own
+    with pytest.raises(ConfigError, match=r"engine\.drafter_architecture is eagle; that of .* is eagle3"):
+        first_drafter(engine.model_copy(update={"drafter_architecture": DrafterArchitecture.EAGLE}), TARGET)
+    with pytest.raises(ConfigError, match=r"engine\.drafter_format: .*nowhere") as refused:
+        first_drafter(EngineConfig(drafter_format=tmp_path / "nowhere"), TARGET)
+    assert refused.value.field == "engine.drafter_format"
 
 
 def test_a_bad_drafter_at_the_start_is_an_error_of_configuration(tmp_path: Path) -> None:

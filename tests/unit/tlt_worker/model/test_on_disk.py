@@ -51,7 +51,7 @@ def test_both_spellings_of_a_configuration_are_one(family: str, kind: DrafterArc
     old = as_transformers_4(new)
     assert require_runnable(new, ENGINE) == require_runnable(old, ENGINE)
     assert max_context(new) == max_context(old)
-    forms = [trained_format(config, kind, layers=LAYERS if kind == "eagle3" else None) for config in (new, old)]
+    forms = [trained_format(config, kind, layers=LAYERS if kind != "eagle" else None) for config in (new, old)]
     assert forms[0] == forms[1]
     shapes = [ModelShape.from_config(config, dtype="bfloat16", drafter=forms[0]) for config in (new, old)]
     assert shapes[0] == shapes[1]

@@ -12,6 +12,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.reading import standard_format
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.feed import MIN_TOKENS
+from tlt_trainer.drafter.kinds.block import ANCHOR_EVERY
 from tlt_trainer.drafter.kinds.untrained import KINDS
 from tlt_worker.capacity.engine_plan import EnginePlan, plan_on_gpus
 from tlt_worker.capacity.graphs.attention import QWEN_WORKSPACE, WRAPPER_BYTES, FlashAttention, FlashInfer, built_bytes
@@ -128,6 +129,7 @@ def test_the_trainer_is_planned_as_it_is_configured() -> None:
     assert DataSettings().batch_tokens == trainer.BATCH_TOKENS
     assert MIN_TOKENS == trainer.MIN_BATCH_TOKENS
     assert {kind: model.default_passes for kind, model in KINDS.items()} == trainer.PASSES
+    assert ANCHOR_EVERY == trainer.ANCHOR_EVERY
 
 
 def test_a_trainer_of_a_7b_model_takes_about_ten_gib() -> None:
@@ -144,3 +146,12 @@ def test_a_trainer_of_eagle3_drafters_also_holds_their_head() -> None:
     head = 32_000 * SEVEN.hidden
     assert other.learned - one.learned > 5 * 4 * head
     assert one.total < other.total < one.total + 8 * 4 * head
+
+
+def test_a_trainer_of_block_drafters_holds_more_and_computes_as_much() -> None:
+    form = standard_format(DrafterArchitecture.BLOCK, CONFIGS["qwen2.5-7b"])
+    one, other = (trainer.TrainerMemory(shape=shape) for shape in (SEVEN, SEVEN.drafting(form)))
+    assert other.learned > 1.5 * one.learned, "two layers, and a Markov head"
+    assert one.peak / 2 < other.peak < 2 * one.peak, "one pass over an eighth of the states, seven drafts each"
+    sizes = [each.total for each in trainer.trainers(other.shape)]
+    assert sizes == sorted(sizes, reverse=True)

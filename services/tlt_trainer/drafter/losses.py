@@ -1,0 +1,36 @@
+"""The loss and the score of each kind of drafter. Pure."""
+
+from torch import Tensor
+
+from tlt_trainer.drafter import block_loss
+from tlt_trainer.drafter.kinds.block import BlockDrafter
+from tlt_trainer.drafter.kinds.draft_model import AnyDrafter, DraftModel
+from tlt_trainer.drafter.loss import Pack, PassScores, unrolled_loss
+
+
+def loss_of(
+    drafter: AnyDrafter,
+    embedding_VH: Tensor,
+    head_VH: Tensor,
+    pack: Pack,
+    *,
+    passes: int | None = None,
+    regression_weight: float | None = None,
+) -> PassScores:
+    """Return the loss of a pack, to train on. None: as the kind of drafter is trained."""
+    if isinstance(drafter, BlockDrafter):
+        return block_loss.loss_of(drafter, embedding_VH, head_VH, pack, regression_weight=regression_weight)
+    chain = _chain(drafter)
+    return unrolled_loss(chain, embedding_VH, head_VH, pack, passes=passes, regression_weight=regression_weight)
+
+
+def scores_of(drafter: AnyDrafter, embedding_VH: Tensor, head_VH: Tensor, pack: Pack, *, drafts: int) -> PassScores:
+    """Return how well `drafts` consecutive drafts predict a pack."""
+    if isinstance(drafter, BlockDrafter):
+        return block_loss.scores_of(drafter, embedding_VH, head_VH, pack, drafts=drafts)
+    return unrolled_loss(_chain(drafter), embedding_VH, head_VH, pack, passes=drafts)
+
+
+def _chain(drafter: AnyDrafter) -> DraftModel:
+    assert isinstance(drafter, DraftModel)  # noqa: S101 - there is no third kind
+    return drafter
