@@ -77,7 +77,8 @@ class TrainerConfig(ServiceConfig):
     model: Path
     """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
     drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
-    """Architecture of the drafters to train, `eagle` or `eagle3`; a worker passes its engine's."""
+    """Architecture of the drafters to train, `eagle`, `eagle3` or `mtp`, which begins with the head of the model's
+    checkpoint; a worker passes its engine's."""
     draft_vocabulary: int | None = Field(None, ge=1)
     """Maximum vocabulary size of an EAGLE-3 drafter's head, in tokens; a worker passes its engine's. Null: 32,000."""
     drafter_layers: tuple[int, ...] | None = None

@@ -61,8 +61,9 @@ class EngineConfig(Frozen):
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None
-    """Architecture of learned drafters, `eagle` or `eagle3`; the spot trainer trains the same. Null: that of `drafter`,
-    else `eagle`."""
+    """Architecture of learned drafters, `eagle`, `eagle3` or `mtp`; the spot trainer trains the same. `mtp` is the head
+    that the model's checkpoint brings along, which drafts from the first request on. Null: that of `drafter`, else
+    `mtp` if the checkpoint has a head that docs/models.md lists, else `eagle`."""
     draft_vocabulary: int | None = Field(None, ge=1)
     """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For EAGLE, engines
     copy those rows of the target's head whose tokens responses use most, and choose them again as responses change:

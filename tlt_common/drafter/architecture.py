@@ -10,3 +10,5 @@ class DrafterArchitecture(StrEnum):
     """Reads the target's last hidden state and uses the target's head (arXiv 2401.15077)."""
     EAGLE3 = "eagle3"
     """Reads hidden states of several target layers and has its own head, often over fewer tokens (arXiv 2503.01840)."""
+    MTP = "mtp"
+    """The head that the target's checkpoint brings along to predict further tokens, such as GLM-4.5's and MiMo's."""

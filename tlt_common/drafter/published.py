@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.heads import HEADS
 from tlt_common.errors import WeightsError
 
 Json = Mapping[str, Any]
@@ -23,6 +24,7 @@ _EAGLE3: Final = (
     "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Qwen2ForCausalLMEagle3", "Eagle3Qwen2ForCausalLM",
     "Qwen3ForCausalLMEagle3", "Eagle3Qwen3ForCausalLM",
 )  # fmt: skip
+_HEADS: Final = tuple(row.model_class for row in HEADS.values())
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 _LAYER: Final = "transformer_layer_config"
 """Of speculators: the layer's own configuration."""
@@ -47,7 +49,9 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
         return DrafterArchitecture.EAGLE3, dict(published)
     if name in _EAGLE:
         return DrafterArchitecture.EAGLE, dict(published)
-    raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join((*_EAGLE, *_EAGLE3))}")
+    if name in _HEADS:
+        return DrafterArchitecture.MTP, dict(published)
+    raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {', '.join((*_EAGLE, *_EAGLE3, *_HEADS))}")
 
 
 def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:

@@ -42,14 +42,16 @@ class ExpertShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """A drafter, whose layers are dense whatever its target's are."""
+    """A drafter."""
 
     heads: int
     kv_heads: int
     head_dim: int
     intermediate: int
     parameters: int
-    """Of its matrices, without those it shares with its target."""
+    """Of its matrices that are trained, without those it shares with its target."""
+    frozen: int = 0
+    """Parameters of those that are not: the routed experts of a checkpoint's own head."""
     head_parameters: int = 0
     """Those of a head that it trains."""
     layers: int = 1
@@ -73,8 +75,9 @@ class DraftShape:
             heads=form.heads,
             kv_heads=form.kv_heads,
             head_dim=form.head_dim,
-            intermediate=form.intermediate_size,
+            intermediate=form.inner_size,
             parameters=sum(matrices.values()),
+            frozen=sum(map(prod, form.frozen_shapes().values())),
             head_parameters=matrices.get(HEAD, 0),
             layers=form.layer_count,
             states=form.read_states,
@@ -172,7 +175,9 @@ class ModelShape:
     def drafter_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""
         rows = -(-self.drafter.head_rows // VOCABULARY_PAD) * VOCABULARY_PAD
-        return (self.drafter.parameters + rows * self.hidden) * self.element_bytes // tensor_parallel
+        return (
+            (self.drafter.parameters + self.drafter.frozen + rows * self.hidden) * self.element_bytes // tensor_parallel
+        )
 
     def kv_bytes(self, tensor_parallel: int) -> int:
         """

@@ -71,7 +71,7 @@ def server_arguments(
     arguments: dict[str, Any] = {
         **plain,
         **profile.arguments(),
-        "speculative_algorithm": architecture.upper(),
+        "speculative_algorithm": "EAGLE3" if architecture is DrafterArchitecture.EAGLE3 else "EAGLE",
         "speculative_draft_model_path": str(drafter),
         "speculative_num_steps": width - 1,
         "speculative_eagle_topk": 1,

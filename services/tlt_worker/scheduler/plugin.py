@@ -163,6 +163,10 @@ def install() -> None:
     note_failure(settings.failure)
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
+    from tlt_common import mimo
+
+    mimo.register()
+
     for hook in hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless):
         if hook.how is How.SET:
             parent, _, name = hook.target.rpartition(".")

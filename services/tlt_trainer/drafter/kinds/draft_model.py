@@ -35,12 +35,14 @@ class Targets:
 
 
 class DraftModel(nn.Module, ABC):
-    """A drafter of one layer."""
+    """A drafter. It calls `attend` once per layer, in order."""
 
     default_passes: ClassVar[int]
     """Passes of training."""
     regression_weight: ClassVar[float]
     """Weight of smooth L1 between its states and the policy's; 0: its states are its own."""
+    rate_factor: ClassVar[float] = 1.0
+    """Of the learning rates of drafters that begin from nothing."""
 
     frequencies: Tensor
 
@@ -66,6 +68,14 @@ class DraftModel(nn.Module, ABC):
     @abstractmethod
     def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
         """Return what the policy says, given its states at these positions."""
+
+    def borrow(self, other: "DraftModel") -> None:
+        """Use what another drafter of this format has besides its weights."""
+        self.frequencies = other.frequencies
+
+    def embedded(self, embedded_PH: Tensor, positions_P: Tensor) -> Tensor:  # noqa: ARG002 - of most, nothing is hidden
+        """Return what `forward` reads of the embeddings of the next tokens, (P, H)."""
+        return embedded_PH
 
     def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rotary cosines and sines for these positions."""

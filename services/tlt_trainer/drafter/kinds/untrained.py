@@ -8,10 +8,12 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.kinds.eagle import Drafter
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.mtp import MtpDrafter
 
 KINDS: Final[Mapping[DrafterArchitecture, type[DraftModel]]] = {
     DrafterArchitecture.EAGLE: Drafter,
     DrafterArchitecture.EAGLE3: Eagle3Drafter,
+    DrafterArchitecture.MTP: MtpDrafter,
 }
 
 
