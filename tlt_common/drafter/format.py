@@ -83,6 +83,11 @@ class DrafterFormat(ABC):
         """
         return {}
 
+    @property
+    def chosen_parameters(self) -> int:
+        """Parameters among those that a token reads."""
+        return 0
+
     def shared_shapes(self) -> Shapes:
         """Return the shape of each tensor that may be in a file and is not read: the target's, or one that follows."""
         whole = (self.vocab_size, self.hidden_size)

@@ -156,6 +156,11 @@ class MtpFormat(DrafterFormat):
             found |= _mlp(f"mlp.experts.{number}", routing.inner, self.hidden_size)
         return found
 
+    @property
+    def chosen_parameters(self) -> int:
+        routing = self.routing
+        return 0 if routing is None else 3 * routing.chosen * routing.inner * self.hidden_size
+
     def shared_shapes(self) -> Shapes:
         copies = dict.fromkeys((LAYER + name for name in self.head.copies), (self.vocab_size, self.hidden_size))
         return {**DrafterFormat.shared_shapes(self), **copies}
