@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
+from tlt_common import mimo
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.policy import read_headers
 from tlt_worker.model.families import FAMILIES
@@ -27,6 +28,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "num_attention_heads": 6, "n_shared_experts": 1, "first_k_dense_replace": 1, "use_qk_norm": True,
         "attention_bias": True, "routed_scaling_factor": 1.5,
     },
+    "mimo": {"num_nextn_predict_layers": 1},
     "gpt_oss": {
         "head_dim": 16, "intermediate_size": 24, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 8,
         "initial_context_length": 32,
@@ -37,6 +39,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     },
 }  # fmt: skip
 """What a family's configuration says besides sizes, by `model_type`."""
+mimo.register_model()
 TYPES = tuple(row.model_type for row in FAMILIES.values())
 
 

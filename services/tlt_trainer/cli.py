@@ -71,9 +71,19 @@ def train(
     data: Data,
     to: Annotated[Path, typer.Option(metavar="DIR", help="Directory to write; must be empty or absent.")],
     begin: Annotated[
-        str, typer.Option("--from", metavar="PATH|URL", help="Drafter to continue. Default: begin from scratch.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="PATH|URL",
+            help="Drafter to continue. Default: begin from scratch; mtp, from the checkpoint's head.",
+        ),
     ] = "",
-    kind: Annotated[str, typer.Option(help="eagle, eagle3 or block. Default: that of --from, else eagle.")] = "",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="eagle, eagle3, block, or mtp: the checkpoint's own head. Default: that of --from, else eagle."
+        ),
+    ] = "",
     layers: Annotated[
         str,
         typer.Option(
@@ -92,7 +102,7 @@ def train(
         typer.Option(
             min=1,
             max=16,
-            help="Number of consecutive drafts to train for. Default: 3 for EAGLE, 7 for EAGLE-3. A block drafter is "
+            help="Number of consecutive drafts to train for. Default: 3 for EAGLE, 7 for others. A block drafter is "
             "trained for its block.",
         ),
     ] = None,
@@ -101,12 +111,12 @@ def train(
     device: Device = "auto",
 ) -> None:
     """
-    Train an EAGLE, EAGLE-3 or block drafter on collected rollouts, with the code of the spot trainers.
+    Train a drafter on collected rollouts, with the code of the spot trainers.
 
     One prompt in eight is kept for scoring. The last line on stdout is JSON: per draft, the share that is the policy's
     most likely token; the tokens per round expected of a chain of three drafts sampled at temperature 1; and the share
-    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; for
-    another kind than EAGLE, give it also `--set worker.engine.drafter_architecture=KIND`.
+    of the responses' tokens that the drafter's head covers. `tlt up --drafter DIR` starts with the result; if it is no
+    EAGLE drafter, give also `--set worker.engine.drafter_architecture=KIND`.
     """
     from tlt_trainer.offline.beginning import WantedDrafter
     from tlt_trainer.offline.commands import train_to
@@ -133,7 +143,7 @@ def evaluate(
     device: Device = "auto",
 ) -> None:
     """
-    Score an EAGLE, EAGLE-3 or block drafter on collected rollouts.
+    Score a drafter on collected rollouts.
 
     Prints JSON: per draft, the share that is the policy's most likely token; the tokens per round expected of a chain
     sampled at temperature 1; and the share of the responses' tokens that the drafter's head covers.

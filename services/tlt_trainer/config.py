@@ -77,7 +77,8 @@ class TrainerConfig(ServiceConfig):
     model: Path
     """Directory of the policy's checkpoint; its config.json determines the drafter's shape."""
     drafter_architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
-    """Architecture of the drafters to train, `eagle`, `eagle3` or `block`; a worker passes its engine's."""
+    """Architecture of the drafters to train, `eagle`, `eagle3`, `block` or `mtp`, which begins with the head of the
+    model's checkpoint; a worker passes its engine's."""
     drafter_format: Path | None = None
     """Directory with the config.json of a drafter, whose format is trained; a worker passes its engine's. Null: the
     format that the other keys describe."""

@@ -17,11 +17,13 @@ from tlt_common.drafter.tensors import HEAD
 from tlt_common.errors import WeightsError
 from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.mtp import MtpDrafter
 from tlt_trainer.drafter.kinds.untrained import drafter_of
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.drafter.losses import loss_of, scores_of
 from tlt_trainer.drafter.merge import share_of
 from tlt_trainer.drafter.optimizer import DrafterOptimizer, average_weight, rate, step_tokens
+from tlt_trainer.drafter.own_head import OwnHead
 from tlt_trainer.drafter.precision import compute_dtype
 from tlt_trainer.drafter.score import ScoreTally
 from tlt_trainer.drafter.shared_weights import SharedWeights
@@ -72,7 +74,16 @@ class Learner:
         self._shared: SharedWeights | None = None
         self._pending_tokens = 0
         self._left = list[Callable[[], None]]()  # of an optimizer step that has begun
-        self._has_tokens = False
+        self._has_tokens = self._has_head = False
+
+    def begin(self, head: OwnHead) -> None:
+        """Continue from the head that the policy's checkpoint brought: the fleet's drafter until there is another."""
+        experts = head.experts and head.experts.to(self.device, self.dtype)
+        for drafter in (self._drafter, self._average):
+            load(drafter, head.weights)
+            if isinstance(drafter, MtpDrafter):
+                drafter.experts = experts
+        self._base, self._has_head = dict(head.weights), True
 
     def share(self, shared: SharedWeights | None) -> None:
         """Use this embedding and head from now on; None frees them. Must be called before the methods below."""
@@ -155,7 +166,7 @@ class Learner:
         with torch.device("meta"):  # without memory and initial values: seconds, for a large model
             drafter = drafter_of(self.form).requires_grad_(requires_grad=False)
         drafter.load_state_dict(cast("dict[str, Tensor]", weights), assign=True)
-        drafter.frequencies = self._drafter.frequencies
+        drafter.borrow(self._drafter)
         return drafter
 
     def weights(self) -> dict[str, Tensor]:
@@ -167,8 +178,12 @@ class Learner:
         return tensors_of(self._average)
 
     def base(self) -> Mapping[str, Tensor] | None:
-        """Return the fleet's drafter of `base_version`; None: there is none, or it could never be read."""
-        return self._base if self.counters.base_version and self._base else None
+        """
+        Return the fleet's drafter of `base_version`, before the first one the checkpoint's head.
+
+        None: there is none, or it could never be read.
+        """
+        return self._base if (self.counters.base_version or self._has_head) and self._base else None
 
     def start_with(self, newest: Published) -> Mapping[str, Tensor]:
         """Return the weights that the own and the newest drafter were trained from; empty: not known."""
@@ -255,7 +270,7 @@ class Learner:
     def step_piece(self) -> bool:
         """Let the optimizer step by one piece, such as one matrix; return whether that completes the step."""
         if not self._left:
-            factor = rate(self.counters.steps, self.counters.tokens)
+            factor = rate(self.counters.steps, self.counters.tokens) * self._drafter.rate_factor
             self._left = [*self._optimizer.pieces(factor), self._end_step]
         self._left[0]()
         del self._left[0]

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Never
 
 from tlt_common.aio import backoff
@@ -22,6 +23,7 @@ from tlt_trainer.config import TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.data.frame_source import CacheClient, FrameSource
+from tlt_trainer.drafter.own_head import read_own_head
 from tlt_trainer.drafter.rope import require_rope
 from tlt_trainer.drafter.shared_weights import layers_of, read_config, trained_format
 from tlt_trainer.learned import Snapshot
@@ -80,7 +82,8 @@ async def trainer_service(config: TrainerConfig) -> AsyncIterator[TrainingLoop]:
     policy = read_config(config.model)
     checkpoints = Checkpoints(config.checkpoint_dir, optimizer_every=config.optimizer_every)
     async with AsyncExitStack() as stack:
-        learner = await stack.enter_async_context(_learning(trained(policy, config), device, checkpoints))
+        form = trained(policy, config)
+        learner = await stack.enter_async_context(_learning(config.model, form, device, checkpoints))
         await device.run(warm_up, learner)
         said = TokenCounts(learner.form.vocab_size, recent_tokens=RECENT_TOKENS)
         lease, pool = TrainingLease(), FramePool(budget_bytes=config.data.pool_bytes, said=said)
@@ -130,9 +133,13 @@ def _cancel(tasks: list[asyncio.Task[Never]]) -> None:
 
 
 @asynccontextmanager
-async def _learning(form: DrafterFormat, device: DeviceThread, checkpoints: Checkpoints) -> AsyncIterator[Learner]:
-    """Return a learner that continues from the newest checkpoint, and is saved on exit."""
+async def _learning(
+    model: Path, form: DrafterFormat, device: DeviceThread, checkpoints: Checkpoints
+) -> AsyncIterator[Learner]:
+    """Return a learner that continues from the newest checkpoint, else from the model's own head; saved on exit."""
     learner = Learner(form, device.torch)
+    if (head := await asyncio.to_thread(read_own_head, model, form)) is not None:
+        learner.begin(head)
     snapshot = await _newest(checkpoints, learner.form)
     if snapshot is not None:
         learner.restore(snapshot)

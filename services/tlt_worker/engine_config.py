@@ -72,8 +72,9 @@ class EngineConfig(Frozen):
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None
-    """Architecture of learned drafters, `eagle`, `eagle3` or `block`; the spot trainer trains the same. Null: that of
-    `drafter` or `drafter_format`, else `eagle`."""
+    """Architecture of learned drafters, `eagle`, `eagle3`, `block` or `mtp`; the spot trainer trains the same. `mtp` is
+    the head that the model's checkpoint brings along, which drafts from the first request on. Null: that of `drafter`
+    or `drafter_format`, else `mtp` if the checkpoint has a head that docs/models.md lists, else `eagle`."""
     drafter_format: Path | None = None
     """Directory with the config.json of a drafter: the engine runs drafters of that format, and the spot trainer trains
     them. For public drafters whose sizes are not the ones that the suite chooses. Null: that of `drafter`, else as the

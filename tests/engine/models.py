@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from tests.families import OWN, model_of
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import Shapes
+from tlt_common.drafter.mtp import MtpFormat
 from tlt_common.drafter.reading import standard_format
+from tlt_worker.checkpoints.model_config import read_config
 
 _LEARNED = ("bias", "sinks")
 """Ends of the names of vectors that are learned and do not scale."""
@@ -99,6 +103,47 @@ def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 
     save_file(tensors, directory / "model.safetensors")
     (directory / "config.json").write_text(json.dumps(form.config(config)))
     return directory
+
+
+def write_head(directory: Path, *, noise: float = 0.1, gain: float = 1.0, seed: int = 4) -> Path:
+    """
+    Add a head that predicts further tokens to a target's checkpoint, under the names of its family.
+
+    Like `write_drafter`'s, it passes the token's embedding through, times `gain`, with noise.
+    """
+    form = head_format(directory)
+    shapes = form.tensor_shapes() | form.frozen_shapes()
+    tensors = load_file(directory / "model.safetensors") | _head(form, shapes, noise=noise, gain=gain, seed=seed)
+    save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+    return directory
+
+
+def write_published_head(directory: Path, target: Path, *, noise: float, gain: float, seed: int = 3) -> Path:
+    """Write a head like `write_head`'s as it is published: without what stays the checkpoint's."""
+    form = head_format(target)
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = _head(form, form.tensor_shapes(), noise=noise, gain=gain, seed=seed)
+    save_file(tensors, directory / "model.safetensors")
+    (directory / "config.json").write_text(json.dumps(form.config(read_config(target))))
+    return directory
+
+
+def head_format(target: Path) -> MtpFormat:
+    """Return the format of the head that a checkpoint has, or may be given."""
+    form = standard_format(DrafterArchitecture.MTP, read_config(target))
+    assert isinstance(form, MtpFormat)
+    return form
+
+
+def _head(form: MtpFormat, shapes: Shapes, *, noise: float, gain: float, seed: int) -> dict[str, Tensor]:
+    generator, found = torch.Generator().manual_seed(seed), dict[str, Tensor]()
+    for name, shape in shapes.items():
+        tensor = noise * torch.randn(shape, generator=generator)
+        if name == "fc.weight":
+            first = form.hidden_size if form.head.state_first else 0
+            tensor[:, first : first + form.hidden_size] += gain * torch.eye(form.hidden_size)
+        found[form.published_name(name)] = tensor + 1 if "norm" in name else tensor
+    return found
 
 
 def load(directory: Path) -> Any:

@@ -35,6 +35,7 @@ def test_a_family_does_what_the_table_says(
         a_seed_gives_the_same_tokens_under_every_arm,
         sampled_answers_follow_the_target_distribution,
         weights_change_in_flight_and_come_as_tensors,
+        a_checkpoints_head_drafts_at_once_and_is_no_part_of_later_weights,
     ):
         with subtests.test(check.__name__):
             check(result)
@@ -56,6 +57,13 @@ def a_drafter_trained_on_captured_states_is_served(result: FamilyResult) -> None
 
 def a_seed_gives_the_same_tokens_under_every_arm(result: FamilyResult) -> None:
     assert len(set(result.seeded.values())) == 1, result.seeded
+
+
+def a_checkpoints_head_drafts_at_once_and_is_no_part_of_later_weights(result: FamilyResult) -> None:
+    if (head := result.head) is None:
+        return
+    assert head.first > 0.15
+    assert head.after == head.before
 
 
 def sampled_answers_follow_the_target_distribution(result: FamilyResult) -> None:

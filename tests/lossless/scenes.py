@@ -21,6 +21,7 @@ from tests.lossless.exact import TOKENS
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import TokenChunk
+from tlt_common.drafter.heads import HEADS
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
@@ -99,8 +100,9 @@ async def started(made: SglangEngine) -> AsyncIterator[SglangEngine]:
         await made.aclose()
 
 
+OWN = "own"
 KINDS = {cases.GOOD: (0.02, 1.0), cases.RANDOM: (0.2, 0.0), cases.WRONG: (0.02, -1.0)}
-"""Noise and gain of drafters."""
+"""Noise and gain of drafters, see `models.write_drafter`."""
 
 
 class Drafters:
@@ -227,6 +229,36 @@ async def _blocks(work: Path, size: Size, kind: block.Kind) -> BlocksResult:
                 made.force_arms(*arms)
                 drawn[f"{name}, {' '.join(arms)}"] = await draw(made, size.settings, size.draws // 2)
     return BlocksResult(target=target, drawn=drawn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadResult:
+    """Short responses of an engine whose drafter is the head of its checkpoint, under all arms in turn."""
+
+    target: Path
+    drawn: dict[str, dict[str, Drawn]]
+    """By drafter: the checkpoint's own, and those that took its place."""
+
+
+async def heads(work: Path, size: Size) -> dict[str, HeadResult]:
+    """Draw with the head that a checkpoint brings, and others in its place, for each family that has one."""
+    return {row.model_type: await _head(work / row.model_type, row.model_type, size) for row in HEADS.values()}
+
+
+async def _head(work: Path, family: str, size: Size) -> HeadResult:
+    target = models.write_target(
+        work / "target", vocabulary=cases.VOCABULARY, weight=0.1, head=0.6, layers=3, family=family
+    )
+    models.write_head(target, noise=0.02)
+    settings, drawn = ["T 1.0", cases.SEEDED, *cases.FILTERED], dict[str, dict[str, Drawn]]()
+    async with engine(target) as made:
+        made.force_arms(*cases.ARMS)
+        drawn[OWN] = await draw(made, settings, size.draws)
+        for version, (name, (noise, gain)) in enumerate(KINDS.items(), 1):
+            path = models.write_published_head(work / name, target, noise=noise, gain=gain)
+            await made.load_drafter(path, DrafterVersion(version))
+            drawn[name] = await draw(made, settings, size.draws)
+    return HeadResult(target=target, drawn=drawn)
 
 
 async def broken(work: Path, size: Size) -> DrawnResult:

@@ -9,7 +9,7 @@ from tests.engine import models
 from tests.lossless import exact, judge
 from tests.lossless.cases import FILTERED, PHASES, Phase
 from tests.lossless.goodness import Fit
-from tests.lossless.scenes import BlocksResult, DrawnResult, HalfResult, SuiteResult
+from tests.lossless.scenes import BlocksResult, DrawnResult, HalfResult, HeadResult, SuiteResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
 
@@ -53,6 +53,23 @@ def test_drafts_without_a_state_to_continue_from_change_nothing(play: Callable[.
     level = judge.LEVEL / sum(map(len, fits.values()))
     found = {(window, setting): fit for window, each in fits.items() for setting, fit in each.items()}
     assert not {case: fit for case, fit in found.items() if fit.p_value < level}
+
+
+def test_heads_that_checkpoints_bring_change_nothing(play: Callable[..., Any]) -> None:
+    """All arms in turn, with the checkpoint's head and with those that take its place."""
+    results: dict[str, HeadResult] = play("heads")
+    assert results.keys() == {"glm4_moe", "mimo"}
+    fits = dict[tuple[str, str, str, str], Fit]()
+    for family, result in results.items():
+        masses = judge.expected(models.load(result.target), result.drawn["own"])
+        for name, drawn in result.drawn.items():
+            for window in exact.WINDOWS:
+                found = judge.fits(drawn, window, masses)
+                fits |= {(family, name, window, setting): fit for setting, fit in found.items()}
+        for name in ("own", "good"):
+            assert min(drawn.accept_length for drawn in result.drawn[name].values()) > 1.2, (family, name)
+    level = judge.LEVEL / len(fits)
+    assert not {case: fit for case, fit in fits.items() if fit.p_value < level}
 
 
 def test_in_bfloat16_drafts_leave_the_distribution_as_it_is(play: Callable[..., Any]) -> None:

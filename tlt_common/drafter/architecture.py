@@ -13,3 +13,5 @@ class DrafterArchitecture(StrEnum):
     BLOCK = "block"
     """Reads hidden states of several target layers and drafts a block in one pass: DFlash, and DSpark (arXiv
     2607.05147)."""
+    MTP = "mtp"
+    """The head that the target's checkpoint brings along to predict further tokens, such as GLM-4.5's and MiMo's."""

@@ -1,11 +1,15 @@
-"""The EAGLE-3 format: one Llama layer on states of several target layers, with a head of its own and a token map."""
+"""
+The EAGLE-3 format: Llama layers, mostly one, on states of several target layers, with an own head and a token map.
+
+EAGLE 3.1 (arXiv 2605.09992) adds norms of what is read, together or layer by layer, and of what is passed on.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
-from tlt_common.drafter.eagle import layer_shapes, require_one_layer
+from tlt_common.drafter.eagle import depth_of, layer_shapes, require_supported
 from tlt_common.drafter.format import DrafterFormat, Json, Shapes
 from tlt_common.drafter.sizes import DRAFT_VOCABULARY, runnable, sizes_of
 from tlt_common.drafter.target_layers import require_layers, standard_layers
@@ -24,6 +28,15 @@ class Eagle3Format(DrafterFormat):
     architecture: ClassVar[DrafterArchitecture] = DrafterArchitecture.EAGLE3
     model_classes: ClassVar[tuple[str, ...]] = ("LlamaForCausalLMEagle3",)
 
+    depth: int = 1
+    """Layers. The first one attends to embedding and state, later ones to the state."""
+    norms_all: bool = False
+    """Whether the states that it reads are normed together, before fc."""
+    norms_each: bool = False
+    """Whether each of them is normed by itself."""
+    norms_output: bool = False
+    """Whether the state that it passes on is normed, as its head reads it."""
+
     @classmethod
     def standard(
         cls, target: Json, *, draft_vocabulary: int | None = None, layers: Sequence[int] | None = None
@@ -35,38 +48,59 @@ class Eagle3Format(DrafterFormat):
 
     @classmethod
     def read(cls, drafter: Json, target: Json) -> Self:
-        require_one_layer(drafter, target)
+        require_supported(drafter, target)
+        eagle_config = drafter.get("eagle_config") or {}
         vocabulary = int(drafter.get("draft_vocab_size") or drafter["vocab_size"])
         if not 1 <= vocabulary <= int(target["vocab_size"]):
             raise WeightsError(f"the drafter's draft_vocab_size is {vocabulary}; accepted: 1 to {target['vocab_size']}")
         return cls(
             **sizes_of(drafter, target),
             draft_vocab_size=vocabulary,
-            layers=_layers_of(drafter, drafter.get("eagle_config") or {}, target),
+            layers=_layers_of(drafter, eagle_config, target),
+            depth=depth_of(drafter, target),
+            norms_all=bool(eagle_config.get("norm_before_fc", drafter.get("norm_before_fc"))),
+            norms_each=bool(drafter.get("fc_norm") or drafter.get("use_aux_norm")),
+            norms_output=bool(drafter.get("norm_output")),
         )
 
+    @property
+    def served_as(self) -> str:
+        return "TltEagle3"  # tlt_worker.scheduler.models.eagle3
+
+    @property
+    def layer_count(self) -> int:
+        return self.depth
+
     def tensor_shapes(self) -> Shapes:
-        norms = (f"{LAYER}input_layernorm.weight", f"{LAYER}hidden_norm.weight", "norm.weight")
-        return {
-            "fc.weight": (self.hidden_size, len(self.layers) * self.hidden_size),
-            **layer_shapes(self, 2 * self.hidden_size),
-            **dict.fromkeys(norms, (self.hidden_size,)),
-            HEAD: (self.draft_vocab_size, self.hidden_size),
-        }
+        hidden, read = self.hidden_size, len(self.layers)
+        found: Shapes = {"fc.weight": (hidden, read * hidden)}
+        for number in range(self.depth):
+            found |= layer_shapes(self, hidden if number else 2 * hidden, number)
+            found[f"layers.{number}.hidden_norm.weight"] = (hidden,)
+        norms = [f"{LAYER}input_layernorm.weight", "norm.weight"]
+        if self.norms_each:
+            norms += [f"fc_norm.{number}.weight" for number in range(read)]
+        found |= dict.fromkeys(norms, (hidden,))
+        if self.norms_all:
+            found["input_norm.weight"] = (read * hidden,)
+        return found | {HEAD: (self.draft_vocab_size, hidden)}
 
     def bias_shapes(self) -> Shapes:
-        return dict.fromkeys((BIAS, f"{LAYER}self_attn.o_proj.bias"), (self.hidden_size,))
+        outputs = (f"layers.{number}.self_attn.o_proj.bias" for number in range(self.depth))
+        return dict.fromkeys((BIAS, *outputs), (self.hidden_size,))
 
     @property
     def written_biases(self) -> tuple[str, ...]:
         return (BIAS,)
 
     def shared_shapes(self) -> Shapes:
-        return {**DrafterFormat.shared_shapes(self), INVERSE_MAP: (self.vocab_size,)}
-
-    @property
-    def served_as(self) -> str:
-        return "TltEagle3"
+        # SGLang's later layers have a norm of the embedding that they do not read.
+        unread = (f"layers.{number}.input_layernorm.weight" for number in range(1, self.depth))
+        return {
+            **DrafterFormat.shared_shapes(self),
+            INVERSE_MAP: (self.vocab_size,),
+            **dict.fromkeys(unread, (self.hidden_size,)),
+        }
 
     @property
     def has_map(self) -> bool:
@@ -80,7 +114,13 @@ class Eagle3Format(DrafterFormat):
         return {
             "bias": True,  # of fc and attention; zeros if the drafter has none
             "draft_vocab_size": self.draft_vocab_size,
-            "eagle_config": {"use_aux_hidden_state": True, _LAYER_IDS: list(self.layers)},
+            "eagle_config": {
+                "use_aux_hidden_state": True,
+                _LAYER_IDS: list(self.layers),
+                **({"norm_before_fc": True} if self.norms_all else {}),
+            },
+            **({"fc_norm": True} if self.norms_each else {}),
+            **({"norm_output": True} if self.norms_output else {}),
         }
 
 

@@ -78,6 +78,18 @@ class DrafterFormat(ABC):
         """Biases that published files must have, as zeros: SGLang would leave them uninitialised."""
         return ()
 
+    def frozen_shapes(self) -> Shapes:
+        """
+        Return the shape of each tensor that the target's checkpoint has for it, and that is neither trained nor
+        published.
+        """
+        return {}
+
+    @property
+    def chosen_parameters(self) -> int:
+        """Parameters among those that a token reads."""
+        return 0
+
     def shared_shapes(self) -> Shapes:
         """Return the shape of each tensor that may be in a file and is not read: the target's, or one that follows."""
         whole = (self.vocab_size, self.hidden_size)
@@ -90,6 +102,20 @@ class DrafterFormat(ABC):
     def ignores(self, name: str) -> bool:
         """Return whether a tensor of this canonical name, of any shape, is left out: it is derived, or has no use."""
         return is_derived(name)
+
+    def published_name(self, name: str) -> str:
+        """Return the name of a tensor in published files and in the engine, given ours."""
+        return name
+
+    @property
+    def inner_size(self) -> int:
+        """Inner elements of its MLP that a token needs."""
+        return self.intermediate_size
+
+    @property
+    def turned_size(self) -> int:
+        """Elements of an attention head that are rotated by its position."""
+        return self.head_dim
 
     @property
     def model_class(self) -> str:
@@ -132,6 +158,11 @@ class DrafterFormat(ABC):
     def head_rows(self) -> int:
         """Rows of the target's head that an engine copies, to draft from those; 0: it drafts from the whole head."""
         return 0
+
+    @property
+    def is_targets_own(self) -> bool:
+        """Whether it comes with the target's checkpoint, so that an engine drafts with it before any was published."""
+        return False
 
     @property
     def layer_count(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.heads import HEADS
 from tlt_common.errors import WeightsError
 
 Json = Mapping[str, Any]
@@ -27,6 +28,7 @@ DFLASH: Final = "DFlashDraftModel"
 DSPARK: Final = ("Qwen3DSparkModel", "DSparkDraftModel", "LingDSparkModel")
 """Names of the same layers and head, for targets of several families."""
 _BLOCK: Final = (DFLASH, *DSPARK)
+_HEADS: Final = tuple(row.model_class for row in HEADS.values())
 _LAYER_IDS: Final = "eagle_aux_hidden_state_layer_ids"
 _LAYER: Final = "transformer_layer_config"
 """Of speculators: the layer's own configuration."""
@@ -53,7 +55,9 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
         return DrafterArchitecture.EAGLE, dict(published)
     if name in _BLOCK:
         return DrafterArchitecture.BLOCK, {**published, "architectures": [name]}
-    accepted = ", ".join((*_EAGLE, *_EAGLE3, *_BLOCK))
+    if name in _HEADS:
+        return DrafterArchitecture.MTP, dict(published)
+    accepted = ", ".join((*_EAGLE, *_EAGLE3, *_BLOCK, *_HEADS))
     raise WeightsError(f"the drafter's architecture is {name!r}; accepted: {accepted}")
 
 

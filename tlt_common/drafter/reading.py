@@ -8,12 +8,13 @@ from tlt_common.drafter.block import BlockFormat
 from tlt_common.drafter.eagle import EagleFormat
 from tlt_common.drafter.eagle3 import Eagle3Format
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.mtp import MtpFormat
 from tlt_common.drafter.published import standard_config
 from tlt_common.drafter.sizes import require_sizes
 from tlt_common.errors import ConfigError, WeightsError
 
 FORMATS: Final[Mapping[DrafterArchitecture, type[DrafterFormat]]] = {
-    form.architecture: form for form in (EagleFormat, Eagle3Format, BlockFormat)
+    form.architecture: form for form in (EagleFormat, Eagle3Format, BlockFormat, MtpFormat)
 }
 
 _NOT_A_CONFIG = (TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)

@@ -18,7 +18,10 @@ EMBEDDING: Final = "embed_tokens.weight"
 BIAS: Final = "fc.bias"
 """SGLang's EAGLE layer has a bias, and leaves it random if the file has none; ours is zero."""
 _DERIVED: Final = "rotary_emb.inv_freq"
-_PUBLISHED: Final = {"midlayer.": LAYER, "transformer.": LAYER, "fusion_fc.": "fc."}
+_PUBLISHED: Final = {
+    "midlayer.": LAYER, "transformer.": LAYER, "fusion_fc.": "fc.", "aux_norm_low.": "fc_norm.0.",
+    "aux_norm_mid.": "fc_norm.1.", "aux_norm_high.": "fc_norm.2.",
+}  # fmt: skip
 """Names of EAGLE-3's authors and of speculators, by how they begin."""
 
 

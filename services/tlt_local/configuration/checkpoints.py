@@ -10,6 +10,7 @@ from tlt_common.errors import ConfigError, WeightsError
 from tlt_worker.checkpoints.drafter_files import checked_format
 from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.own_head import with_architecture
 from tlt_worker.engine.device import CPU, detect, gpu_memory
 from tlt_worker.engine.planning import plan_of
 from tlt_worker.engine_config import EngineConfig
@@ -35,6 +36,7 @@ def check_checkpoints(model: Path, drafter: str, worker: Mapping[str, Any], gpus
     settings = nested(worker)
     engine = EngineConfig.model_validate(settings.get("engine", {}))
     require_model(model, engine)
+    engine = with_architecture(engine, model)
     target = read_config(model)
     if drafter and "://" not in drafter:
         _check_drafter(Path(drafter), engine, target)

@@ -7,6 +7,8 @@ Format `vllm` differs. vLLM's layers have no bias (`models/llama_eagle.py`, `lla
 class from the architecture of the drafter's config.json, prefixing it with `Eagle`
 (`transformers_utils/configs/eagle.py`). For EAGLE-3 it reads three layers, and numbers them by their inputs, from 1
 (`v1/worker/gpu_model_runner.py`), where SGLang numbers them by their outputs, from 0.
+
+A checkpoint's own head is written under the checkpoint's names: both engines read it as a part of that checkpoint.
 """
 
 import json
@@ -65,6 +67,23 @@ _LAUNCH = {
     """'{"method": "METHOD", "model": "DIR", "num_speculative_tokens": 5}'""",
 }
 
+_INTO = """\
+# These tensors replace those of the same names in the model's checkpoint, which has the rest of the head. SGLang then
+# drafts with them by --speculative-algorithm NEXTN, vLLM by --speculative-config '{"method": "mtp", ...}'.
+cp DIR/model.safetensors MODEL/adapted-head.safetensors
+python - MODEL <<'END'
+import json, sys
+from safetensors import safe_open
+index = f"{sys.argv[1]}/model.safetensors.index.json"
+said = json.load(open(index))
+with safe_open(f"{sys.argv[1]}/adapted-head.safetensors", "pt") as head:
+    said["weight_map"].update(dict.fromkeys(head.keys(), "adapted-head.safetensors"))
+json.dump(said, open(index, "w"))
+END"""
+
+
+_NO_DRAFTER = "these are not the files of an EAGLE or EAGLE-3 drafter"
+
 
 class ExportFormat(StrEnum):
     """The engine that is to load a drafter."""
@@ -89,7 +108,9 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
     architecture = _architecture(config)
     if to is ExportFormat.VLLM and architecture is DrafterArchitecture.BLOCK:
         raise WeightsError("this is a block drafter, which is not written for vLLM; accepted: sglang", field="format")
-    if to is ExportFormat.VLLM:
+    if architecture is not DrafterArchitecture.MTP and "fc.weight" not in tensors:
+        raise WeightsError(_NO_DRAFTER)
+    if to is ExportFormat.VLLM and architecture is not DrafterArchitecture.MTP:
         config, tensors = _for_vllm(architecture, config, tensors)
     meta = meta_of(files) if META_FILE in files else None
     return {
@@ -110,8 +131,8 @@ def card(
 ) -> str:
     """Return the model card, in Markdown with the metadata of the Hugging Face hub."""
     name = _algorithm(architecture, config)
-    is_block = architecture is DrafterArchitecture.BLOCK
-    layers = int(config.get("num_hidden_layers", 1))
+    is_block, is_own = architecture is DrafterArchitecture.BLOCK, architecture is DrafterArchitecture.MTP
+    layers = 1 if is_own else int(config.get("num_hidden_layers", 1))
     return _CARD.format(
         base=f"base_model: {json.dumps(model)}\n" if model else "",
         name=name,
@@ -122,7 +143,9 @@ def card(
         target=f"`{model}`" if model else "the model it was trained with",
         shares="the embedding" if architecture is DrafterArchitecture.EAGLE3 else "embedding and head",
         training=_TRAINED.format(**asdict(meta)) if meta else "No record of its training was published with it.",
-        launch=_LAUNCH[to]
+        launch=_INTO
+        if is_own
+        else _LAUNCH[to]
         .replace("NAME", name)
         .replace("METHOD", name.lower())
         .replace("CHAIN", "" if is_block else _CHAIN),
@@ -160,8 +183,8 @@ def _read(files: Mapping[str, bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
         config, tensors = json_of(files[CONFIG_FILE]), load(files[WEIGHTS_FILE])
     except (ValueError, SafetensorError) as error:
         raise WeightsError(f"the drafter cannot be read: {error}") from error
-    if not isinstance(config, dict) or "fc.weight" not in tensors:
-        raise WeightsError("these are not the files of a drafter")
+    if not isinstance(config, dict):
+        raise WeightsError(_NO_DRAFTER)
     return config, tensors
 
 

@@ -41,10 +41,7 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
     Raises:
         WeightsError: A tensor, which the message names, is not finite.
     """
-    tensors = {
-        name: tensor.detach().to("cpu", torch.bfloat16 if tensor.is_floating_point() else tensor.dtype).contiguous()
-        for name, tensor in weights.items()
-    }
+    tensors = {form.published_name(name): _served(tensor) for name, tensor in weights.items()}
     for name, tensor in tensors.items():
         if not bool(tensor.isfinite().all()):
             raise WeightsError(f"drafter tensor {name} is not finite")
@@ -55,6 +52,11 @@ def to_files(weights: Weights, form: DrafterFormat, meta: DrafterMeta) -> dict[s
         CONFIG_FILE: json.dumps(form.config({"torch_dtype": "bfloat16"}), indent=2).encode(),
         META_FILE: json.dumps(asdict(meta), indent=2).encode(),
     }
+
+
+def _served(tensor: Tensor) -> Tensor:
+    dtype = torch.bfloat16 if tensor.is_floating_point() else tensor.dtype
+    return tensor.detach().to("cpu", dtype).contiguous()
 
 
 def from_files(files: Mapping[str, bytes], form: DrafterFormat) -> dict[str, Tensor]:

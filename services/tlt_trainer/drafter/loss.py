@@ -75,12 +75,12 @@ def unrolled_loss(
 
     The head, which costs more than the drafter if the vocabulary is large, sees scored entries only.
     """
-    embedded = functional.embedding(pack.next_ids, embedding_VH)
+    embedded = drafter.embedded(functional.embedding(pack.next_ids, embedding_VH), pack.positions)
     captured_PC = pack.hidden.to(head_VH.dtype)
     offsets_S = pack.layout.offsets[pack.scored]
     with torch.no_grad():
         target = drafter.targets(captured_PC[pack.scored + 1], head_VH)
-    turn, attend = drafter.angles(pack.positions), PackedAttention(pack.layout)
+    turn, attend = drafter.angles(pack.positions), PackedAttention(pack.layout, drafter.form.layer_count)
     states, losses, hits, accepted, counts = drafter.begin(captured_PC), [], [], [], []
     weight = drafter.regression_weight if regression_weight is None else regression_weight
     for u in range(passes or drafter.default_passes):

@@ -46,7 +46,7 @@ def rotation_of(form: DrafterFormat) -> Rotation:
     require_rope(form)
     kind = form.rope["rope_type"]
     if kind == "default":
-        steps_D2 = torch.arange(0, form.head_dim, 2, dtype=torch.float32) / form.head_dim
+        steps_D2 = torch.arange(0, form.turned_size, 2, dtype=torch.float32) / form.turned_size
         return Rotation(frequencies=1.0 / form.rope["rope_theta"] ** steps_D2)
     from transformers import LlamaConfig  # seconds, which most policies need not wait for
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -54,7 +54,7 @@ def rotation_of(form: DrafterFormat) -> Rotation:
     sizes: dict[str, Any] = {
         "hidden_size": form.hidden_size,
         "num_attention_heads": form.heads,
-        "head_dim": form.head_dim,
+        "head_dim": form.turned_size,
         "max_position_embeddings": form.max_positions,
         "rope_parameters": {
             key: float(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -74,8 +74,9 @@ def angles(rotation: Rotation, positions_P: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotate(x_NPD: Tensor, cos_PD: Tensor, sin_PD: Tensor) -> Tensor:
-    """Rotate queries or keys by their positions; keeps the dtype."""
-    wide = x_NPD.to(cos_PD.dtype)
+    """Rotate queries or keys, or the first part of each head, by their positions; keeps the dtype."""
+    size = cos_PD.shape[-1]
+    wide = x_NPD[..., :size].to(cos_PD.dtype)
     low, high = wide.chunk(2, dim=-1)
-    turned = torch.cat((-high, low), dim=-1)
-    return (wide * cos_PD + turned * sin_PD).to(x_NPD.dtype)
+    turned = (wide * cos_PD + torch.cat((-high, low), dim=-1) * sin_PD).to(x_NPD.dtype)
+    return turned if size == x_NPD.shape[-1] else torch.cat((turned, x_NPD[..., size:]), dim=-1)

@@ -140,7 +140,7 @@ def find_shared(directory: Path, form: DrafterFormat) -> dict[str, Path]:
     except WeightsError as error:
         raise WeightsError(f"{names[0]} cannot be read: {error.message}", field="policy_uri") from error
     for path in files:
-        with _opened(path) as tensors:
+        with opened(path) as tensors:
             for name in set(names) & set(tensors.keys()):
                 shape = list(tensors.get_slice(name).get_shape())
                 if shape != expected:
@@ -159,12 +159,18 @@ def read_rows(path: Path, name: str, rows: slice = slice(None)) -> Tensor:
     Raises:
         WeightsError: The file is unreadable.
     """
-    with _opened(path) as tensors:
+    with opened(path) as tensors:
         return cast("Tensor", tensors.get_slice(name)[rows]).to(torch.bfloat16)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[Any]:
+    """
+    Open a file of a checkpoint.
+
+    Raises:
+        WeightsError: The file is unreadable.
+    """
     try:
         with safe_open(path, framework="pt") as tensors:
             yield tensors

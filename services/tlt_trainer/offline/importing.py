@@ -64,11 +64,13 @@ def imported(files: Mapping[str, bytes], target: Mapping[str, Any]) -> tuple[dic
     names, published = _tensors(files)
     found = {form.canonical_name(name): tensor for name, tensor in published.items()}
     require_tensors(found, form)
-    kept = {name: tensor.contiguous() for name, tensor in found.items() if name in _kept(form)}
+    own = {name: form.published_name(name) for name in found.keys() & _kept(form)}
+    kept = {published: found[name].contiguous() for name, published in own.items()}
     written = form.config(target)
     changes = [f"{key}: {config.get(key)!r} -> {written[key]!r}" for key in _SHOWN if _differs(config, written, key)]
-    changes += [f"{name} -> {own}" for name in sorted(published) if name != (own := form.canonical_name(name))]
-    changes += [f"{name} left out: {_reason(form, name)}" for name in sorted(found.keys() - kept.keys())]
+    names_now = {name: own.get(form.canonical_name(name), form.canonical_name(name)) for name in sorted(published)}
+    changes += [f"{name} -> {now}" for name, now in names_now.items() if name != now]
+    changes += [f"{name} left out: {_reason(form, name)}" for name in sorted(found.keys() - own.keys())]
     changes += [f"{name} -> {WEIGHTS_FILE}" for name in names if name != WEIGHTS_FILE]
     return {
         WEIGHTS_FILE: save(kept, {"format": "pt"}),

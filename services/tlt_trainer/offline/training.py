@@ -20,6 +20,7 @@ from tlt_trainer.data.held_out import HeldOutPrompts
 from tlt_trainer.data.pack import collate, plan
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.loss import Pack
+from tlt_trainer.drafter.own_head import read_own_head
 from tlt_trainer.drafter.score import Score, score_of
 from tlt_trainer.drafter.shared_weights import read_shared
 from tlt_trainer.learned import Published
@@ -77,8 +78,13 @@ class OfflineTraining:
     ) -> None:
         from transformers import AutoModelForCausalLM  # takes seconds
 
+        from tlt_common import mimo
+
+        mimo.register_model()
         self._device = device
         self._learner = Learner(begin.form, device, passes=passes, drafts=drafts)
+        if (head := read_own_head(model, begin.form)) is not None:
+            self._learner.begin(head)
         self._learner.share(read_shared(model, begin.form, device))
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self._policy: Any = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).base_model.to(device).eval()

@@ -62,7 +62,9 @@ class Situation:
 
     @property
     def _draft_layers(self) -> int:
-        return self.shape.drafter.parameters - self.shape.drafter.head_parameters
+        """Parameters; of routed experts those of one token, as if all requests of a batch chose the same."""
+        draft = self.shape.drafter
+        return draft.parameters + draft.chosen - draft.head_parameters
 
     @property
     def _draft_head(self) -> int:

@@ -42,14 +42,18 @@ class ExpertShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """A drafter, whose layers are dense whatever its target's are."""
+    """A drafter."""
 
     heads: int
     kv_heads: int
     head_dim: int
     intermediate: int
     parameters: int
-    """Of its matrices, without those it shares with its target."""
+    """Of its matrices that are trained, without those it shares with its target."""
+    frozen: int = 0
+    """Parameters of those that are not: the routed experts of a checkpoint's own head."""
+    chosen: int = 0
+    """Of those, what a token reads."""
     head_parameters: int = 0
     """Those of a head that it trains."""
     layers: int = 1
@@ -75,8 +79,10 @@ class DraftShape:
             heads=form.heads,
             kv_heads=form.kv_heads,
             head_dim=form.head_dim,
-            intermediate=form.intermediate_size,
+            intermediate=form.inner_size,
             parameters=sum(matrices.values()),
+            frozen=sum(map(prod, form.frozen_shapes().values())),
+            chosen=form.chosen_parameters,
             head_parameters=matrices.get(HEAD, 0),
             layers=form.layer_count,
             queries=form.block_queries,
@@ -175,7 +181,8 @@ class ModelShape:
     def drafter_bytes(self, tensor_parallel: int) -> int:
         """Return the bytes of a drafter in an engine per rank, with the rows that it copies."""
         rows = -(-self.drafter.head_rows // VOCABULARY_PAD) * VOCABULARY_PAD
-        return (self.drafter.parameters + rows * self.hidden) * self.element_bytes // tensor_parallel
+        own = self.drafter.parameters + self.drafter.frozen + rows * self.hidden
+        return own * self.element_bytes // tensor_parallel
 
     def kv_bytes(self, tensor_parallel: int) -> int:
         """

@@ -17,12 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tlt_common.drafter.format import DrafterFormat, require_fit
+from tlt_common.drafter.meta import WEIGHTS_FILE
 from tlt_common.drafter.tensors import HEAD, MAP
 from tlt_common.errors import ConfigError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_worker.checkpoints.drafter_files import check_headers, headers_of, read_format
 from tlt_worker.checkpoints.drafter_format import new_format, require_configured, served_format
 from tlt_worker.checkpoints.drafter_pickle import is_pickled, pickled_tensors
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.own_head import own_head
 from tlt_worker.engine_config import EngineConfig
 
 SHARED_FILE = "shared.json"
@@ -51,7 +54,7 @@ class CheckedDrafter:
             head = tensors[HEAD]
             tensors[HEAD] = torch.cat([head, head.new_zeros(missing, head.shape[1])])
             tensors[MAP] = torch.cat([tensors[MAP], nowhere])
-        return list(tensors.items())
+        return [(self.form.published_name(name), tensor) for name, tensor in tensors.items()]
 
 
 def first_drafter(engine: EngineConfig, target: Mapping[str, Any]) -> tuple[DrafterFormat, Tensors]:
@@ -127,6 +130,21 @@ def _read(directory: Path) -> Iterator[tuple[str, Tensor]]:
         yield from load_file(file).items()
 
 
+def write_launch_drafter(directory: Path, form: DrafterFormat, model: Path, dtype: torch.dtype) -> None:
+    """
+    Write the drafter that an engine is launched with: the head of its model's checkpoint, or one of zeros.
+
+    Raises:
+        ConfigError: The format is that of the checkpoint's head, which lacks a tensor.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if not form.is_targets_own:
+        write_blank_drafter(directory, form, read_config(model), dtype)
+        return
+    save_file(dict(own_head(model, form)), directory / WEIGHTS_FILE, {"format": "pt"})
+    write_served_config(directory, form, read_config(model))
+
+
 def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[str, Any], dtype: torch.dtype) -> None:
     """Write a drafter of zeros: the engine needs one of the right format before the first real one is trained."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -137,7 +155,7 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
     tensors |= {name: torch.zeros(shape, dtype=dtype) for name, shape in form.bias_shapes().items()}
     if form.has_map:
         tensors[MAP] = torch.zeros(form.draft_vocab_size, dtype=torch.int64)
-    save_file(tensors, directory / "model.safetensors")
+    save_file(tensors, directory / WEIGHTS_FILE)
     write_served_config(directory, form, target)
 
 

@@ -34,6 +34,7 @@ _DERIVED = ".rotary_emb.inv_freq"
 _EMBEDDING = "embed_tokens.weight"
 _QUANTISED = ("_blocks", "_scales", ".weight_scale_inv", ".weight_scale", ".qweight", ".weight_packed")
 """Ends of names that quantised checkpoints have: MXFP4's, FP8's, GPTQ's and AWQ's, compressed-tensors'."""
+_HEADS = ("model.mtp_layers.", "mtp.")
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
@@ -87,8 +88,9 @@ class ModelTensors:
     The tensors of the running model, and the rule by which an update is complete or refused.
 
     Every tensor of the model's checkpoint is required, except a head that config.json ties to the embedding, buffers
-    that are computed from config.json, and layers beyond the model's own, which predict further tokens in published
-    checkpoints (GLM, DeepSeek), and which neither trainers nor engines of the policy have.
+    that are computed from config.json, and the head that predicts further tokens in published checkpoints: layers
+    beyond the model's own (GLM, DeepSeek) or tensors by other names (MiMo, Qwen3-Next). Engines may draft with it, and
+    load it once, at their start: it is adapted apart from the policy, and most trainers do not have it.
 
     Experts may be sent apart or stacked, see `tlt_common.weights.experts`. Headers have them apart if the engine does.
     """
@@ -139,7 +141,9 @@ class ModelTensors:
 
     def _is_beyond(self, name: str) -> bool:
         layer = _LAYER.match(name)
-        return layer is not None and self.layers is not None and int(layer[1]) >= self.layers
+        if layer is None:
+            return name.startswith(_HEADS)
+        return self.layers is not None and int(layer[1]) >= self.layers
 
     def as_served(self, offered: Mapping[str, TensorHeader]) -> Mapping[str, TensorHeader]:
         """

@@ -45,6 +45,7 @@ def _config(architecture: str, model_type: str, sizes: tuple[int, ...], **more: 
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "qwen2.5-7b": _config("Qwen2ForCausalLM", "qwen2", (28, 3584, 28, 4, 128, 18944, 152064)),
+    "mimo-7b": _config("MiMoForCausalLM", "mimo", (36, 4096, 32, 8, 128, 11008, 151680), num_nextn_predict_layers=1),
     "qwen2.5-14b": _config("Qwen2ForCausalLM", "qwen2", (48, 5120, 40, 8, 128, 13824, 152064)),
     "qwen2.5-32b": _config("Qwen2ForCausalLM", "qwen2", (64, 5120, 40, 8, 128, 27648, 152064)),
     "llama3-70b": _config("LlamaForCausalLM", "llama", (80, 8192, 64, 8, 128, 28672, 128256)),
@@ -72,6 +73,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         topk_group=1,
         routed_scaling_factor=1.0,
         norm_topk_prob=True,
+        num_nextn_predict_layers=1,
     ),
     "gpt-oss-20b": _config(
         "GptOssForCausalLM",

@@ -18,6 +18,7 @@ from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.own_head import with_architecture
 from tlt_worker.commands import plan_check, round_plan
 from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, card
 from tlt_worker.commands.report import as_dict, lines, memory_of, table_lines
@@ -122,6 +123,8 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
     engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
+    if not wanted.shape:
+        engine = with_architecture(engine, worker.model)
     form = drafter_format(engine, model)
     profile = profile_of(engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model), drafter=form)
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=form)

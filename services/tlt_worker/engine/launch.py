@@ -19,9 +19,9 @@ from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.hardware.cores import share
 from tlt_worker.link.failure import read_failure
 
-ALGORITHMS = {DrafterArchitecture.BLOCK: "EAGLE3"}
-"""SGLang's algorithm where it has another name than the architecture. With this one, the target returns the states of
-the layers that a block drafter reads; verification and scheduling do not depend on where drafts come from."""
+ALGORITHMS = {DrafterArchitecture.BLOCK: "EAGLE3", DrafterArchitecture.MTP: "EAGLE"}
+"""SGLang's algorithm where it has another name than the architecture. With EAGLE3, the target returns the states of the
+layers that a block drafter reads; verification and scheduling do not depend on where drafts come from."""
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 

@@ -24,6 +24,7 @@ from tlt_worker.capacity.memory.memory import require_room
 from tlt_worker.checkpoints import drafter
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.own_head import with_architecture
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
@@ -112,7 +113,7 @@ class SglangEngine:
         return tuple(self._need_control().child_pids())
 
     async def start(self) -> EngineInfo:
-        config = self.config
+        config = await asyncio.to_thread(with_architecture, self.config, self.model)
         if not self._tensors.headers:
             self._tensors = await asyncio.to_thread(require_model, self.model, config)
         if config.trace is not None:
@@ -157,6 +158,8 @@ class SglangEngine:
                 raise
         if first:
             await self._load_drafter(first, DrafterVersion(1))
+        elif form.is_targets_own:
+            self._need_link().send(DrafterLoaded(version=DrafterVersion(0)))
         return info
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[TokenChunk]:
@@ -270,8 +273,8 @@ class SglangEngine:
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},
         )
         self._link, self._guard = WorkerEnd(settings), Guard(self._directory)
-        blank, form = self._directory / "drafter", self._need_form()
-        drafter.write_blank_drafter(blank, form, self._model_config, DTYPES[plan.profile.dtype])
+        launch, form = self._directory / "drafter", self._need_form()
+        drafter.write_launch_drafter(launch, form, self.model, DTYPES[plan.profile.dtype])
         device.enter()
         variables = {
             **device.variables(),
@@ -296,7 +299,7 @@ class SglangEngine:
                 config,
                 plan.profile,
                 context_length=config.context_for(self._model_config),
-                drafter=blank,
+                drafter=launch,
                 architecture=form.architecture,
                 experiment=self._experiment,
             )

@@ -12,6 +12,7 @@ from tlt_common.processes.children import failure_of
 from tlt_common.rpc.addresses import split
 from tlt_common.rpc.channel import connect
 from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.own_head import with_architecture
 from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.device import detect
 from tlt_worker.engine.planning import trainer_share
@@ -67,7 +68,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "model": str(config.model),
         "worker_id": config.worker_id,
         "cache": config.cache,
-        **_drafter_of(config.engine),
+        **_drafter_of(with_architecture(config.engine, config.model)),
         "coordinator": config.coordinator,
         "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
         "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
@@ -100,7 +101,7 @@ def _memory_of(config: WorkerConfig) -> dict[str, str]:
     device = detect()
     if device.kind == "cpu":
         return {}
-    share = trainer_share(config.engine, device, read_config(config.model))
+    share = trainer_share(with_architecture(config.engine, config.model), device, read_config(config.model))
     return {} if share is None else {"memory_share": f"{share:.4f}"}
 
 

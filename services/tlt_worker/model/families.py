@@ -69,7 +69,7 @@ class Family:
     """Whether queries and keys are normed, or the key that says so."""
     experts: Experts | None = None
     own_drafter: str = ""
-    """Key for the number of layers behind the last one, which predict several tokens (MTP) and are not loaded."""
+    """Key for the number of layers behind the last one, which predict several tokens (MTP): the checkpoint's head."""
     has_sinks: bool = False
     """Whether each attention head has a sink."""
     slides: bool = False
@@ -82,7 +82,7 @@ class Family:
     """Options of transformers' class that SGLang ignores."""
     wide_workspace: bool = False
     """Whether SGLang gives its attention FlashInfer's larger workspace."""
-    drafters: tuple[DrafterArchitecture, ...] = tuple(DrafterArchitecture)
+    drafters: tuple[DrafterArchitecture, ...] = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
     """Kinds of drafters that are served, and trained by the spot trainer."""
     draws_trees: bool = True
     """Whether trees are verified exactly: SGLang counts a window in cache rows, among which a tree's branches lie."""
@@ -146,7 +146,21 @@ _ROWS = (
             shared="n_shared_experts",
             first_dense="first_k_dense_replace",
         ),
-        note="the checkpoint's own layer for multi-token prediction is neither loaded nor required in updates",
+        drafters=tuple(DrafterArchitecture),
+        note="updates need not have the checkpoint's head, and leave it as it is",
+    ),
+    Family(
+        title="MiMo",
+        architecture="MiMoForCausalLM",
+        model_type="mimo",
+        models="MiMo-7B-Base, -SFT, -RL",
+        always_biased=True,
+        own_drafter="num_nextn_predict_layers",
+        states=("num_key_value_heads",),
+        wide_workspace=True,
+        drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.MTP),
+        note="SGLang's class returns no states of single layers, which EAGLE-3 drafters would read; updates need not "
+        "have the checkpoint's head, and leave it as it is",
     ),
     Family(
         title="gpt-oss",

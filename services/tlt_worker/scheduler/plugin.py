@@ -173,6 +173,10 @@ def install() -> None:
     note_failure(settings.failure)
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
+    from tlt_common import mimo
+
+    mimo.register()
+
     for hook in hooks(settings, cpu=_is_cpu()):
         if hook.how is How.SET:
             parent, _, name = hook.target.rpartition(".")

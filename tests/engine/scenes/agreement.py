@@ -6,28 +6,42 @@ token on their own states. Only the attention kernel is ours, in plain torch, wi
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 from transformers import AutoConfig
 
 from tests.engine import models
+from tlt_common import mimo
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.heads import HEADS
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
+from tlt_common.drafter.reading import format_of
 from tlt_trainer.drafter.files import from_files, to_files
 from tlt_trainer.drafter.kinds.draft_model import DraftModel
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.mtp import MtpDrafter
 from tlt_trainer.drafter.kinds.untrained import drafter_of
+from tlt_trainer.drafter.own_head import read_own_head
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
+from tlt_worker.checkpoints.own_head import own_head
 from tlt_worker.engine.device import CPU
 
+_MODULES = {
+    "LlamaForCausalLMEagle": "llama_eagle",
+    "LlamaForCausalLMEagle3": "llama_eagle3",
+    "Glm4MoeForCausalLMNextN": "glm4_moe_nextn",
+    "MiMoMTP": "mimo_mtp",
+}
 TOKENS = 12
 DRAFTS = 5
 LAYERS = 4
@@ -45,8 +59,22 @@ class Agreement:
     """Standard deviation of the logits."""
 
 
+async def heads(work: Path) -> list[Agreement]:
+    """Compare the heads that checkpoints bring along, for each family that has one."""
+    mimo.register()
+    targets = {
+        row.model_type: models.write_head(
+            models.write_target(work / row.model_type, vocabulary=48, layers=LAYERS, family=row.model_type)
+        )
+        for row in HEADS.values()
+    }
+    enter(next(iter(targets.values())))
+    kind = DrafterArchitecture.MTP
+    return [_compared(target, kind, family, work / f"{family}-{kind}") for family, target in targets.items()]
+
+
 async def agreement(work: Path) -> list[Agreement]:
-    """Compare both kinds of drafters for three families of policies."""
+    """Compare both kinds of EAGLE drafters for three families of policies."""
     targets = {
         "llama": models.write_target(work / "llama", vocabulary=48, layers=LAYERS),
         **{family: models.write_qwen(work / family, family, layers=LAYERS) for family in ("qwen2", "qwen3")},
@@ -59,21 +87,43 @@ async def agreement(work: Path) -> list[Agreement]:
     ]
 
 
-class Cache:
-    """Causal attention that keeps keys and values, both as (heads, tokens, size)."""
+async def variants(work: Path) -> list[Agreement]:
+    """Compare drafters of several layers, and those with the norms of EAGLE 3.1."""
+    target = models.write_target(work / "llama", vocabulary=48, layers=LAYERS)
+    enter(target)
+    return [
+        _compared(target, kind, name, work / name, **changes)
+        for kind, name, changes in (
+            (DrafterArchitecture.EAGLE, "eagle of 2 layers", {"depth": 2}),
+            (DrafterArchitecture.EAGLE3, "eagle3 of 3 layers", {"depth": 3}),
+            (DrafterArchitecture.EAGLE3, "norm_before_fc", {"norms_all": True}),
+            (DrafterArchitecture.EAGLE3, "fc_norm", {"norms_each": True}),
+            (DrafterArchitecture.EAGLE3, "norm_output", {"norms_output": True}),
+            (
+                DrafterArchitecture.EAGLE3,
+                "all of these",
+                {"depth": 2, "norms_all": True, "norms_each": True, "norms_output": True},
+            ),
+        )
+    ]
 
-    def __init__(self) -> None:
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+
+class Cache:
+    """Causal attention of some layers that keeps keys and values, both as (heads, tokens, size)."""
+
+    def __init__(self, layers: int) -> None:
+        self._kept: list[tuple[Tensor, Tensor] | None] = [None] * layers
+        self._calls = 0
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        self._keys = k if self._keys is None else torch.cat((self._keys, k), dim=1)
-        self._values = v if self._values is None else torch.cat((self._values, v), dim=1)
-        places = torch.arange(self._keys.shape[1])
+        layer = self._calls % len(self._kept)
+        self._calls += 1
+        if (kept := self._kept[layer]) is not None:
+            k, v = torch.cat((kept[0], k), dim=1), torch.cat((kept[1], v), dim=1)
+        self._kept[layer] = k, v
+        places = torch.arange(k.shape[1])
         seen = places[None] <= places[-q.shape[1] :, None]
-        return functional.scaled_dot_product_attention(
-            q[None], self._keys[None], self._values[None], attn_mask=seen, enable_gqa=True
-        )[0]
+        return functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=seen, enable_gqa=True)[0]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, layer: Any, *_: Any, **__: Any) -> Tensor:
         """Attend as one of SGLang's attention backends."""
@@ -104,16 +154,24 @@ def enter(target: Path) -> None:
     parallel_state.initialize_model_parallel(backend="gloo")
 
 
-def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: Path) -> Agreement:
-    form = trained_format(read_config(target), kind, draft_vocabulary=40, layers=(0, 1, 2))
+def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: Path, **changes: Any) -> Agreement:
+    form = replace(trained_format(read_config(target), kind, draft_vocabulary=40, layers=(0, 1, 2)), **changes)
+    assert format_of(form.config(read_config(target)), read_config(target)) == form
     ours = _written(form, directory)
+    brought: dict[str, Tensor] = {}
+    if isinstance(ours, MtpDrafter) and (own := read_own_head(target, form)) is not None:
+        ours.experts = own.experts and own.experts.to(torch.device("cpu"), torch.float32)
+        # As ours, experts in bfloat16 and their router in the checkpoint's type.
+        # As ours, experts in bfloat16 and their router in the checkpoint's type.
+        found = own_head(target, form).items()
+        brought = {name: tensor if ".mlp.gate." in name else tensor.bfloat16() for name, tensor in found}
     embedding, head = (torch.randn(form.vocab_size, form.hidden_size) * scale for scale in (1.0, 0.5))
     ids = torch.randint(0, form.vocab_size, (TOKENS,))
     captured = torch.randn(TOKENS, (len(form.layers) + 1) * form.hidden_size)
     with torch.no_grad():
-        found = list(_ours(ours, embedding, head, ids, captured))
-        expected = list(_theirs(directory, form, embedding, head, ids, captured))
-    difference = max(float((one - other).abs().max()) for one, other in zip(found, expected, strict=True))
+        logits = list(_ours(ours, embedding, head, ids, captured))
+        expected = list(_theirs(directory, form, brought, embedding, head, ids, captured))
+    difference = max(float((one - other).abs().max()) for one, other in zip(logits, expected, strict=True))
     return Agreement(kind=kind, family=family, difference=difference, spread=float(torch.cat(expected).std()))
 
 
@@ -138,30 +196,33 @@ def _written(form: DrafterFormat, directory: Path) -> DraftModel:
 
 def _ours(drafter: DraftModel, embedding: Tensor, head: Tensor, ids: Tensor, captured: Tensor) -> Iterator[Tensor]:
     """Yield the logits over the prompt, then those of each draft."""
-    attend, states, places = Cache(), drafter.begin(captured), torch.arange(len(ids))
+    attend, states, places = Cache(drafter.form.layer_count), drafter.begin(captured), torch.arange(len(ids))
     for _ in range(DRAFTS):
-        states = drafter(embedding[ids], states, drafter.angles(places), attend)
+        states = drafter(drafter.embedded(embedding[ids], places), states, drafter.angles(places), attend)
         logits = drafter.logits(states, head)
         yield logits
         states, ids, places = states[-1:], _drafted(logits, drafter.state_dict().get("d2t")), places[-1:] + 1
 
 
 def _theirs(
-    directory: Path, form: DrafterFormat, embedding: Tensor, head: Tensor, ids: Tensor, captured: Tensor
+    directory: Path,
+    form: DrafterFormat,
+    brought: Mapping[str, Tensor],
+    embedding: Tensor,
+    head: Tensor,
+    ids: Tensor,
+    captured: Tensor,
 ) -> Iterator[Tensor]:
-    from safetensors.torch import load_file
     from sglang.srt.layers import radix_attention
     from sglang.srt.model_executor.forward_batch_info import ForwardMode
-    from sglang.srt.models.llama_eagle import LlamaForCausalLMEagle
-    from sglang.srt.models.llama_eagle3 import LlamaForCausalLMEagle3
 
-    made = LlamaForCausalLMEagle3 if form.has_map else LlamaForCausalLMEagle
-    model: Any = made(AutoConfig.from_pretrained(directory)).float().eval()
-    model.load_weights(load_file(directory / WEIGHTS_FILE).items())
+    made: Any = pkgutil.resolve_name(f"sglang.srt.models.{_MODULES[form.model_class]}:{form.model_class}")
+    model = made(AutoConfig.from_pretrained(directory)).float().eval()
+    model.load_weights({**brought, **load_file(directory / WEIGHTS_FILE)}.items())
     model.model.embed_tokens.weight.data[: form.vocab_size] = embedding
     if not form.has_map:
         model.lm_head.weight.data[: form.vocab_size] = head
-    cache = Cache()
+    cache = Cache(form.layer_count)
     radix_attention.get_attn_backend = lambda: cache
     hidden, places = captured[:, : form.hidden_size * max(1, len(form.layers))], torch.arange(len(ids))
     mode = ForwardMode.EXTEND

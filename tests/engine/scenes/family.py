@@ -58,6 +58,18 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHead:
+    """What a checkpoint's own head drafted: accepted drafts per round of chains of 3, over greedy answers."""
+
+    first: float
+    """Before any drafter was published."""
+    before: float
+    """As a spot trainer adapted it."""
+    after: float
+    """Likewise, after weights came and went whose checkpoint has another head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyResult:
     """What an engine made of a model of the family."""
 
@@ -73,6 +85,8 @@ class FamilyResult:
     """Short responses under all arms in turn, by setting."""
     target: Path
     update: Update
+    head: OwnHead | None = None
+    """Of a family whose checkpoints bring one, where that is the drafter."""
 
 
 async def family(work: Path) -> FamilyResult:
@@ -83,30 +97,39 @@ async def family(work: Path) -> FamilyResult:
     arms = BLOCKS if is_block else ARMS + (TREES if row.draws_trees else ())
     target, newer, newest = (_written(work / name, row.model_type, seed) for name, seed in _SEEDS.items())
     drafter: dict[str, Any] = {"drafter_architecture": kind}
+    brings_head = kind is DrafterArchitecture.MTP
+    if brings_head:
+        for path, gain in ((target, 1.0), (newer, -1.0)):
+            models.write_head(path, noise=0.05, gain=gain)
     if kind is DrafterArchitecture.EAGLE3:
         drafter |= {"draft_vocabulary": 24, "drafter_layers": LAYERS}
     if is_block:
         drafter |= {"drafter_layers": LAYERS}
-    config = EngineConfig(dtype="float32", max_running=64, context_length=256, arms=arms, **drafter)
+    chosen = {} if brings_head else drafter  # by the checkpoint
+    config = EngineConfig(dtype="float32", max_running=64, context_length=256, arms=arms, **chosen)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(running(target, config, Experiment(seed=1)))
         bench = Bench(target, work, stack, pay=PaySettings(evaluations=None), **drafter)
         captured = await capture.sampled(engine, target, layers=LAYERS if "drafter_layers" in drafter else ())
+        first = _kept(await _greedy(engine, "chain-3")) if brings_head else 0.0
         await _train(engine, bench)
         by_arm = {arm: await _greedy(engine, arm) for arm in arms}
         answers = [*by_arm.values(), await _greedy(engine, *arms)]
         seeded = {arm: await _seeded(engine, arm) for arm in arms}
         engine.force_arms(*arms)
         drawn = await draw(engine, SETTINGS, DRAWS)
+        update = await _updated(engine, arms[1], work, target, newer, newest)
+        head = await _over_other_heads(engine, first, by_arm["chain-3"], target) if brings_head else None
         return FamilyResult(
             captured=captured,
             greedy=answers,
             greedy_expected=[_choices(target, chunk) for chunk in answers],
-            accepted=accepted([by_arm[arms[1]]]) / stats(by_arm[arms[1]]).rounds,
+            accepted=_kept(by_arm[arms[1]]),
             seeded=seeded,
             drawn=drawn,
             target=target,
-            update=await _updated(engine, arms[1], work, target, newer, newest),
+            update=update,
+            head=head,
         )
 
 
@@ -140,6 +163,18 @@ async def _train(engine: SglangEngine, bench: Bench) -> None:
 async def _greedy(engine: SglangEngine, *arms: str) -> TokenChunk:
     engine.force_arms(*arms)
     return await answer(engine, prompt("-".join(arms), temperature=0.0, max_new_tokens=LENGTH))
+
+
+def _kept(chunk: TokenChunk) -> float:
+    return accepted([chunk]) / stats(chunk).rounds
+
+
+async def _over_other_heads(engine: SglangEngine, first: float, adapted: TokenChunk, target: Path) -> OwnHead:
+    """Return to the first weights, after others whose checkpoints have another head or none."""
+    await engine.load_weights(target, PolicyVersion(3))
+    again = await _greedy(engine, "chain-3")
+    assert again.token_ids == adapted.token_ids
+    return OwnHead(first=first, before=_kept(adapted), after=_kept(again))
 
 
 async def _seeded(engine: SglangEngine, arm: str) -> tuple[int, ...]:

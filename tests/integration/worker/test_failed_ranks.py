@@ -10,16 +10,16 @@ from unittest.mock import patch
 import pytest
 import torch.distributed as dist
 
-from tlt_worker.link.messages import Down, ForceArms
+from tlt_worker.link.messages import ForceArms
 from tlt_worker.scheduler import ranks
-from tlt_worker.scheduler.ranks import Decision, LeaderError, Ranks
+from tlt_worker.scheduler.ranks import Decision, LeaderError, Ranks, Told
 
 WAIT_S = 3.0
 
 
-def agreed(one: Ranks, decide: Callable[[], Decision], *received: Down) -> tuple[Decision, list[Down], str]:
+def agreed(one: Ranks, decide: Callable[[], Decision], *received: Told) -> tuple[Decision, list[Told], str]:
     """Return a decision, the messages handled, and what the ranks exchanged for it."""
-    handled: list[Down] = []
+    handled: list[Told] = []
     with (
         patch.object(dist, "broadcast", wraps=dist.broadcast) as numbers,
         patch.object(dist, "broadcast_object_list", wraps=dist.broadcast_object_list) as objects,
@@ -42,7 +42,7 @@ def one_rank(rank: int, folder: str, outcomes: Any) -> None:
         "all done": one.all_did(done=True),
         "one undone": one.all_did(done=rank == 0),
     }
-    handled: list[Down] = []
+    handled: list[Told] = []
     try:
         one.agree(lambda: [ForceArms(names=("chain-3",))], handled.append, lambda: [][rank])
     except (IndexError, LeaderError) as error:

@@ -20,23 +20,29 @@ from tlt_trainer.drafter.precision import widened
 
 
 class PackedAttention:
-    """Attention of the current pass over its own keys and those of the earlier passes. Called once per pass."""
+    """
+    Attention of the current pass over its own keys and those of the earlier passes.
 
-    def __init__(self, layout: PackLayout) -> None:
+    Called once per pass and layer: a pass runs its layers in order, and each layer attends to its own keys.
+    """
+
+    def __init__(self, layout: PackLayout, layers: int = 1) -> None:
         self._layout = layout
         self._causal: CausalAttention | None = None
-        self._keys: list[Tensor] = []
-        self._values: list[Tensor] = []
+        self._passes: list[tuple[list[Tensor], list[Tensor]]] = [([], []) for _ in range(layers)]
+        self._calls = 0
 
     def __call__(self, q_NPD: Tensor, k_KPD: Tensor, v_KPD: Tensor) -> Tensor:
         if self._causal is None:
             self._causal = attention_for(self._layout, q_NPD)
         groups = len(q_NPD) // len(k_KPD)
-        self._keys.append(k_KPD.repeat_interleave(groups, dim=0) if groups > 1 else k_KPD)
-        self._values.append(v_KPD.repeat_interleave(groups, dim=0) if groups > 1 else v_KPD)
-        u = len(self._keys) - 1
-        own = [self._own(of_passes, u) for of_passes in (self._keys, self._values)]
-        y_NPD: Tensor = _Attention.apply(self._causal, u, q_NPD, self._keys[0], self._values[0], *own)
+        keys, values = self._passes[self._calls % len(self._passes)]
+        self._calls += 1
+        keys.append(k_KPD.repeat_interleave(groups, dim=0) if groups > 1 else k_KPD)
+        values.append(v_KPD.repeat_interleave(groups, dim=0) if groups > 1 else v_KPD)
+        u = len(keys) - 1
+        own = [self._own(of_passes, u) for of_passes in (keys, values)]
+        y_NPD: Tensor = _Attention.apply(self._causal, u, q_NPD, keys[0], values[0], *own)
         return y_NPD
 
     def _own(self, of_passes: list[Tensor], u: int) -> Tensor:

@@ -40,6 +40,8 @@ class AnyDrafter(nn.Module):
     """Passes of training, each of which reads what the one before it returned."""
     regression_weight: ClassVar[float]
     """Weight of smooth L1 between its states and the policy's; 0: its states are its own."""
+    rate_factor: ClassVar[float] = 1.0
+    """Of the learning rates of drafters that begin from nothing."""
 
     frequencies: Tensor
 
@@ -58,6 +60,10 @@ class AnyDrafter(nn.Module):
         """Return how often a state passes through its layers in a step of training."""
         return passes or self.default_passes
 
+    def borrow(self, other: "AnyDrafter") -> None:
+        """Use what another drafter of this format has besides its weights."""
+        self.frequencies = other.frequencies
+
     def angles(self, positions_P: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rotary cosines and sines for these positions."""
         return rope.angles(rope.Rotation(frequencies=self.frequencies, scale=self._rope_scale), positions_P)
@@ -65,7 +71,7 @@ class AnyDrafter(nn.Module):
 
 class DraftModel(AnyDrafter, ABC):
     """
-    A drafter of one token after the other.
+    A drafter of one token after the other, which calls `attend` once per layer, in order.
 
     Its first pass reads captured states of the policy, later passes its own states.
     """
@@ -85,3 +91,7 @@ class DraftModel(AnyDrafter, ABC):
     @abstractmethod
     def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:
         """Return what the policy says, given its states at these positions."""
+
+    def embedded(self, embedded_PH: Tensor, positions_P: Tensor) -> Tensor:  # noqa: ARG002 - of most, nothing is hidden
+        """Return what `forward` reads of the embeddings of the next tokens, (P, H)."""
+        return embedded_PH

@@ -1,9 +1,9 @@
 """
 The EAGLE draft layer (arXiv 2401.15077), computed like SGLang's LlamaForCausalLMEagle.
 
-One Llama decoder layer without its first norm, on fc([embedding of the next token ; last hidden state]). Its output
-approximates the next hidden state and goes to the policy's own head, without a final norm. Parameter names are those of
-SGLang's checkpoint. Embedding and head belong to the policy and are not part of this module.
+Llama decoder layers, mostly one, on fc([embedding of the next token ; last hidden state]); the first one has no input
+norm. Their output approximates the next hidden state and goes to the policy's own head, without a final norm. Parameter
+names are those of SGLang's checkpoint. Embedding and head belong to the policy and are not part of this module.
 
 Shapes: P states of a pack, S scored entries, H hidden size, V vocabulary, N heads, K key-value heads, D head size.
 """
@@ -99,9 +99,22 @@ class Layer(nn.Module):
         return out
 
 
+class DeepLayer(Layer):
+    """A decoder layer behind the first, with an input norm."""
+
+    def __init__(self, form: DrafterFormat) -> None:
+        super().__init__(form)
+        self.input_layernorm = Norm(form.hidden_size, form.norm_eps)
+
+    def forward(self, x_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        x_PH = x_PH + self.self_attn(self.input_layernorm(x_PH), turn, attend)
+        out: Tensor = x_PH + self.mlp(self.post_attention_layernorm(x_PH))
+        return out
+
+
 class Drafter(DraftModel):
     """
-    The EAGLE draft layer. Captured states are the policy's last ones, draft tokens its whole vocabulary.
+    The EAGLE draft layers. Captured states are the policy's last ones, draft tokens its whole vocabulary.
 
     Its initial weights depend on format and seed only: trainers that start from scratch on several workers start equal,
     so that their results can be merged.
@@ -113,7 +126,7 @@ class Drafter(DraftModel):
     def __init__(self, form: DrafterFormat, *, seed: int = 0) -> None:
         super().__init__(form)
         self.fc = nn.Linear(2 * form.hidden_size, form.hidden_size, bias=False)
-        self.layers = nn.ModuleList([Layer(form)])
+        self.layers = nn.ModuleList([Layer(form), *(DeepLayer(form) for _ in range(1, form.layer_count))])
         reset(self, torch.Generator().manual_seed(seed))
 
     def begin(self, captured_PC: Tensor) -> Tensor:

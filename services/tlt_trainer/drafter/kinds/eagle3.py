@@ -3,7 +3,8 @@ The EAGLE-3 draft layer (arXiv 2503.01840), computed like SGLang's LlamaForCausa
 
 Its first pass reads fc([states of some layers of the policy]), later ones its own last states. One Llama decoder layer
 attends to [embedding of the next token ; state], each behind a norm of its own, and adds to the state. Logits are those
-of an own head over the draft tokens, behind an own norm; the state that is passed on is not normed.
+of an own head over the draft tokens, behind an own norm; the state that is passed on is not normed. Further layers read
+the state alone. EAGLE 3.1 (arXiv 2605.09992) may norm what fc reads, and what is passed on.
 
 A captured state is that of each layer in `form.layers`, then the policy's last one. The drafter does not read that:
 the policy's own head makes the targets from it.
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tlt_common.drafter.eagle3 import Eagle3Format
 from tlt_common.drafter.format import DrafterFormat
 from tlt_trainer.drafter.kinds.draft_model import Attend, DraftModel, Targets
 from tlt_trainer.drafter.kinds.eagle import DraftAttention, Mlp, Norm, reset
@@ -47,9 +49,31 @@ class Eagle3Layer(nn.Module):
         return out
 
 
+class Eagle3DeepLayer(nn.Module):
+    """A decoder layer behind the first, which reads the state."""
+
+    def __init__(self, form: DrafterFormat) -> None:
+        super().__init__()
+        self.self_attn = DraftAttention(form, form.hidden_size)
+        self.mlp = Mlp(form)
+        self.hidden_norm = Norm(form.hidden_size, form.norm_eps)
+        self.post_attention_layernorm = Norm(form.hidden_size, form.norm_eps)
+
+    def forward(
+        self,
+        embedded_PH: Tensor,  # noqa: ARG002 - the first layer reads it
+        x_PH: Tensor,
+        turn: tuple[Tensor, Tensor],
+        attend: Attend,
+    ) -> Tensor:
+        x_PH = x_PH + self.self_attn(self.hidden_norm(x_PH), turn, attend)
+        out: Tensor = x_PH + self.mlp(self.post_attention_layernorm(x_PH))
+        return out
+
+
 class Eagle3Drafter(DraftModel):
     """
-    The EAGLE-3 draft layer, without draft tokens until they are chosen.
+    The EAGLE-3 draft layers, without draft tokens until they are chosen.
 
     Its other initial weights depend on format and seed only, so that those of several trainers can be merged.
     """
@@ -62,8 +86,14 @@ class Eagle3Drafter(DraftModel):
 
     def __init__(self, form: DrafterFormat, *, seed: int = 0) -> None:
         super().__init__(form)
+        if not isinstance(form, Eagle3Format):
+            raise TypeError(f"{type(form).__name__} is not the format of an EAGLE-3 drafter")
+        read, hidden = len(form.layers), form.hidden_size
+        self._norms_output = form.norms_output
+        self.input_norm = Norm(read * hidden, form.norm_eps) if form.norms_all else None
+        self.fc_norm = nn.ModuleList(Norm(hidden, form.norm_eps) for _ in range(read)) if form.norms_each else None
         self.fc = nn.Linear(len(form.layers) * form.hidden_size, form.hidden_size, bias=False)
-        self.layers = nn.ModuleList([Eagle3Layer(form)])
+        self.layers = nn.ModuleList([Eagle3Layer(form), *(Eagle3DeepLayer(form) for _ in range(1, form.depth))])
         self.norm = Norm(form.hidden_size, form.norm_eps)
         self.lm_head = nn.Linear(form.hidden_size, form.draft_vocab_size, bias=False)
         self.register_buffer("d2t", map_of(torch.full((form.draft_vocab_size,), -1)))
@@ -87,17 +117,23 @@ class Eagle3Drafter(DraftModel):
         self.d2t.copy_(map_of(tokens_D))
 
     def begin(self, captured_PC: Tensor) -> Tensor:
-        out: Tensor = self.fc(captured_PC[:, : -self.form.hidden_size].to(self.fc.weight.dtype))
+        read_PL = captured_PC[:, : -self.form.hidden_size].to(self.fc.weight.dtype)
+        if self.input_norm is not None:
+            read_PL = self.input_norm(read_PL)
+        if self.fc_norm is not None:
+            parts = read_PL.chunk(len(self.fc_norm), dim=-1)
+            read_PL = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], dim=-1)
+        out: Tensor = self.fc(read_PL)
         return out
 
     def forward(self, embedded_PH: Tensor, states_PH: Tensor, turn: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         x_PH = states_PH
         for layer in self.layers:
             x_PH = layer(embedded_PH, x_PH, turn, attend)
-        return x_PH
+        return self.norm(x_PH) if self._norms_output else x_PH
 
     def logits(self, states_SH: Tensor, head_VH: Tensor) -> Tensor:  # noqa: ARG002 - it has a head of its own
-        out: Tensor = self.lm_head(self.norm(states_SH))
+        out: Tensor = self.lm_head(states_SH if self._norms_output else self.norm(states_SH))
         return out
 
     def targets(self, captured_SC: Tensor, head_VH: Tensor) -> Targets:

@@ -9,11 +9,13 @@ from tlt_trainer.drafter.kinds.block import BlockDrafter
 from tlt_trainer.drafter.kinds.draft_model import AnyDrafter
 from tlt_trainer.drafter.kinds.eagle import Drafter
 from tlt_trainer.drafter.kinds.eagle3 import Eagle3Drafter
+from tlt_trainer.drafter.kinds.mtp import MtpDrafter
 
 KINDS: Final[Mapping[DrafterArchitecture, type[AnyDrafter]]] = {
     DrafterArchitecture.EAGLE: Drafter,
     DrafterArchitecture.EAGLE3: Eagle3Drafter,
     DrafterArchitecture.BLOCK: BlockDrafter,
+    DrafterArchitecture.MTP: MtpDrafter,
 }
 
 

@@ -14,7 +14,12 @@ from tlt_worker.capacity.shape import ModelShape
 
 BATCH_TOKENS, MIN_BATCH_TOKENS = 512, 64
 """`data.batch_tokens` of the trainer, and the smallest batch it halves it to when memory is short."""
-PASSES = {DrafterArchitecture.EAGLE: 3, DrafterArchitecture.EAGLE3: 7, DrafterArchitecture.BLOCK: 1}
+PASSES = {
+    DrafterArchitecture.EAGLE: 3,
+    DrafterArchitecture.EAGLE3: 7,
+    DrafterArchitecture.BLOCK: 1,
+    DrafterArchitecture.MTP: 7,
+}
 """Unrolled passes of the loss."""
 ANCHOR_EVERY = 8
 """States per block that a block drafter is trained on."""
@@ -41,8 +46,8 @@ class TrainerMemory:
 
     @property
     def shared(self) -> int:
-        """Embedding and head."""
-        return self.shape.vocabulary_parameters * HALF
+        """Embedding and head, and the experts of a checkpoint's own head."""
+        return (self.shape.vocabulary_parameters + self.shape.drafter.frozen) * HALF
 
     @property
     def peak(self) -> int:
@@ -54,7 +59,7 @@ class TrainerMemory:
         # Of attention: keys and values that each query sees of later passes, kept; and their products, in float32.
         seen = (passes - 1) * shape.hidden
         activations = passes * tokens * (12 * shape.hidden + 4 * drafter.intermediate + seen) * HALF
-        activations += 3 * tokens * seen * FLOAT
+        activations = drafter.layers * activations + 3 * tokens * seen * FLOAT
         cast = parameters * HALF
         # The policy's logits in both types and their softmax, of which a drafter of some tokens keeps a part.
         target = tokens * shape.vocab * (2 * FLOAT + HALF) + read if drafter.tokens else 0

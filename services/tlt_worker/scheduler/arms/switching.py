@@ -43,6 +43,8 @@ class ArmSwitching:
     trace: TraceFile | None = None
     """File that rounds are written to; None: rounds are not traced."""
     drafter_version: DrafterVersion = DrafterVersion(0)
+    has_drafter: bool = False
+    """Whether a drafter has been loaded; version 0 is the head of the target's checkpoint."""
     policy_changes: int = 0
     index_bytes: Callable[[], int] = int
     """Memory held by draft sources, for reports."""
@@ -59,11 +61,6 @@ class ArmSwitching:
     _switches: int = 0
     _completed_s: float = 0.0
     _reported_s: float = 0.0
-
-    @property
-    def has_drafter(self) -> bool:
-        """Whether a drafter has been loaded."""
-        return self.drafter_version > 0
 
     def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> ArmChoice:
         """
@@ -142,7 +139,7 @@ class ArmSwitching:
     def drafter_loaded(self, version: DrafterVersion) -> None:
         """Switch to a new drafter version."""
         self.flush()
-        self.drafter_version = version
+        self.drafter_version, self.has_drafter = version, True
         self.bandit.drafter_changed()
 
     def policy_loaded(self) -> None:

@@ -30,7 +30,56 @@ def targets(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@given(targets(), st.sampled_from(DrafterArchitecture), st.integers(1, 64))
+@st.composite
+def targets_with_heads(draw: st.DrawFn) -> dict[str, Any]:
+    family = {
+        "Glm4MoeForCausalLM": {
+            "attention_bias": draw(st.booleans()), "use_qk_norm": draw(st.booleans()), "n_routed_experts": 4,
+            "moe_intermediate_size": draw(st.integers(1, 9)), "n_shared_experts": draw(st.integers(0, 2)),
+            "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "routed_scaling_factor": 2.5,
+            "partial_rotary_factor": draw(st.sampled_from((0.5, 1.0))),
+        },
+        "MiMoForCausalLM": {},
+    }  # fmt: skip
+    name = draw(st.sampled_from(sorted(family)))
+    return {**draw(targets()), "architectures": [name], "num_nextn_predict_layers": 1, **family[name]}
+
+
+@given(targets_with_heads())
+def test_what_a_heads_format_writes_is_read_as_that_format(target: dict[str, Any]) -> None:
+    form = standard_format(DrafterArchitecture.MTP, target)
+    written = form.config(target)
+    assert format_of(written, target) == form
+    kept = {key: value for key, value in written.items() if key != "rope_parameters"}
+    assert format_of(kept, target) == form
+    names = [*form.tensor_shapes(), *form.frozen_shapes()]
+    assert [form.canonical_name(form.published_name(name)) for name in names] == names
+    assert len({form.published_name(name) for name in names}) == len(names)
+
+
+def test_a_head_is_refused_for_another_family_and_another_depth() -> None:
+    sizes = {
+        "vocab_size": 9, "hidden_size": 4, "intermediate_size": 4, "num_attention_heads": 1, "num_hidden_layers": 3,
+        "num_nextn_predict_layers": 1, "n_routed_experts": 2, "moe_intermediate_size": 4, "num_experts_per_tok": 1,
+    }  # fmt: skip
+    mimo, glm = ({**sizes, "architectures": [name]} for name in ("MiMoForCausalLM", "Glm4MoeForCausalLM"))
+    head = standard_format(DrafterArchitecture.MTP, mimo)
+    with pytest.raises(WeightsError, match=r"is a head of MiMoForCausalLM; its target is \['Glm4MoeForCausalLM'\]"):
+        format_of(head.config(mimo), glm)
+    with pytest.raises(WeightsError, match="num_hidden_layers is 3; accepted: 4"):
+        format_of(head.config(mimo), {**mimo, "num_hidden_layers": 4})
+    with pytest.raises(WeightsError, match="architecture is 'mtp'; the engine was launched for 'eagle'"):
+        require_fit(standard_format(DrafterArchitecture.EAGLE, mimo), head)
+    with pytest.raises(WeightsError, match="num_nextn_predict_layers is 3; accepted: 1"):
+        standard_format(DrafterArchitecture.MTP, {**glm, "num_nextn_predict_layers": 3})
+    with pytest.raises(WeightsError, match="bring no head that is served; accepted: Glm4MoeForCausalLM"):
+        standard_format(DrafterArchitecture.MTP, {**glm, "architectures": ["LlamaForCausalLM"]})
+
+
+EAGLES = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
+
+
+@given(targets(), st.sampled_from(EAGLES), st.integers(1, 64))
 def test_what_a_format_writes_is_read_as_that_format(
     target: dict[str, Any], architecture: DrafterArchitecture, vocabulary: int
 ) -> None:

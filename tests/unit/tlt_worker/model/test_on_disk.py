@@ -15,6 +15,7 @@ from tlt_trainer.drafter.shared_weights import read_shared, trained_format
 from tlt_worker.capacity.shape import ModelShape
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.engine_config import EngineConfig
+from tlt_worker.model.families import FAMILIES
 from tlt_worker.model.files import require_model
 from tlt_worker.model.requirements import max_context, require_runnable
 
@@ -28,7 +29,9 @@ ROPES: dict[str, dict[str, Any]] = {
     "yarn": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32, "rope_theta": 10_000.0},
 }  # fmt: skip
 families = pytest.mark.parametrize("family", TYPES)
-kinds = pytest.mark.parametrize("kind", DrafterArchitecture)
+served = pytest.mark.parametrize(
+    ("family", "kind"), [(row.model_type, kind) for row in FAMILIES.values() for kind in row.drafters]
+)
 
 
 def as_transformers_4(config: dict[str, Any]) -> dict[str, Any]:
@@ -43,8 +46,7 @@ def as_transformers_4(config: dict[str, Any]) -> dict[str, Any]:
     return {**found, "torch_dtype": config.get("dtype", "float32")}
 
 
-@families
-@kinds
+@served
 @pytest.mark.parametrize("rope", ROPES)
 def test_both_spellings_of_a_configuration_are_one(family: str, kind: DrafterArchitecture, rope: str) -> None:
     new = written(family, num_hidden_layers=4, rope_parameters=dict(ROPES[rope]))

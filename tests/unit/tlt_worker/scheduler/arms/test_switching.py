@@ -25,7 +25,13 @@ def make(
 ) -> tuple[ArmSwitching, Clock]:
     clock = Clock()
     bandit = Bandit(arms, BanditConfig(), seed=0)
-    made = ArmSwitching(bandit=bandit, report=reports.append, clock=clock, drafter_version=DrafterVersion(version))
+    made = ArmSwitching(
+        bandit=bandit,
+        report=reports.append,
+        clock=clock,
+        drafter_version=DrafterVersion(version),
+        has_drafter=version > 0,
+    )
     return made, clock
 
 
@@ -43,6 +49,12 @@ def test_without_a_drafter_speculation_is_off_even_if_forced() -> None:
     assert switch.launch(1, blocked=False).arm == OFF
     switch.drafter_loaded(DrafterVersion(1))
     assert switch.launch(1, blocked=False).arm == chain(7)
+
+
+def test_the_head_of_a_checkpoint_is_a_drafter_before_any_was_published() -> None:
+    switch, _ = make([], version=0)
+    switch.drafter_loaded(DrafterVersion(0))
+    assert switch.allowed(1) == DEFAULT_ARMS
 
 
 def test_retrieval_needs_no_drafter() -> None:

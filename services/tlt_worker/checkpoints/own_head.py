@@ -1,0 +1,70 @@
+"""The head that a policy's checkpoint brings along: whether it is there, and its tensors."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.format import DrafterFormat
+from tlt_common.drafter.reading import standard_format
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.weights.files import weight_files
+from tlt_worker.checkpoints.model_config import read_config
+from tlt_worker.checkpoints.policy import read_headers
+from tlt_worker.engine_config import EngineConfig
+
+
+def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
+    """
+    Return the configuration with an architecture of drafters: that of the checkpoint's own head, if it brings one.
+
+    Only where neither an architecture nor a drafter is configured. A config.json alone proves nothing: trainers save
+    policies without their head and leave its number.
+    """
+    if engine.drafter_architecture is not None or engine.drafter is not None or not brings_head(model):
+        return engine
+    return engine.model_copy(update={"drafter_architecture": DrafterArchitecture.MTP})
+
+
+def brings_head(model: Path) -> bool:
+    """Return whether a checkpoint has a head that is served. One without weights is taken at its config.json's word."""
+    try:
+        form = standard_format(DrafterArchitecture.MTP, read_config(model))
+    except (ConfigError, WeightsError):
+        return False
+    if not any(model.glob("*.safetensors")):
+        return True
+    try:
+        headers = read_headers(model)
+    except WeightsError:
+        return False
+    found = {form.canonical_name(name): header.shape for name, header in headers.items()}
+    return all(found.get(name) == shape for name, shape in (form.tensor_shapes() | form.frozen_shapes()).items())
+
+
+def own_head(model: Path, form: DrafterFormat) -> Mapping[str, Tensor]:
+    """
+    Read the tensors of a checkpoint's head, by the checkpoint's names.
+
+    Raises:
+        ConfigError: One, which the message names, is missing or of another shape.
+    """
+    shapes = form.tensor_shapes() | form.frozen_shapes()
+    wanted, found = {form.published_name(name): shape for name, shape in shapes.items()}, dict[str, Tensor]()
+    try:
+        for file in weight_files(model):
+            with safe_open(file, framework="pt") as tensors:
+                found |= {name: tensors.get_tensor(name) for name in wanted.keys() & set(tensors.keys())}
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(f"model: {model} cannot be read: {error}", field="model") from error
+    for name, shape in wanted.items():
+        if name not in found or tuple(found[name].shape) != shape:
+            was = f"of shape {list(found[name].shape)}" if name in found else "missing"
+            raise ConfigError(
+                f"engine.drafter_architecture is {form.architecture}, and tensor {name} of the head of {model} is "
+                f"{was}; accepted: a checkpoint that brings its head, with shape {list(shape)}",
+                field="engine.drafter_architecture",
+            )
+    return found
