@@ -91,6 +91,7 @@ class DraftShape:
             head_rows=form.head_rows,
             tokens=form.draft_vocab_size if form.has_map else None,
             architecture=form.architecture,
+            is_block=form.block_drafts > 0,
         )
 
 

@@ -78,7 +78,7 @@ def _format_at(engine: EngineConfig, directory: Path, model: Mapping[str, Any]) 
     except (ConfigError, WeightsError) as error:
         raise ConfigError(f"engine.drafter_format: {error.message}", field="engine.drafter_format") from error
     require_configured(engine, directory, form)
-    return form
+    return served_format(form, engine)
 
 
 def require_configured(engine: EngineConfig, directory: Path, form: DrafterFormat) -> None:
