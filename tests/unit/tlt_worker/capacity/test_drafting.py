@@ -14,8 +14,9 @@ from tlt_worker.capacity.graphs.runner import Runner, Stage, runners_of
 from tlt_worker.capacity.graphs.sharing import GraphSharing
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.profile import Accelerator, profile_of
+from tlt_worker.capacity.rounds import Situation
 from tlt_worker.capacity.shape import ModelShape
-from tlt_worker.commands.cards import card
+from tlt_worker.commands.cards import SPEEDS, card
 from tlt_worker.engine_config import EngineConfig
 
 TARGET = {
@@ -95,6 +96,15 @@ def test_a_plan_counts_every_layer_of_the_drafter_and_its_markov_head() -> None:
     assert deep.drafter.parameters - shallow.drafter.parameters == 3 * layer
     assert markov.drafter.parameters == 2 * layer + 3 * 4096 * 4096 + 2 * 151936 * 256
     assert deep.kv_bytes(1) - shallow.kv_bytes(1) == 3 * 2 * 8 * 128 * 2
+
+
+def test_a_block_is_one_pass_however_many_drafts_are_verified() -> None:
+    blocks, tokens = (
+        Situation(shape=ModelShape.from_config(TARGET, dtype="bfloat16", drafter=form), speed=SPEEDS["h100"])
+        for form in (dflash(), None)
+    )
+    assert blocks.drafting_s(15) == pytest.approx(blocks.drafting_s(7))
+    assert tokens.drafting_s(14) == pytest.approx(2 * tokens.drafting_s(7))
 
 
 def test_a_gpu_plans_graphs_for_a_block_drafter() -> None:
