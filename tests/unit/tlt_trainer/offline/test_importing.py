@@ -16,6 +16,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 from typer.testing import CliRunner
 
 from tests.unit.tlt_trainer.tiny import causal
+from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE
 from tlt_common.drafter.reading import format_of
 from tlt_common.errors import ConfigError, WeightsError
 from tlt_trainer.cli import app
@@ -234,18 +235,30 @@ def with_tensor(layout: Callable[[], tuple[Config, Tensors]], name: str, tensor:
     return config, {**tensors, name: tensor}
 
 
+def test_norms_of_eagle_3_1_are_read_by_their_old_names_too(tmp_path: Path, model: Path) -> None:
+    config, tensors = of_eagle3s_authors()
+    tensors |= {f"aux_norm_{name}.weight": torch.full((32,), 1.0 + n) for n, name in enumerate(("low", "mid", "high"))}
+    source = write(tmp_path / "source", {**config, "use_aux_norm": True, "norm_output": True}, tensors)
+    import_to(str(source), tmp_path / "out", model)
+    written = json.loads((tmp_path / "out" / CONFIG_FILE).read_text())
+    assert (written["fc_norm"], written["norm_output"]) == (True, True)
+    kept = load_file(tmp_path / "out" / WEIGHTS_FILE)
+    assert [float(kept[f"fc_norm.{n}.weight"][0]) for n in range(3)] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("published", "reason"),
     [
         (changed(of_speculators_eagle3, norm_before_residual=True), "norm_before_residual is set"),
         (changed(of_eagle3s_authors, norm_before_residual=True), "norm_before_residual is set"),
-        (changed(of_speculators_eagle3, norm_before_fc=True), "norm_before_fc is set"),
+        (changed(of_speculators_eagle3, norm_before_fc=True), "input_norm.weight is missing"),
+        (changed(of_eagles_authors, fc_norm=True), "fc_norm is set"),
         (changed(of_speculators_eagle3, target_hidden_size=64), "target_hidden_size is 64"),
         (changed(of_speculators, layernorms=True), "layernorms is set"),
         (changed(of_speculators, speculators_model_type="dflash"), "speculators_model_type is 'dflash'"),
         (changed(of_speculators, transformer_layer_config=None), "transformer_layer_config is None"),
         (changed(of_eagles_authors, mlp_bias=True), "mlp_bias is set"),
-        (changed(of_eagles_authors, num_hidden_layers=2), "num_hidden_layers is 2"),
+        (changed(of_eagles_authors, num_hidden_layers=2), "layers.1.self_attn.q_proj.weight is missing"),
         (changed(of_eagles_authors, hidden_act="gelu"), "hidden_act is 'gelu'"),
         (changed(of_eagles_authors, architectures=["MedusaModel"]), "architecture is 'MedusaModel'"),
         (changed(of_eagles_authors, hidden_size=64), "hidden_size is 64; accepted: 32"),
