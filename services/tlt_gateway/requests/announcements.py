@@ -37,7 +37,8 @@ class Announcements:
             UnavailableError: No worker became available to report the model.
         """
         samples = max(1, batch.samples_per_prompt)
-        self._batches.require_fit(len(batch.prompts) * samples, field="prompts")
+        field = "prompts" if samples == 1 else "samples_per_prompt"
+        self._batches.require_fit(len(batch.prompts) * samples, field=field)
         prompts = [await self._checked(prompt, place) for place, prompt in enumerate(batch.prompts)]
         workers = [worker for worker in self._pool.workers if worker.state is PooledState.READY]
         parts = [prompts[place :: len(workers)] for place in range(len(workers))]

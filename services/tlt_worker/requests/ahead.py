@@ -11,7 +11,7 @@ the lease before the engine receives them, and nothing waits for what ran ahead 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Never
 from uuid import uuid4
@@ -28,7 +28,6 @@ from tlt_worker.engine.base import Engine
 
 log = get_logger(__name__)
 
-ABORT_S = 5.0
 _LENT = {Tenancy.TRAINING, Tenancy.WAITING}
 
 
@@ -94,23 +93,15 @@ class Ahead:
     async def _answer(self) -> None:
         """Generate one response after another until none is left. A response that is cut short begins again later."""
         while (prompt := self._next()) is not None:
-            finished = False
             try:
-                async with aclosing(self._engine.generate(prompt)) as chunks:
-                    async for chunk in chunks:
-                        metrics.AHEAD_TOKENS.inc(len(chunk.token_ids))
-                finished = True
+                async for chunk in self._engine.generate(prompt):
+                    metrics.AHEAD_TOKENS.inc(len(chunk.token_ids))
             except asyncio.CancelledError:
                 self._again(prompt)
                 raise
             except TltError as error:  # the caller learns of it from its requests
                 log.debug("ahead_failed", error=error.message)
                 return
-            finally:
-                if not finished:
-                    with suppress(TltError):
-                        async with asyncio.timeout(ABORT_S):
-                            await asyncio.shield(self._engine.abort(prompt.request_id))
 
     def _next(self) -> Prompt | None:
         """Return the next prompt, of the owners in turn."""

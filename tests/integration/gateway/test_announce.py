@@ -44,7 +44,7 @@ async def test_prompts_that_cannot_be_sent_cannot_be_announced(start: Start, wor
             await client.announce([[1], [100]])
         assert "100" in refused.value.message
         assert refused.value.field.startswith("prompts[1]")
-        with pytest.raises(InvalidRequestError, match="prompts"):
+        with pytest.raises(InvalidRequestError, match="samples_per_prompt"):
             await client.announce([[1], [2]], 3)
     assert worker.announced == {}
 

@@ -91,6 +91,21 @@ async def test_whatever_needs_the_device_ends_them_at_once(event: str) -> None:
         assert bench.ahead.waiting == 0
 
 
+async def test_facts_that_change_while_responses_end_end_nothing_else() -> None:
+    async with running() as bench:
+        bench.announce(1, 2)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(1)
+        bench.activity.set_tenancy(Tenancy.LEAVING)
+        for _ in range(5):  # rounds of the event loop
+            bench.activity.set_tenancy(Tenancy.NONE)
+            await asyncio.sleep(0)
+            bench.activity.set_tenancy(Tenancy.LEAVING)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 0
+
+
 async def test_an_announcement_replaces_the_owners_last_one_and_no_others() -> None:
     async with running() as bench:
         bench.announce(1, 2, owner="a")
