@@ -26,7 +26,7 @@ STATES = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RehearsedStep:
     """Prompts of a step, with two sets of responses by frame."""
 
     frames: Frames
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class LearningWay:
     """How a trainer learns from steps."""
 
     note: str
@@ -48,11 +48,11 @@ class Way:
 
 
 WAYS = {
-    "as_it_is": Way(note="as trainers do"),
-    "states_half": Way(note="half the states per step: half the processor", states=STATES // 2),
-    "states_double": Way(note="twice the states per step", states=2 * STATES),
-    "cut_64": Way(note="micro-steps and windows of 64 states, as on a core that others share", batch_tokens=64),
-    "ahead": Way(note="with responses to the next step's prompts, of the policy before", ahead=True),
+    "as_it_is": LearningWay(note="as trainers do"),
+    "states_half": LearningWay(note="half the states per step: half the processor", states=STATES // 2),
+    "states_double": LearningWay(note="twice the states per step", states=2 * STATES),
+    "cut_64": LearningWay(note="micro-steps and windows of 64 states, as on a core that others share", batch_tokens=64),
+    "ahead": LearningWay(note="with responses to the next step's prompts, of the policy before", ahead=True),
 }
 
 
@@ -60,14 +60,14 @@ def measure_steps(policy: Policy, *, steps: int = STEPS) -> Figures:
     """Learn in every way; return the accept lengths of the last step, and what n-grams find in responses ahead."""
     demo = DemoSettings()
     curriculum = Curriculum(hold_steps=demo.hold_steps, shift_steps=demo.shift_steps)
-    made = list[Step]()
+    made = list[RehearsedStep]()
     for step in range(steps):
         log(f"sampling step {step + 1} of {steps}")
         problems = curriculum.problems(step, count=demo.prompts, seed=demo.seed)
         drawn = [
             policy.responses(problems, samples=demo.samples, seed=80_000_000 + place) for place in (step, -1 - step)
         ]
-        made.append(Step(frames=drawn[0], ahead=drawn[1]))
+        made.append(RehearsedStep(frames=drawn[0], ahead=drawn[1]))
     found = Figures()
     for name, way in WAYS.items():
         lengths, seconds = learned(way, made)
@@ -79,7 +79,7 @@ def measure_steps(policy: Policy, *, steps: int = STEPS) -> Figures:
     return found
 
 
-def learned(way: Way, steps: Sequence[Step], *, seed: int = 0) -> tuple[list[float], float]:
+def learned(way: LearningWay, steps: Sequence[RehearsedStep], *, seed: int = 0) -> tuple[list[float], float]:
     """Return the accept length of every step but the first, as it begins, and the seconds computed."""
     pool = FramePool(budget_bytes=DataSettings().pool_bytes)
     course, lengths = Course(steps[-1].frames, seed=seed), list[float]()

@@ -8,7 +8,7 @@ from countdown.curriculum import SMALL
 from tlt_bench.adapt.ahead import replayed
 from tlt_bench.adapt.course import Course, CoursePoint, Recipe, seconds_to
 from tlt_bench.adapt.data import Policy
-from tlt_bench.adapt.steps import WAYS, Step, learned
+from tlt_bench.adapt.steps import WAYS, RehearsedStep, learned
 
 
 def test_a_goal_is_reached_between_two_scores() -> None:
@@ -43,7 +43,7 @@ def test_a_way_begins_with_nothing_and_ends_at_the_goal_or_at_the_limit() -> Non
 def test_a_way_learns_from_each_step_before_the_next_one_is_scored() -> None:
     policy = Policy()
     drawn = [[policy.frames(SMALL, prompts=4, samples=1, seed=seed) for seed in pair] for pair in ((1, 2), (3, 4))]
-    steps = [Step(frames=frames, ahead=ahead) for frames, ahead in drawn]
+    steps = [RehearsedStep(frames=frames, ahead=ahead) for frames, ahead in drawn]
     for way in WAYS.values():
         lengths, seconds = learned(replace(way, states=600), steps)
         assert len(lengths) == 1
