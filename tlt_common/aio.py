@@ -60,8 +60,10 @@ class Blocks:
                 self._running.discard(scope)
 
     def end(self) -> None:
-        """Cancel the blocks that are running."""
+        """Cancel the blocks that are running. Those that are ending already go on ending."""
         for scope in self._running:
+            if scope.expired():
+                continue
             scope.reschedule(asyncio.get_running_loop().time())
 
 

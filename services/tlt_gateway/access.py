@@ -8,6 +8,7 @@ from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_gateway.config import GatewayConfig
 
 _SCOPES = {
+    "Announce": (Scope.GENERATE,),
     "Abort": (Scope.GENERATE, Scope.UPDATE_WEIGHTS),
     "Generate": (Scope.GENERATE,),
     "GenerateBatch": (Scope.GENERATE,),

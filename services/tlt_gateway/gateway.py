@@ -25,6 +25,7 @@ from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
 from tlt_gateway.requests.across import abort_on
+from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.requests import Requests
@@ -94,6 +95,7 @@ class Gateway:
         self.pauses = Pauses(self._pool, self._admission, self.requests, self._peers, max_s=config.max_pause_s)
         self._tail = Tail(slots, self.requests, at_most=config.tail_running)
         self.batches = Batches(self._dispatch, self._admission)
+        self.announcements = Announcements(self._dispatch, self._pool, self.batches)
         self.weights = WeightsFanout(
             self._pool,
             ReleaseStore(spool_dir, shared=config.spool_shared),

@@ -46,6 +46,10 @@ class RolloutServicer(wire.Servicer):
             async for sample in samples:
                 yield wire.sample_to_pb(sample)
 
+    async def Announce(self, request: wire.pb.AnnounceRequest, context: Context) -> wire.pb.AnnounceResponse:
+        batch = wire.announced_from_pb(request)
+        return wire.pb.AnnounceResponse(worker_count=await self._gateway.announcements.announce(batch))
+
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
         names = [RequestId(request_id) for request_id in request.request_ids]
         aborted = await self._gateway.abort(

@@ -175,7 +175,7 @@ class TrainingLoop:
     async def _train(self, group: tuple[TrainingFrame, ...]) -> None:
         """Run one micro-step."""
         self._training = True
-        clock, took_s = asyncio.get_running_loop(), 0.0
+        took_s = 0.0
         try:
             await self._tokens.prepare()
             async with self._turn.of(Occupation.TRAINING):
@@ -184,9 +184,7 @@ class TrainingLoop:
                 await self._step()
                 if not self._lease.holds():
                     return
-                began_s = clock.time()
-                self._loss = await self._device.run(self._micro_step, group)
-                took_s = clock.time() - began_s
+                self._loss, took_s = await self._device.run(self._micro_step, group)
                 await self._step()
         except WeightsError as error:
             self._broken += 1
@@ -203,7 +201,6 @@ class TrainingLoop:
             return
         self._broken = 0
         tokens = sum(frame.header.token_count for frame in group)
-        # What a Preempt waits for is the whole call, with what the host did in it.
         self._feed.pace(tokens, took_s)
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(tokens)
@@ -292,8 +289,11 @@ class TrainingLoop:
         metrics.TRAINING_SECONDS.inc(self._device.trained_s - self._counted_s)
         self._counted_s = self._device.trained_s
 
-    def _micro_step(self, group: tuple[TrainingFrame, ...]) -> float:
+    def _micro_step(self, group: tuple[TrainingFrame, ...]) -> tuple[float, float]:
+        """Return the loss, and the seconds that a Preempt waits for: of the whole call, with what the host does."""
         self._times.begin()
+        began_s = self._device.now()
         pack = collate(group, self._learner.device)
         with self._device.training():
-            return self._learner.micro_step(pack, steps=False)
+            loss = self._learner.micro_step(pack, steps=False)
+        return loss, self._device.now() - began_s

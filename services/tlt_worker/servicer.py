@@ -47,6 +47,10 @@ class WorkerServicer(wire.Servicer):
         aborted = await self._worker.generation.abort(names, owner=request.owner)
         return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
 
+    async def Announce(self, request: wire.pb.AnnounceRequest, context: Context) -> wire.pb.AnnounceResponse:
+        self._worker.ahead.announce(request.owner, wire.announced_from_pb(request))
+        return wire.pb.AnnounceResponse()
+
     async def TakeKept(self, request: wire.pb.TakeKeptRequest, context: Context) -> wire.pb.TakeKeptResponse:
         return wire.kept_to_pb(self._worker.kept.take(request.key))
 

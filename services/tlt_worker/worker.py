@@ -23,6 +23,7 @@ from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.held_lease import HeldLease
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_process import TrainerWatch
+from tlt_worker.requests.ahead import Ahead
 from tlt_worker.requests.generation import Generation
 from tlt_worker.requests.kept import Kept
 from tlt_worker.requests.watchers import Watchers
@@ -111,6 +112,7 @@ class Worker:
             policy_version=lambda: self.weights.version,
             make_way=self.make_way,
         )
+        self.ahead = Ahead(engine, self.activity, at_once=info.max_running, policy_version=lambda: self.weights.version)
         self._trainer = trainer
         self.rounds = RoundLog(engine)
         self.spot = trainer and HeldLease(
@@ -212,6 +214,7 @@ class Worker:
     def _parts(self, address: str) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         yield "changes", self.changes.run()
         yield "drafter", self.drafter.run()
+        yield "ahead", self.ahead.run()
         if self._config.cache:
             yield "capture", FrameSender(self._engine, self._config.cache, tls=self._config.tls).run()
         if self._config.tuner:

@@ -40,7 +40,8 @@ class FakeWorker(ReceivingWorker):
         gate: Tokens after the first `free_tokens` of a response wait for it; initially set.
         prompts: Prompts received, oldest first.
         hung_up: Requests whose caller disconnected before they were complete.
-        stage_error, commit_error, generate_error: Raised instead of performing the call, while set.
+        announced: Prompts announced, by owner.
+        stage_error, commit_error, generate_error, announce_error: Raised instead of performing the call, while set.
         staged: Staged release, and its tensors as bytes; `weights`: tensors served.
         orders: Orders to stage received, oldest first.
         commit_gate, stage_gate: Commits and stagings wait for it; initially set.
@@ -84,6 +85,8 @@ class FakeWorker(ReceivingWorker):
         self._ending: dict[RequestId, asyncio.Event] = {}
         self._owners: dict[RequestId, str] = {}
         self.generate_error: TltError | None = None
+        self.announce_error: TltError | None = None
+        self.announced: dict[str, list[Prompt]] = {}
         self.stage_error: TltError | None = None
         self.commit_error: TltError | None = None
         self.staged: tuple[ReleaseId, dict[str, bytes]] | None = None
@@ -145,6 +148,12 @@ class FakeWorker(ReceivingWorker):
         async with aclosing(stream.parts(wire.requests_from_pb(request_iterator))) as messages:
             async for parts in messages:
                 yield wire.parts_to_pb(parts)
+
+    async def Announce(self, request: wire.pb.AnnounceRequest, context: Any) -> wire.pb.AnnounceResponse:
+        if self.announce_error:
+            raise self.announce_error
+        self.announced[request.owner] = wire.announced_from_pb(request)
+        return wire.pb.AnnounceResponse()
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:
         wanted = set(request.request_ids)

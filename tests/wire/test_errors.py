@@ -32,6 +32,9 @@ class Refusing(wire.Servicer):
         raise self.error
         yield
 
+    async def Announce(self, request: Any, context: Any) -> Any:
+        raise self.error
+
     async def Abort(self, request: Any, context: Any) -> Any:
         raise self.error
 

@@ -108,6 +108,10 @@ class BlockingClient:
             self._log.step(self._run(known(self._client._gateways)), version)  # noqa: SLF001
         return result
 
+    def announce(self, prompts: Sequence[Sequence[int]], samples: int = 1, sampling: SamplingParams = _DEFAULT) -> int:
+        """Announce the prompts of the next step. See `Client.announce`."""
+        return self._run(self._client.announce(prompts, samples, sampling))
+
     def abort(self, *request_ids: str, everything: bool = False) -> int:
         """Abort requests by id, or all requests. See `Client.abort`."""
         return self._run(self._client.abort(*request_ids, everything=everything))

@@ -17,7 +17,7 @@ from tlt_common.client.responses import response
 from tlt_common.client.retrying import retried
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
-from tlt_common.domain.batch import Sample
+from tlt_common.domain.batch import Batch, Sample
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
@@ -227,6 +227,30 @@ class Client:
                 if self._log:
                     self._log.observe(sample.response)
                 yield sample
+
+    async def announce(
+        self, prompts: Sequence[Sequence[int]], samples: int = 1, sampling: SamplingParams = _DEFAULT
+    ) -> int:
+        """
+        Announce the prompts of the next step, instead of those before; return how many workers took note of some.
+
+        Workers that are idle and lent to drafter training generate responses to them ahead: data of the prompts to come
+        for the drafter, and text for n-gram arms. Those responses are never returned, end at once when a request or new
+        weights arrive, and are forgotten with the next weights. Announce during the rollout of the step before, or when
+        learning begins. Nothing changes but speed. Seeds are ignored.
+
+        Raises:
+            InvalidRequestError: A prompt does not fit the model, or all together do not fit the gateway's queue.
+        """
+        options = Speculation.AUTO, True, None
+        requests = [new_prompt(ids, sampling, "", *options) for ids in prompts]
+        message = wire.announced_to_pb(Batch(prompts=requests, samples_per_prompt=samples))
+
+        async def call(stub: wire.AsyncStub) -> int:
+            with translated():
+                return (await stub.Announce(message, timeout=CALL_S)).worker_count
+
+        return await retried(self._gateways, call)
 
     async def publish_weights(
         self, version: int, weights: Weights, *, base: int | None = None, timeout_s: float | None = None

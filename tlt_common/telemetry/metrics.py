@@ -96,6 +96,9 @@ ACCEPTED_TOKENS = Counter("tlt_worker_accepted_draft_tokens", "Accepted draft to
 DRAFTED_TOKENS = Counter("tlt_worker_drafted_tokens", "Verified draft tokens.", ["arm"])
 ARM_SWITCHES = Counter("tlt_worker_arm_switches", "Rounds that ran a different arm from the previous round.")
 NGRAM_BYTES = Gauge("tlt_worker_ngram_bytes", "Memory used by the n-gram index.")
+AHEAD_TOKENS = Counter(
+    "tlt_worker_ahead_tokens", "Tokens of responses to announced prompts, generated ahead and thrown away."
+)
 DRAFTER_LOADS = Counter("tlt_worker_drafter_loads", "Attempts to load a drafter.", ["outcome"])
 FRAMES_SENT = Counter("tlt_worker_frames_sent", "Captured frames that the cache stored.")
 FRAMES_DROPPED = Counter(

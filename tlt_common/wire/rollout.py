@@ -1,7 +1,9 @@
 """tlt.rollout.v1: the public endpoint."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tlt_common._generated.tlt.common.v1 import common_pb2 as common
 from tlt_common._generated.tlt.rollout.v1 import rollout_pb2 as pb
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceServicer as Servicer
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
@@ -9,6 +11,7 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutSer
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_common.domain.pause import Pause, PauseMode
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.server_info import Bubbles, ServerInfo
 from tlt_common.domain.weights import TensorChunk, UpdateResult, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
@@ -28,6 +31,8 @@ __all__ = [
     "Servicer",
     "Stub",
     "add_servicer",
+    "announced_from_pb",
+    "announced_to_pb",
     "batch_from_pb",
     "batch_to_pb",
     "chunk_from_pb",
@@ -72,12 +77,6 @@ def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
     Raises:
         InvalidRequestError: A sampling parameter is out of range; `field` names its prompt.
     """
-    prompts = []
-    for index, prompt in enumerate(message.prompts):
-        try:
-            prompts.append(prompt_from_pb(prompt))
-        except InvalidRequestError as error:
-            raise at_index(error, index) from None
     starts = [
         SampleStart(
             prompt_index=start.prompt_index,
@@ -88,11 +87,37 @@ def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
         for place, start in enumerate(message.samples)
     ]
     return Batch(
-        prompts=prompts,
+        prompts=_prompts_from_pb(message.prompts),
         samples_per_prompt=message.samples_per_prompt,
         stream_tokens=message.stream_tokens,
         starts=starts,
     )
+
+
+def announced_to_pb(batch: Batch) -> pb.AnnounceRequest:
+    return pb.AnnounceRequest(
+        prompts=[prompt_to_pb(prompt) for prompt in batch.prompts], samples_per_prompt=batch.samples_per_prompt
+    )
+
+
+def announced_from_pb(message: pb.AnnounceRequest) -> Batch:
+    """
+    Decode an announcement.
+
+    Raises:
+        InvalidRequestError: As for a batch.
+    """
+    return Batch(prompts=_prompts_from_pb(message.prompts), samples_per_prompt=message.samples_per_prompt)
+
+
+def _prompts_from_pb(messages: Iterable[common.Prompt]) -> list[Prompt]:
+    prompts = []
+    for index, prompt in enumerate(messages):
+        try:
+            prompts.append(prompt_from_pb(prompt))
+        except InvalidRequestError as error:
+            raise at_index(error, index) from None
+    return prompts
 
 
 def sample_to_pb(sample: Sample) -> pb.GenerateBatchResponse:

@@ -8,6 +8,7 @@ from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceSer
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import WorkerServiceStub as Stub
 from tlt_common._generated.tlt.worker.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server as add_servicer
 from tlt_common.domain.ids import RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.requests import Failure, HangUp, Part, Start
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.weights import ReleaseEnd, SpoolFile, StageOrder, TensorChunk, WrittenPiece
@@ -51,6 +52,8 @@ __all__ = [
     "Servicer",
     "Stub",
     "add_servicer",
+    "announced_from_pb",
+    "announced_to_pb",
     "demand_from_pb",
     "demand_to_pb",
     "demands_from_pb",
@@ -139,16 +142,33 @@ def _order_to_pb(order: StageOrder) -> pb.StageWeightsHeader:
 def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
     if isinstance(request, HangUp):
         return pb.GenerateManyRequest(hang_up=request.request_id)
-    prompt = request.prompt
-    return pb.GenerateManyRequest(
-        start=pb.Start(
-            prompt=prompt_to_pb(prompt),
-            traceparent=request.traceparent,
-            owner=prompt.owner,
-            cache_key=prompt.cache_key,
-            keep_key=prompt.keep_key,
-        )
+    return pb.GenerateManyRequest(start=_start_to_pb(request.prompt, request.traceparent))
+
+
+def announced_to_pb(owner: str, prompts: Iterable[Prompt]) -> pb.AnnounceRequest:
+    return pb.AnnounceRequest(owner=owner, responses=map(_start_to_pb, prompts))
+
+
+def announced_from_pb(message: pb.AnnounceRequest) -> list[Prompt]:
+    """
+    Raises:
+        InvalidRequestError: A prompt cannot be decoded.
+    """
+    return [_prompt_from_pb(start) for start in message.responses]
+
+
+def _start_to_pb(prompt: Prompt, traceparent: str = "") -> pb.Start:
+    return pb.Start(
+        prompt=prompt_to_pb(prompt),
+        traceparent=traceparent,
+        owner=prompt.owner,
+        cache_key=prompt.cache_key,
+        keep_key=prompt.keep_key,
     )
+
+
+def _prompt_from_pb(start: pb.Start) -> Prompt:
+    return replace(prompt_from_pb(start.prompt), owner=start.owner, cache_key=start.cache_key, keep_key=start.keep_key)
 
 
 def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure:
@@ -161,14 +181,7 @@ def request_from_pb(message: pb.GenerateManyRequest) -> Start | HangUp | Failure
     match message.WhichOneof("part"):
         case "start":
             try:
-                start = message.start
-                prompt = replace(
-                    prompt_from_pb(start.prompt),
-                    owner=start.owner,
-                    cache_key=start.cache_key,
-                    keep_key=start.keep_key,
-                )
-                return Start(prompt=prompt, traceparent=start.traceparent)
+                return Start(prompt=_prompt_from_pb(message.start), traceparent=message.start.traceparent)
             except InvalidRequestError as error:
                 return Failure(request_id=RequestId(message.start.prompt.request_id), error=error)
         case "hang_up":

@@ -7,16 +7,21 @@ import typer
 
 def adapt(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    part: Annotated[
+        list[str] | None, typer.Option(help="learning, shift, kinds or steps; repeatable. Default: all.")
+    ] = None,
 ) -> None:
     """
-    Measure how fast a drafter learns, and how far it follows a policy whose prompts change: 20 to 30 minutes.
+    Measure how fast a drafter learns, and how far it follows a policy whose prompts change: 25 to 35 minutes.
 
     Device seconds from scratch to accept lengths of 4 and 5, against the recipe that trainers used at first. After a
     change of prompts: the frozen drafter, the same after one tail of training, and one trained offline. EAGLE and
-    EAGLE-3 after as many device seconds on the same responses.
+    EAGLE-3 after as many device seconds on the same responses. What limits a drafter over the demo's steps: share of
+    the processor, windows that are cut, responses to the next prompts generated ahead.
     """
-    from tlt_bench.adapt.command import measure
+    from tlt_bench.adapt.command import PARTS, measure
+    from tlt_bench.engines.prepare import check_parts
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure().write(json)
+    measure(tuple(check_parts(part or PARTS, PARTS))).write(json)

@@ -8,6 +8,7 @@ from countdown.task import DEFAULT_MIX
 from tlt_bench.adapt import kinds
 from tlt_bench.adapt.course import NOW, Course, Recipe, seconds_to
 from tlt_bench.adapt.data import Frames, Policy
+from tlt_bench.adapt.steps import measure_steps
 from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
@@ -16,6 +17,7 @@ from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.files import from_files
 from tlt_trainer.drafter.shared_weights import read_format
 
+PARTS = ("learning", "shift", "kinds", "steps")
 REPEATS = 3
 GOALS = (4.0, 5.0)
 BEFORE = Recipe(passes=3, regression_weight=0.1)
@@ -29,13 +31,19 @@ MAX_TOKENS = 240_000
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
-def measure() -> Result:
-    """Run the benchmark and return its figures. Progress goes to stderr."""
+def measure(parts: tuple[str, ...] = PARTS) -> Result:
+    """Run these parts of the benchmark and return their figures. Progress goes to stderr."""
     found, policy = Figures(), Policy()
     torch.set_num_threads(2)
-    _learning(found, policy)
-    _shift(found, policy)
-    found.merge(kinds.compare(policy, repeats=REPEATS))
+    if "learning" in parts:
+        _learning(found, policy)
+    if "shift" in parts:
+        _shift(found, policy)
+    if "kinds" in parts:
+        found.merge(kinds.compare(policy, repeats=REPEATS))
+    if "steps" in parts:
+        torch.set_num_threads(1)
+        found.merge(measure_steps(policy))
     return Result(name="adapt", figures=found.figures, spread=found.spread, repeats=REPEATS, notes=found.notes)
 
 

@@ -73,18 +73,26 @@ class Course:
         self._rng = random.Random(seed)
         self.seconds = 0.0
 
-    def score(self) -> float:
-        """Return the expected accept length of a sampled chain on the held-out frames."""
-        score = score_of(self.learner.tally(pack) for pack in self._held_out)
+    def score(self, frames: Frames | None = None) -> float:
+        """Return the expected accept length of a sampled chain on these frames; None: on the held-out ones."""
+        scored = self._held_out if frames is None else packs(frames, SCORED_TOKENS, random.Random(0))
+        score = score_of(self.learner.tally(pack) for pack in scored)
         return score.accept_length if score else 1.0
 
-    def train(self, frames: Frames | FramePool, *, tokens: int | None = None, seconds: float | None = None) -> None:
+    def train(
+        self,
+        frames: Frames | FramePool,
+        *,
+        tokens: int | None = None,
+        seconds: float | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> None:
         """Train on frames, as often as it takes, or on what is drawn, for so many states or device seconds."""
         until_tokens = None if tokens is None else self.learner.counters.tokens + tokens
         until_s = None if seconds is None else self.seconds + seconds
         while True:
-            drawn = frames.draw(DRAWN_BATCHES * BATCH_TOKENS) if isinstance(frames, FramePool) else frames
-            for pack in packs(drawn, BATCH_TOKENS, self._rng):
+            drawn = frames.draw(DRAWN_BATCHES * batch_tokens) if isinstance(frames, FramePool) else frames
+            for pack in packs(drawn, batch_tokens, self._rng):
                 if until_s is not None and self.seconds >= until_s:
                     return
                 if until_tokens is not None and self.learner.counters.tokens >= until_tokens:

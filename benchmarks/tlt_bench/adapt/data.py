@@ -10,9 +10,9 @@ from transformers import LlamaForCausalLM
 from countdown.make_drafter import CAP_TOKENS, rollout_of
 from countdown.model import CHECKPOINT
 from countdown.sampling import sample
-from countdown.task import Mix, draw_problems
+from countdown.task import Mix, Problem, draw_problems
 from tlt_trainer.data.frame import TrainingFrame
-from tlt_trainer.data.pack import collate, plan
+from tlt_trainer.data.pack import collate, cut, plan, scored_count
 from tlt_trainer.drafter.loss import Pack
 from tlt_trainer.offline.states import frames_of
 
@@ -33,14 +33,19 @@ class Policy:
 
     def frames(self, mix: Mix, *, prompts: int, samples: int, seed: int, layers: Sequence[int] = ()) -> Frames:
         """Sample responses at temperature 1 to prompts of this mix; return frames, with states of these layers."""
-        problems = [problem for problem in draw_problems(prompts, seed=seed, mix=mix) for _ in range(samples)]
+        return self.responses(draw_problems(prompts, seed=seed, mix=mix), samples=samples, seed=seed, layers=layers)
+
+    def responses(self, problems: Sequence[Problem], *, samples: int, seed: int, layers: Sequence[int] = ()) -> Frames:
+        """Sample responses to these problems likewise."""
+        each = [problem for problem in problems for _ in range(samples)]
         return [
             frame
-            for response in sample(self._model, problems, cap_tokens=CAP_TOKENS, seed=seed)
+            for response in sample(self._model, each, cap_tokens=CAP_TOKENS, seed=seed)
             for frame in frames_of(self._model.model, rollout_of(response), f"{next(self._number)}/0", layers=layers)
         ]
 
 
 def packs(frames: Sequence[TrainingFrame], max_tokens: int, rng: random.Random) -> list[Pack]:
-    """Return the frames in packs of at most `max_tokens` states, in random order."""
-    return [collate(group, CPU) for group in plan(frames, max_tokens, rng)]
+    """Return the frames in packs of at most `max_tokens` states, in random order, longer ones cut as trainers do."""
+    windows = [window for frame in frames for window in cut(frame, max_tokens) if scored_count(window.header) > 0]
+    return [collate(group, CPU) for group in plan(windows, max_tokens, rng)]

@@ -17,8 +17,10 @@ from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.engine_config import EngineConfig
 
 CHAINS = tuple(f"chain-{steps}{kind}" for steps in speed.LENGTHS for kind in ("", "-top1"))
+LONG_CHAINS = ("chain-11", "chain-15")
+"""What longer drafts are worth; their kinds are not compared."""
 TREES = ("tree-3x4-12",)
-LOOKED_UP = tuple(f"ngram-{steps}" for steps in speed.LENGTHS)
+LOOKED_UP = tuple(f"ngram-{steps}" for steps in (*speed.LENGTHS, 11, 15))
 """Also measure verification alone: as many tokens as a chain's, without the drafter."""
 RETRIEVAL = "ngram-7"
 STOCK_CHAINS = ("chain-3", "chain-7")
@@ -105,7 +107,7 @@ class _Sides:
         """Arms of the bandit if a worker's configuration sets none."""
         # Named trees would change the attention backend of every round, off included.
         trees = TREES if accelerator.stock.verifies_trees else ()
-        self.arms = ("off", *CHAINS, *trees, *LOOKED_UP)
+        self.arms = ("off", *CHAINS, *LONG_CHAINS, *trees, *LOOKED_UP)
         context = LONGEST_TOKENS + PROMPT_TOKENS
         start = ready.start(self.arms, context_length=context)
         stock = StartEngine(

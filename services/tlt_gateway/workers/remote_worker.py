@@ -75,6 +75,11 @@ class RemoteWorker:
             answer = await self._stub.Abort(request, timeout=CALL_S)
         return {RequestId(request_id) for request_id in answer.request_ids}
 
+    async def announce(self, owner: str, prompts: Iterable[Prompt]) -> None:
+        """Replace the prompts that an owner has announced at this worker."""
+        with translated():
+            await self._stub.Announce(wire.announced_to_pb(owner, prompts), timeout=CALL_S)
+
     async def take_kept(self, key: str) -> TokenChunk | None:
         """Return what the worker keeps of a response whose stream broke, and let it keep that no longer."""
         with translated():

@@ -10,7 +10,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 import torch
 
-from tlt_trainer.lease.device_clock import clock_of
+from tlt_trainer.lease.device_clock import call_clock, clock_of
 
 NICEST = 19
 
@@ -54,6 +54,10 @@ class TrainingDevice(Protocol):
         """Seconds the device computed inside `training`, as far as known; complete after `free`. Only increases."""
         ...
 
+    def now(self) -> float:
+        """Return the time on the clock by which calls are sized, in seconds. Only for use inside a call of `run`."""
+        ...
+
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call after all earlier ones. Cancelling the caller does not stop a call that has begun."""
         ...
@@ -77,6 +81,7 @@ class DeviceThread:
     def __init__(self, device: torch.device, *, threads: int, nice: int) -> None:
         self._torch = device
         self._clock = clock_of(device)
+        self._call_clock = call_clock(device)
         self._executor = ThreadPoolExecutor(1, "device", initializer=_prepare, initargs=(device, threads, nice))
 
     @property
@@ -86,6 +91,9 @@ class DeviceThread:
     @property
     def trained_s(self) -> float:
         return self._clock.seconds
+
+    def now(self) -> float:
+        return self._call_clock()
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()

@@ -108,6 +108,17 @@ class CudaClock:
             self._seconds += begin.elapsed_time(end) / 1000.0
 
 
+def call_clock(device: torch.device) -> Callable[[], float]:
+    """
+    Return the clock, in seconds, by which calls are sized, to be read in the device's thread.
+
+    On a CPU the thread's own time: steps sized by what passes while other processes have the core would become small
+    where the core is shared, as while a trainer on the same machine learns, and small steps learn less per second, from
+    windows that were cut. Whoever takes the device back from such a step needs the core, too, and then gets it.
+    """
+    return time.perf_counter if device.type == "cuda" else time.thread_time
+
+
 def clock_of(device: torch.device) -> DeviceClock:
     """Return the clock of a device, which must be the current one of the thread that measures."""
     return CudaClock(_cuda_event) if device.type == "cuda" else HostClock()

@@ -23,8 +23,8 @@ READ = (
 HEALTH = ("/health", "/health_generate", "/liveness")
 POSTED = (
     "/generate", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/inference/v1/generate", "/tokenize",
-    "/detokenize", "/abort_request", "/pause_generation", "/continue_generation", "/update_weights_from_disk", "/update_weights",
-    "/init_weights_update_group", "/destroy_weights_update_group", "/update_weights_from_distributed", "/fetch_weights",
+    "/detokenize", "/announce", "/abort_request", "/pause_generation", "/continue_generation", "/update_weights_from_disk",
+    "/update_weights", "/init_weights_update_group", "/destroy_weights_update_group", "/update_weights_from_distributed", "/fetch_weights",
     "/update_weights_from_tensor", "/init_weight_transfer_engine", "/pause", "/resume", "/sleep", "/wake_up", "/pull_weights",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from tests.hostile.case import At, Case, bearer
 
 GOOD = {"input_ids": [4], "sampling_params": {"max_new_tokens": 2}}
 GENERATE = ("/generate", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/inference/v1/generate",
-            "/tokenize", "/detokenize", "/abort_request", "/finish_session")  # fmt: skip
+            "/tokenize", "/detokenize", "/announce", "/abort_request", "/finish_session")  # fmt: skip
 UPDATE = ("/pause_generation", "/continue_generation", "/update_weights_from_disk", "/update_weights_from_distributed",
           "/update_weights_from_tensor", "/init_weights_update_group", "/destroy_weights_update_group", "/update_weights",
           "/fetch_weights", "/pause", "/resume", "/sleep", "/wake_up", "/reset_prefix_cache", "/flush_cache", "/pull_weights",

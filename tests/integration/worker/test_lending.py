@@ -5,11 +5,14 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from tests.fakes.engine import FakeEngine
 from tests.fakes.peers import FakeCoordinator
 from tests.integration.worker.live_worker import Bench, eventually, working
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerState, WorkerStatus
-from tlt_common.domain.ids import DrafterVersion, Epoch
+from tlt_common.domain.ids import DrafterVersion, Epoch, RequestId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.weights import TensorChunk
+from tlt_common.wire import worker as wire
 
 
 def has_drafter(version: int, status: WorkerStatus) -> bool:
@@ -33,6 +36,29 @@ async def test_an_idle_device_is_lent_and_a_request_takes_it_back_without_asking
             await caller
         await coordinator.until_state(WorkerState.IDLE)
         assert bench.trainer.calls == [("start", 3), ("preempt", 3)]
+
+
+async def test_a_lent_worker_generates_ahead_until_a_request_arrives_and_the_ledger_counts_it_as_training(
+    bench: Bench, coordinator: FakeCoordinator
+) -> None:
+    def stop_at_none(prompt: Prompt) -> tuple[int, ...]:
+        return tuple(range(8 if prompt.request_id == "r" else 10_000))
+
+    bench.engine = FakeEngine(answer=stop_at_none)
+    async with coordinator.peer, working(bench, coordinator=coordinator.peer.address):
+        stub = wire.Stub(bench.channel)
+        announced = [Prompt(request_id=RequestId(""), token_ids=(each,)) for each in range(6)]
+        await stub.Announce(wire.announced_to_pb("", announced))
+        await coordinator.until(lambda status: status.trainer_ready)
+        assert bench.engine.running == frozenset()
+        coordinator.orders.put_nowait(Lease(epoch=Epoch(3), ttl_s=60))
+        await eventually(lambda: len(bench.engine.running) == bench.engine.info.max_running)
+        status = await coordinator.until_state(WorkerState.TRAINING)
+        assert (status.running, status.produced_tokens) == (0, 0)
+        assert await bench.count() == 8
+        status = await coordinator.until_state(WorkerState.IDLE)
+        assert status.produced_tokens == 8  # of the caller's response alone
+        assert bench.engine.running == frozenset()
 
 
 async def test_the_trainer_is_given_the_weights_that_are_served(bench: Bench, coordinator: FakeCoordinator) -> None:

@@ -5,6 +5,7 @@ from tlt_gateway.access import scopes_of
 SCOPES = {
     "Generate": (Scope.GENERATE,),
     "GenerateBatch": (Scope.GENERATE,),
+    "Announce": (Scope.GENERATE,),
     "Abort": (Scope.GENERATE, Scope.UPDATE_WEIGHTS),
     "GetServerInfo": (Scope.GENERATE,),
     "UpdateWeights": (Scope.UPDATE_WEIGHTS,),

@@ -21,16 +21,23 @@ class InlineDevice:
     torch = torch.device("cpu")
 
     def __init__(self, call_s: float = 0.0) -> None:
-        self._call_s = call_s
+        self.call_s = call_s
         self._busy = asyncio.Lock()
         self.begun: dict[str, int] = {}
         self.trained_s = 0.0
+        self.computed_s = call_s
+        """Seconds of a call in which the device computed; other processes may have had the core in the rest."""
+        self._now_s = 0.0
+
+    def now(self) -> float:
+        self._now_s += self.computed_s  # at the beginning and the end of a call
+        return self._now_s
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         name = call.__name__.strip("_")
         self.begun[name] = self.begun.get(name, 0) + 1
         async with self._busy:
-            await asyncio.sleep(self._call_s)
+            await asyncio.sleep(self.call_s)
             return call(*args, **kwargs)
 
     @contextmanager
@@ -38,7 +45,7 @@ class InlineDevice:
         try:
             yield
         finally:
-            self.trained_s += self._call_s
+            self.trained_s += self.call_s
 
     async def free(self) -> None:
         async with self._busy:

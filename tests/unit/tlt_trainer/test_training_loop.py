@@ -67,6 +67,25 @@ async def test_a_lease_whose_memory_is_short_ends_its_work_and_the_next_one_take
     assert max(sizes[failed_at[0] :]) <= 128
 
 
+async def test_steps_are_as_large_as_the_device_allows_also_where_other_processes_share_the_core(
+    bench: Bench,
+) -> None:
+    step, sizes = bench.learner.micro_step, list[int]()
+
+    def counted(pack: Pack, *, steps: bool = True) -> float:
+        sizes.append(pack.tokens)
+        return step(pack, steps=steps)
+
+    bench.learner.micro_step = counted  # type: ignore[method-assign]
+    bench.device.computed_s = bench.step_s / 8
+    bench.device.call_s = 1.2 * bench.step_s  # with the time in which it waits for the core
+    bench.give_data()
+    async with running(bench):
+        await bench.start(1)
+        await until(lambda: len(sizes) >= 40)
+    assert max(sizes[-20:]) > 128
+
+
 async def test_older_epochs_are_refused(bench: Bench) -> None:
     async with running(bench):
         await bench.start(5)

@@ -56,7 +56,8 @@ class Bench:
         said = TokenCounts(policy.form.vocab_size)
         self.pool = FramePool(budget_bytes=2**24, said=said)
         self.saved = Recorder()
-        feed = Feed(self.pool, limit_tokens=256, step_s=0.5, seed="w")
+        self.step_s = 0.5
+        feed = Feed(self.pool, limit_tokens=256, step_s=self.step_s, seed="w")
         evaluator = Evaluator(
             self.learner, self.device, self.pool, tokens=500, batch_tokens=lambda: 512, allowed=self.lease.holds
         )

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.config.loader import load
-from tlt_common.domain.arm import DEFAULT_ARMS, OFF, arms_named, ngram
+from tlt_common.domain.arm import DEFAULT_ARMS, OFF, arms_named, chain, ngram
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import ConfigError
 from tlt_trainer.config import TrainerConfig
@@ -62,7 +62,7 @@ def test_arms_may_be_one_text_with_commas() -> None:
 
 def test_a_device_has_arms_of_its_own_where_none_are_named() -> None:
     unnamed = EngineConfig()
-    assert unnamed.arms_on("cpu") == (*DEFAULT_ARMS, ngram(5))
+    assert unnamed.arms_on("cpu") == (*DEFAULT_ARMS, chain(15), ngram(5))
     assert unnamed.arms_on("cuda") == CUDA_ARMS == arms_named([arm.name for arm in CUDA_ARMS])
     assert sorted(arm.draft_tokens for arm in CUDA_ARMS if arm != ngram(5)) == [1, 4, 8, 16, 32, 64]
     assert EngineConfig(arms=("off",)).arms_on("cuda") == (OFF,)

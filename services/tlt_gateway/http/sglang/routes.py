@@ -1,12 +1,13 @@
-"""SGLang's endpoints that generate and abort."""
+"""SGLang's endpoints that generate and abort; and one of the suite's own, for prompts to come."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
+from tlt_common.domain.batch import Batch
 from tlt_common.domain.bounds import MAX_INTERNAL_ID, require_name
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt
@@ -57,6 +58,22 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
                 async for place, so_far in chunks:
                     answer = answers.answer(place, so_far)
                     yield answer | ({"index": place} if body.is_list else {})
+
+    @api.post("/announce")
+    async def announce(request: Request) -> Response:
+        name = auth.permit(request, "Announce")
+        body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
+        generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
+        generation.require_fit(body.count, body.sampling(0).n)
+        require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)
+        try:
+            prompts = await body.prompts(text)
+            with auth.work(name):
+                batch = Batch(prompts=prompts, samples_per_prompt=body.sampling(0).n)
+                workers = await gateway.announcements.announce(batch)
+        except TltError as error:
+            raise renamed(error, names, many=body.is_list) from None
+        return JSONResponse({"workers": workers})
 
     @api.post("/abort_request")
     async def abort(request: Request) -> Response:

@@ -35,6 +35,16 @@ async def test_lists_and_samples_come_back_in_order(serve: Serve, worker: FakeWo
         assert [answer["output_ids"] for answer in samples.json()] == [[5, 6, 7]] * 2
 
 
+async def test_prompts_to_come_are_announced_and_not_answered(serve: Serve, worker: FakeWorker) -> None:
+    async with serve(worker) as http:
+        body = {"input_ids": [[4], [9]], "sampling_params": {**EIGHT, "n": 2}}
+        assert (await http.post("/announce", body)).json() == {"workers": 1}
+        refused = await http.refused("/announce", {"input_ids": [[4], [5, 1000]], "sampling_params": EIGHT})
+    assert [prompt.token_ids for prompt in worker.announced[""]] == [(4,), (4,), (9,), (9,)]
+    assert worker.prompts == []
+    assert "input_ids[1][1]" in refused["message"]
+
+
 async def test_a_stream_repeats_all_tokens_so_far(serve: Serve, worker: FakeWorker) -> None:
     async with serve(worker) as http:
         events = await http.events("/generate", {"input_ids": [4], "sampling_params": EIGHT, "stream": True})

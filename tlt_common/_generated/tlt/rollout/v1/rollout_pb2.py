@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from tlt_common._generated.tlt.common.v1 import common_pb2 as tlt_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctlt/rollout/v1/rollout.proto\x12\x0etlt.rollout.v1\x1a\x1atlt/common/v1/common.proto\"8\n\x0fGenerateRequest\x12%\n\x06prompt\x18\x01 \x01(\x0b\x32\x15.tlt.common.v1.Prompt\"<\n\x10GenerateResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\"\x9f\x01\n\x14GenerateBatchRequest\x12&\n\x07prompts\x18\x01 \x03(\x0b\x32\x15.tlt.common.v1.Prompt\x12\x1a\n\x12samples_per_prompt\x18\x02 \x01(\x05\x12\x15\n\rstream_tokens\x18\x03 \x01(\x08\x12,\n\x07samples\x18\x04 \x03(\x0b\x32\x1b.tlt.rollout.v1.SampleStart\"\x81\x01\n\x0bSampleStart\x12\x14\n\x0cprompt_index\x18\x01 \x01(\x05\x12\x14\n\x0csample_index\x18\x02 \x01(\x05\x12\x18\n\x10prefix_token_ids\x18\x03 \x03(\x05\x12\x1a\n\rbegun_version\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_begun_version\"\xb0\x01\n\x15GenerateBatchResponse\x12\x14\n\x0cprompt_index\x18\x01 \x01(\x05\x12\x14\n\x0csample_index\x18\x02 \x01(\x05\x12+\n\x08response\x18\x03 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\x12\x16\n\x0e\x66inished_count\x18\x04 \x01(\x05\x12\x13\n\x0btotal_count\x18\x05 \x01(\x05\x12\x11\n\telapsed_s\x18\x06 \x01(\x01\"C\n\x0c\x41\x62ortRequest\x12\x13\n\x0brequest_ids\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x12\x11\n\tfrom_peer\x18\x03 \x01(\x08\";\n\rAbortResponse\x12\x15\n\raborted_count\x18\x01 \x01(\x05\x12\x13\n\x0brequest_ids\x18\x02 \x03(\t\"i\n\x0cPauseRequest\x12\'\n\x04mode\x18\x01 \x01(\x0e\x32\x19.tlt.rollout.v1.PauseMode\x12\x11\n\tfrom_peer\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0e\n\x06left_s\x18\x04 \x01(\x01\"\x0f\n\rPauseResponse\"2\n\x0eProceedRequest\x12\x11\n\tfrom_peer\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x11\n\x0fProceedResponse\"\x83\x01\n\x14UpdateWeightsRequest\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.tlt.rollout.v1.UpdateWeightsHeaderH\x00\x12,\n\x06tensor\x18\x02 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x42\x06\n\x04part\"\xa8\x01\n\x13UpdateWeightsHeader\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12,\n\x06source\x18\x02 \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x19\n\x0c\x62\x61se_version\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_base_version\"X\n\x15UpdateWeightsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x14\n\x0cworker_count\x18\x02 \x01(\x05\x12\x11\n\telapsed_s\x18\x03 \x01(\x01\"\x16\n\x14GetServerInfoRequest\"\xaa\x02\n\x15GetServerInfoResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nvocab_size\x18\x02 \x01(\x05\x12\x16\n\x0e\x63ontext_length\x18\x03 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x05 \x01(\x03\x12\x14\n\x0cworker_count\x18\x06 \x01(\x05\x12\x14\n\x0cqueued_count\x18\x07 \x01(\x05\x12\x15\n\rrunning_count\x18\x08 \x01(\x05\x12\x16\n\x0eserver_version\x18\t \x01(\t\x12\x0e\n\x06paused\x18\n \x01(\x08\x12\x14\n\x0cpause_left_s\x18\x0b \x01(\x01\x12\x10\n\x08\x62ubble_s\x18\x0c \x01(\x01\x12\x12\n\ntraining_s\x18\r \x01(\x01*g\n\tPauseMode\x12\x1a\n\x16PAUSE_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10PAUSE_MODE_ABORT\x10\x01\x12\x13\n\x0fPAUSE_MODE_KEEP\x10\x02\x12\x13\n\x0fPAUSE_MODE_WAIT\x10\x03\x32\xd7\x04\n\x0eRolloutService\x12O\n\x08Generate\x12\x1f.tlt.rollout.v1.GenerateRequest\x1a .tlt.rollout.v1.GenerateResponse0\x01\x12^\n\rGenerateBatch\x12$.tlt.rollout.v1.GenerateBatchRequest\x1a%.tlt.rollout.v1.GenerateBatchResponse0\x01\x12\x44\n\x05\x41\x62ort\x12\x1c.tlt.rollout.v1.AbortRequest\x1a\x1d.tlt.rollout.v1.AbortResponse\x12^\n\rUpdateWeights\x12$.tlt.rollout.v1.UpdateWeightsRequest\x1a%.tlt.rollout.v1.UpdateWeightsResponse(\x01\x12\x44\n\x05Pause\x12\x1c.tlt.rollout.v1.PauseRequest\x1a\x1d.tlt.rollout.v1.PauseResponse\x12J\n\x07Proceed\x12\x1e.tlt.rollout.v1.ProceedRequest\x1a\x1f.tlt.rollout.v1.ProceedResponse\x12\\\n\rGetServerInfo\x12$.tlt.rollout.v1.GetServerInfoRequest\x1a%.tlt.rollout.v1.GetServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctlt/rollout/v1/rollout.proto\x12\x0etlt.rollout.v1\x1a\x1atlt/common/v1/common.proto\"8\n\x0fGenerateRequest\x12%\n\x06prompt\x18\x01 \x01(\x0b\x32\x15.tlt.common.v1.Prompt\"<\n\x10GenerateResponse\x12(\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\"\x9f\x01\n\x14GenerateBatchRequest\x12&\n\x07prompts\x18\x01 \x03(\x0b\x32\x15.tlt.common.v1.Prompt\x12\x1a\n\x12samples_per_prompt\x18\x02 \x01(\x05\x12\x15\n\rstream_tokens\x18\x03 \x01(\x08\x12,\n\x07samples\x18\x04 \x03(\x0b\x32\x1b.tlt.rollout.v1.SampleStart\"\x81\x01\n\x0bSampleStart\x12\x14\n\x0cprompt_index\x18\x01 \x01(\x05\x12\x14\n\x0csample_index\x18\x02 \x01(\x05\x12\x18\n\x10prefix_token_ids\x18\x03 \x03(\x05\x12\x1a\n\rbegun_version\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_begun_version\"\xb0\x01\n\x15GenerateBatchResponse\x12\x14\n\x0cprompt_index\x18\x01 \x01(\x05\x12\x14\n\x0csample_index\x18\x02 \x01(\x05\x12+\n\x08response\x18\x03 \x01(\x0b\x32\x19.tlt.common.v1.TokenChunk\x12\x16\n\x0e\x66inished_count\x18\x04 \x01(\x05\x12\x13\n\x0btotal_count\x18\x05 \x01(\x05\x12\x11\n\telapsed_s\x18\x06 \x01(\x01\"U\n\x0f\x41nnounceRequest\x12&\n\x07prompts\x18\x01 \x03(\x0b\x32\x15.tlt.common.v1.Prompt\x12\x1a\n\x12samples_per_prompt\x18\x02 \x01(\x05\"(\n\x10\x41nnounceResponse\x12\x14\n\x0cworker_count\x18\x01 \x01(\x05\"C\n\x0c\x41\x62ortRequest\x12\x13\n\x0brequest_ids\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x12\x11\n\tfrom_peer\x18\x03 \x01(\x08\";\n\rAbortResponse\x12\x15\n\raborted_count\x18\x01 \x01(\x05\x12\x13\n\x0brequest_ids\x18\x02 \x03(\t\"i\n\x0cPauseRequest\x12\'\n\x04mode\x18\x01 \x01(\x0e\x32\x19.tlt.rollout.v1.PauseMode\x12\x11\n\tfrom_peer\x18\x02 \x01(\x08\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0e\n\x06left_s\x18\x04 \x01(\x01\"\x0f\n\rPauseResponse\"2\n\x0eProceedRequest\x12\x11\n\tfrom_peer\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"\x11\n\x0fProceedResponse\"\x83\x01\n\x14UpdateWeightsRequest\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.tlt.rollout.v1.UpdateWeightsHeaderH\x00\x12,\n\x06tensor\x18\x02 \x01(\x0b\x32\x1a.tlt.common.v1.TensorChunkH\x00\x42\x06\n\x04part\"\xa8\x01\n\x13UpdateWeightsHeader\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12,\n\x06source\x18\x02 \x01(\x0b\x32\x1c.tlt.common.v1.WeightsSource\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\x12\x19\n\x0c\x62\x61se_version\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_base_version\"X\n\x15UpdateWeightsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\x03\x12\x14\n\x0cworker_count\x18\x02 \x01(\x05\x12\x11\n\telapsed_s\x18\x03 \x01(\x01\"\x16\n\x14GetServerInfoRequest\"\xaa\x02\n\x15GetServerInfoResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nvocab_size\x18\x02 \x01(\x05\x12\x16\n\x0e\x63ontext_length\x18\x03 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x05 \x01(\x03\x12\x14\n\x0cworker_count\x18\x06 \x01(\x05\x12\x14\n\x0cqueued_count\x18\x07 \x01(\x05\x12\x15\n\rrunning_count\x18\x08 \x01(\x05\x12\x16\n\x0eserver_version\x18\t \x01(\t\x12\x0e\n\x06paused\x18\n \x01(\x08\x12\x14\n\x0cpause_left_s\x18\x0b \x01(\x01\x12\x10\n\x08\x62ubble_s\x18\x0c \x01(\x01\x12\x12\n\ntraining_s\x18\r \x01(\x01*g\n\tPauseMode\x12\x1a\n\x16PAUSE_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10PAUSE_MODE_ABORT\x10\x01\x12\x13\n\x0fPAUSE_MODE_KEEP\x10\x02\x12\x13\n\x0fPAUSE_MODE_WAIT\x10\x03\x32\xa6\x05\n\x0eRolloutService\x12O\n\x08Generate\x12\x1f.tlt.rollout.v1.GenerateRequest\x1a .tlt.rollout.v1.GenerateResponse0\x01\x12^\n\rGenerateBatch\x12$.tlt.rollout.v1.GenerateBatchRequest\x1a%.tlt.rollout.v1.GenerateBatchResponse0\x01\x12M\n\x08\x41nnounce\x12\x1f.tlt.rollout.v1.AnnounceRequest\x1a .tlt.rollout.v1.AnnounceResponse\x12\x44\n\x05\x41\x62ort\x12\x1c.tlt.rollout.v1.AbortRequest\x1a\x1d.tlt.rollout.v1.AbortResponse\x12^\n\rUpdateWeights\x12$.tlt.rollout.v1.UpdateWeightsRequest\x1a%.tlt.rollout.v1.UpdateWeightsResponse(\x01\x12\x44\n\x05Pause\x12\x1c.tlt.rollout.v1.PauseRequest\x1a\x1d.tlt.rollout.v1.PauseResponse\x12J\n\x07Proceed\x12\x1e.tlt.rollout.v1.ProceedRequest\x1a\x1f.tlt.rollout.v1.ProceedResponse\x12\\\n\rGetServerInfo\x12$.tlt.rollout.v1.GetServerInfoRequest\x1a%.tlt.rollout.v1.GetServerInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tlt.rollout.v1.rollout_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PAUSEMODE']._serialized_start=1714
-  _globals['_PAUSEMODE']._serialized_end=1817
+  _globals['_PAUSEMODE']._serialized_start=1843
+  _globals['_PAUSEMODE']._serialized_end=1946
   _globals['_GENERATEREQUEST']._serialized_start=76
   _globals['_GENERATEREQUEST']._serialized_end=132
   _globals['_GENERATERESPONSE']._serialized_start=134
@@ -44,28 +44,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SAMPLESTART']._serialized_end=488
   _globals['_GENERATEBATCHRESPONSE']._serialized_start=491
   _globals['_GENERATEBATCHRESPONSE']._serialized_end=667
-  _globals['_ABORTREQUEST']._serialized_start=669
-  _globals['_ABORTREQUEST']._serialized_end=736
-  _globals['_ABORTRESPONSE']._serialized_start=738
-  _globals['_ABORTRESPONSE']._serialized_end=797
-  _globals['_PAUSEREQUEST']._serialized_start=799
-  _globals['_PAUSEREQUEST']._serialized_end=904
-  _globals['_PAUSERESPONSE']._serialized_start=906
-  _globals['_PAUSERESPONSE']._serialized_end=921
-  _globals['_PROCEEDREQUEST']._serialized_start=923
-  _globals['_PROCEEDREQUEST']._serialized_end=973
-  _globals['_PROCEEDRESPONSE']._serialized_start=975
-  _globals['_PROCEEDRESPONSE']._serialized_end=992
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=995
-  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=1126
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=1129
-  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=1297
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=1299
-  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=1387
-  _globals['_GETSERVERINFOREQUEST']._serialized_start=1389
-  _globals['_GETSERVERINFOREQUEST']._serialized_end=1411
-  _globals['_GETSERVERINFORESPONSE']._serialized_start=1414
-  _globals['_GETSERVERINFORESPONSE']._serialized_end=1712
-  _globals['_ROLLOUTSERVICE']._serialized_start=1820
-  _globals['_ROLLOUTSERVICE']._serialized_end=2419
+  _globals['_ANNOUNCEREQUEST']._serialized_start=669
+  _globals['_ANNOUNCEREQUEST']._serialized_end=754
+  _globals['_ANNOUNCERESPONSE']._serialized_start=756
+  _globals['_ANNOUNCERESPONSE']._serialized_end=796
+  _globals['_ABORTREQUEST']._serialized_start=798
+  _globals['_ABORTREQUEST']._serialized_end=865
+  _globals['_ABORTRESPONSE']._serialized_start=867
+  _globals['_ABORTRESPONSE']._serialized_end=926
+  _globals['_PAUSEREQUEST']._serialized_start=928
+  _globals['_PAUSEREQUEST']._serialized_end=1033
+  _globals['_PAUSERESPONSE']._serialized_start=1035
+  _globals['_PAUSERESPONSE']._serialized_end=1050
+  _globals['_PROCEEDREQUEST']._serialized_start=1052
+  _globals['_PROCEEDREQUEST']._serialized_end=1102
+  _globals['_PROCEEDRESPONSE']._serialized_start=1104
+  _globals['_PROCEEDRESPONSE']._serialized_end=1121
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_start=1124
+  _globals['_UPDATEWEIGHTSREQUEST']._serialized_end=1255
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_start=1258
+  _globals['_UPDATEWEIGHTSHEADER']._serialized_end=1426
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_start=1428
+  _globals['_UPDATEWEIGHTSRESPONSE']._serialized_end=1516
+  _globals['_GETSERVERINFOREQUEST']._serialized_start=1518
+  _globals['_GETSERVERINFOREQUEST']._serialized_end=1540
+  _globals['_GETSERVERINFORESPONSE']._serialized_start=1543
+  _globals['_GETSERVERINFORESPONSE']._serialized_end=1841
+  _globals['_ROLLOUTSERVICE']._serialized_start=1949
+  _globals['_ROLLOUTSERVICE']._serialized_end=2627
 # @@protoc_insertion_point(module_scope)

@@ -71,6 +71,20 @@ class GenerateBatchResponse(_message.Message):
     elapsed_s: float
     def __init__(self, prompt_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., response: _Optional[_Union[_common_pb2.TokenChunk, _Mapping]] = ..., finished_count: _Optional[int] = ..., total_count: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
+class AnnounceRequest(_message.Message):
+    __slots__ = ("prompts", "samples_per_prompt")
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_PER_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    prompts: _containers.RepeatedCompositeFieldContainer[_common_pb2.Prompt]
+    samples_per_prompt: int
+    def __init__(self, prompts: _Optional[_Iterable[_Union[_common_pb2.Prompt, _Mapping]]] = ..., samples_per_prompt: _Optional[int] = ...) -> None: ...
+
+class AnnounceResponse(_message.Message):
+    __slots__ = ("worker_count",)
+    WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    worker_count: int
+    def __init__(self, worker_count: _Optional[int] = ...) -> None: ...
+
 class AbortRequest(_message.Message):
     __slots__ = ("request_ids", "all", "from_peer")
     REQUEST_IDS_FIELD_NUMBER: _ClassVar[int]

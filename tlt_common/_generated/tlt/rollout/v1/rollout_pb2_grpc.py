@@ -45,6 +45,11 @@ class RolloutServiceStub:
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GenerateBatchRequest.SerializeToString,
                 response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GenerateBatchResponse.FromString,
                 _registered_method=True)
+        self.Announce = channel.unary_unary(
+                '/tlt.rollout.v1.RolloutService/Announce',
+                request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.AnnounceRequest.SerializeToString,
+                response_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.AnnounceResponse.FromString,
+                _registered_method=True)
         self.Abort = channel.unary_unary(
                 '/tlt.rollout.v1.RolloutService/Abort',
                 request_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.AbortRequest.SerializeToString,
@@ -87,6 +92,15 @@ class RolloutServiceServicer:
     def GenerateBatch(self, request, context):
         """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
         Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Announce(self, request, context):
+        """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
+        lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
+        never returned, and end at once when a request or new weights arrive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,6 +156,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.GenerateBatch,
                     request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GenerateBatchRequest.FromString,
                     response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.GenerateBatchResponse.SerializeToString,
+            ),
+            'Announce': grpc.unary_unary_rpc_method_handler(
+                    servicer.Announce,
+                    request_deserializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.AnnounceRequest.FromString,
+                    response_serializer=tlt_dot_rollout_dot_v1_dot_rollout__pb2.AnnounceResponse.SerializeToString,
             ),
             'Abort': grpc.unary_unary_rpc_method_handler(
                     servicer.Abort,

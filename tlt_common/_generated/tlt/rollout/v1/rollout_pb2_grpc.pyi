@@ -41,6 +41,11 @@ class RolloutServiceStub:
     """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
     """
+    Announce: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AnnounceRequest, _rollout_pb2.AnnounceResponse]
+    """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
+    lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
+    never returned, and end at once when a request or new weights arrive.
+    """
     Abort: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]
     """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
     above 0 at an aborted id ends at once with FINISH_REASON_ABORT, until the id is used for a new request.
@@ -70,6 +75,11 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     GenerateBatch: _aio.UnaryStreamMultiCallable[_rollout_pb2.GenerateBatchRequest, _rollout_pb2.GenerateBatchResponse]  # type: ignore[assignment]
     """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
     Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+    """
+    Announce: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AnnounceRequest, _rollout_pb2.AnnounceResponse]  # type: ignore[assignment]
+    """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
+    lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
+    never returned, and end at once when a request or new weights arrive.
     """
     Abort: _aio.UnaryUnaryMultiCallable[_rollout_pb2.AbortRequest, _rollout_pb2.AbortResponse]  # type: ignore[assignment]
     """Aborts requests of the caller, which is the holder of a token. Unknown ids are not counted. A response may be between two attempts: for 15 minutes, an attempt
@@ -109,6 +119,17 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_rollout_pb2.GenerateBatchResponse], _abc.AsyncIterator[_rollout_pb2.GenerateBatchResponse]]:
         """Completes many prompts with n samples each and streams samples as they finish, or their tokens as they are generated.
         Cancelling the call aborts them all. If the call breaks, repeat the unfinished samples at any gateway.
+        """
+
+    @_abc_1.abstractmethod
+    def Announce(
+        self,
+        request: _rollout_pb2.AnnounceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.AnnounceResponse, _abc.Awaitable[_rollout_pb2.AnnounceResponse]]:
+        """Announces the prompts that the caller will send next, instead of those that it announced before. Idle workers that are
+        lent to drafter training may generate responses to them ahead, as training data and as text for n-grams. Those are
+        never returned, and end at once when a request or new weights arrive.
         """
 
     @_abc_1.abstractmethod

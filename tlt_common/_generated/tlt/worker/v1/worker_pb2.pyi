@@ -65,6 +65,18 @@ class AbortResponse(_message.Message):
     request_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, aborted_count: _Optional[int] = ..., request_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class AnnounceRequest(_message.Message):
+    __slots__ = ("owner", "responses")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    responses: _containers.RepeatedCompositeFieldContainer[Start]
+    def __init__(self, owner: _Optional[str] = ..., responses: _Optional[_Iterable[_Union[Start, _Mapping]]] = ...) -> None: ...
+
+class AnnounceResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class TakeKeptRequest(_message.Message):
     __slots__ = ("key",)
     KEY_FIELD_NUMBER: _ClassVar[int]

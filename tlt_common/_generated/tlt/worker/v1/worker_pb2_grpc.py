@@ -45,6 +45,11 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortResponse.FromString,
                 _registered_method=True)
+        self.Announce = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/Announce',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AnnounceRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AnnounceResponse.FromString,
+                _registered_method=True)
         self.TakeKept = channel.unary_unary(
                 '/tlt.worker.v1.WorkerService/TakeKept',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.TakeKeptRequest.SerializeToString,
@@ -127,6 +132,14 @@ class WorkerServiceServicer:
 
     def Abort(self, request, context):
         """Aborts all attempts at requests; unknown ids are ignored.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Announce(self, request, context):
+        """Replaces the prompts that an owner has announced: while the device is lent, the worker generates responses to them
+        ahead, as data for the drafter and as text for n-grams, and throws them away. They end with the lease.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,6 +251,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Abort,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AbortResponse.SerializeToString,
+            ),
+            'Announce': grpc.unary_unary_rpc_method_handler(
+                    servicer.Announce,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AnnounceRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.AnnounceResponse.SerializeToString,
             ),
             'TakeKept': grpc.unary_unary_rpc_method_handler(
                     servicer.TakeKept,

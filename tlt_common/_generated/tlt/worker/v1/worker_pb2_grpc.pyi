@@ -40,6 +40,10 @@ class WorkerServiceStub:
     """
     Abort: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]
     """Aborts all attempts at requests; unknown ids are ignored."""
+    Announce: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AnnounceRequest, _worker_pb2.AnnounceResponse]
+    """Replaces the prompts that an owner has announced: while the device is lent, the worker generates responses to them
+    ahead, as data for the drafter and as text for n-grams, and throws them away. They end with the lease.
+    """
     TakeKept: _grpc.UnaryUnaryMultiCallable[_worker_pb2.TakeKeptRequest, _worker_pb2.TakeKeptResponse]
     """Returns what is kept of a response whose stream broke, and keeps it no longer."""
     StageWeights: _grpc.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]
@@ -85,6 +89,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     Abort: _aio.UnaryUnaryMultiCallable[_worker_pb2.AbortRequest, _worker_pb2.AbortResponse]  # type: ignore[assignment]
     """Aborts all attempts at requests; unknown ids are ignored."""
+    Announce: _aio.UnaryUnaryMultiCallable[_worker_pb2.AnnounceRequest, _worker_pb2.AnnounceResponse]  # type: ignore[assignment]
+    """Replaces the prompts that an owner has announced: while the device is lent, the worker generates responses to them
+    ahead, as data for the drafter and as text for n-grams, and throws them away. They end with the lease.
+    """
     TakeKept: _aio.UnaryUnaryMultiCallable[_worker_pb2.TakeKeptRequest, _worker_pb2.TakeKeptResponse]  # type: ignore[assignment]
     """Returns what is kept of a response whose stream broke, and keeps it no longer."""
     StageWeights: _aio.StreamUnaryMultiCallable[_worker_pb2.StageWeightsRequest, _worker_pb2.StageWeightsResponse]  # type: ignore[assignment]
@@ -139,6 +147,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.AbortResponse, _abc.Awaitable[_worker_pb2.AbortResponse]]:
         """Aborts all attempts at requests; unknown ids are ignored."""
+
+    @_abc_1.abstractmethod
+    def Announce(
+        self,
+        request: _worker_pb2.AnnounceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.AnnounceResponse, _abc.Awaitable[_worker_pb2.AnnounceResponse]]:
+        """Replaces the prompts that an owner has announced: while the device is lent, the worker generates responses to them
+        ahead, as data for the drafter and as text for n-grams, and throws them away. They end with the lease.
+        """
 
     @_abc_1.abstractmethod
     def TakeKept(

@@ -1,0 +1,63 @@
+"""Prompts that callers announce: checked here, and divided among the workers, which generate for them ahead."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tlt_common.domain.batch import Batch, at_index
+from tlt_common.domain.prompt import Prompt
+from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.rpc.security.access import caller_name
+from tlt_common.telemetry.log import get_logger
+from tlt_gateway.requests.batch import Batches
+from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
+from tlt_gateway.workers.worker_pool import WorkerPool
+
+log = get_logger(__name__)
+
+
+class Announcements:
+    """Nothing waits for what is announced, and nothing of it is kept here."""
+
+    def __init__(self, dispatch: Dispatch, pool: WorkerPool, batches: Batches) -> None:
+        self._dispatch = dispatch
+        self._pool = pool
+        self._batches = batches
+
+    async def announce(self, batch: Batch) -> int:
+        """
+        Replace what the caller announced before; return the number of workers that took note.
+
+        All responses to a prompt go to one worker, whose n-grams then find them. Seeds are left out: with equal noise
+        and almost the same weights, samples would be almost the responses to come, and a trainer's seeds are its own.
+
+        Raises:
+            InvalidRequestError: A prompt does not fit the model, or all together do not fit the queue.
+            UnavailableError: No worker became available to report the model.
+        """
+        samples = max(1, batch.samples_per_prompt)
+        field = "prompts" if samples == 1 else "samples_per_prompt"
+        self._batches.require_fit(len(batch.prompts) * samples, field=field)
+        prompts = [await self._checked(prompt, place) for place, prompt in enumerate(batch.prompts)]
+        workers = [worker for worker in self._pool.workers if worker.state is PooledState.READY]
+        parts = [prompts[place :: len(workers)] for place in range(len(workers))]
+        told = await asyncio.gather(
+            *(self._told(worker, part, samples) for worker, part in zip(workers, parts, strict=True))
+        )
+        return sum(told)
+
+    async def _checked(self, prompt: Prompt, place: int) -> Prompt:
+        try:
+            checked = await self._dispatch.checked(prompt)
+        except InvalidRequestError as error:
+            raise at_index(error, place) from None
+        return replace(checked, sampling=replace(checked.sampling, seed=None), keep_key="", policy_version=None)
+
+    async def _told(self, worker: PooledWorker, prompts: Sequence[Prompt], samples: int) -> bool:
+        try:
+            await worker.remote.announce(caller_name.get(), [prompt for prompt in prompts for _ in range(samples)])
+        except TltError as error:  # it generates nothing ahead, then
+            log.info("announcement_lost", worker=worker.name, error=error.message)
+            return False
+        return bool(prompts)

@@ -1,0 +1,125 @@
+"""
+Responses to announced prompts, generated ahead while the device is lent, and thrown away.
+
+Their states are training data of the very prompts to come, and their text is what n-gram arms find. Nobody receives
+them: they are no samples, whatever the policy does meanwhile.
+
+They run under a lease only, so the ledger counts their time as training, and end with it: a request or new weights end
+the lease before the engine receives them, and nothing waits for what ran ahead but the round in progress.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Never
+from uuid import uuid4
+
+from tlt_common.aio import Blocks
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.prompt import Prompt
+from tlt_common.errors import TltError
+from tlt_common.telemetry import metrics
+from tlt_common.telemetry.log import get_logger
+from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.engine.base import Engine
+
+log = get_logger(__name__)
+
+_LENT = {Tenancy.TRAINING, Tenancy.WAITING}
+
+
+class Ahead:
+    """
+    The announced prompts of one worker.
+
+    Args:
+        at_once: How many are decoded at a time.
+        policy_version: The served version. What was announced under another one is dropped: its time is over.
+    """
+
+    def __init__(
+        self, engine: Engine, activity: Activity, *, at_once: int, policy_version: Callable[[], PolicyVersion]
+    ) -> None:
+        self._engine = engine
+        self._activity = activity
+        self._at_once = at_once
+        self._policy_version = policy_version
+        self._announced: dict[str, deque[Prompt]] = {}
+        self._version = PolicyVersion(0)
+        self._due = asyncio.Event()
+        self._running = Blocks()
+        activity.on_transition(self._note)
+
+    @property
+    def waiting(self) -> int:
+        """Number of responses that were not generated yet."""
+        return sum(map(len, self._announced.values()))
+
+    def announce(self, owner: str, prompts: Iterable[Prompt]) -> None:
+        """Generate responses to these prompts ahead, each once, instead of those that the owner announced before."""
+        if self._version != self._policy_version():
+            self._announced.clear()
+            self._version = self._policy_version()
+        self._announced.pop(owner, None)
+        if wanted := deque(replace(prompt, request_id=_new_id(), owner=owner) for prompt in prompts):
+            self._announced[owner] = wanted
+        self._due.set()
+
+    async def run(self) -> Never:
+        """Generate whenever the device is lent, until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if not self._may_run:
+                continue
+            with suppress(TimeoutError):
+                async with self._running.until_ended(), asyncio.TaskGroup() as parts:
+                    for place in range(min(self._at_once, self.waiting)):
+                        parts.create_task(self._answer(), name=f"ahead-{place}")
+
+    @property
+    def _may_run(self) -> bool:
+        return not self._activity.busy and self._activity.tenancy in _LENT
+
+    def _note(self, _previous: WorkerState, _current: WorkerState) -> None:
+        if self._may_run:
+            self._due.set()
+        else:
+            self._running.end()
+
+    async def _answer(self) -> None:
+        """Generate one response after another until none is left. A response that is cut short begins again later."""
+        while (prompt := self._next()) is not None:
+            try:
+                async for chunk in self._engine.generate(prompt):
+                    metrics.AHEAD_TOKENS.inc(len(chunk.token_ids))
+            except asyncio.CancelledError:
+                self._again(prompt)
+                raise
+            except TltError as error:  # the caller learns of it from its requests
+                log.debug("ahead_failed", error=error.message)
+                return
+
+    def _next(self) -> Prompt | None:
+        """Return the next prompt, of the owners in turn."""
+        if self._version != self._policy_version():
+            self._announced.clear()
+        for owner in list(self._announced):
+            wanted = self._announced.pop(owner)
+            prompt = wanted.popleft()
+            if wanted:
+                self._announced[owner] = wanted  # behind the others
+            return prompt
+        return None
+
+    def _again(self, prompt: Prompt) -> None:
+        if self._version == self._policy_version():
+            again = replace(prompt, request_id=_new_id())
+            self._announced.setdefault(prompt.owner, deque()).append(again)
+
+
+def _new_id() -> RequestId:
+    return RequestId(f"ahead-{uuid4().hex}/0")

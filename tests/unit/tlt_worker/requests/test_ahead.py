@@ -1,0 +1,139 @@
+"""Responses generated ahead: under a lease only, never in the way of anything."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.fakes.engine import FakeEngine
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.prompt import Prompt
+from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.requests.ahead import Ahead
+
+pytestmark = pytest.mark.looptime
+
+
+class Bench:
+    """A worker's parts around a scripted engine that takes 8 s per response."""
+
+    def __init__(self) -> None:
+        self.answered = list[tuple[int, ...]]()
+        self.engine = FakeEngine(answer=self._answer, token_s=1.0)
+        self.activity = Activity()
+        self.version = PolicyVersion(1)
+        self.ahead = Ahead(self.engine, self.activity, at_once=2, policy_version=lambda: self.version)
+
+    def _answer(self, prompt: Prompt) -> tuple[int, ...]:
+        self.answered.append(prompt.token_ids)
+        return tuple(range(8))
+
+    def announce(self, *ids: int, owner: str = "") -> None:
+        self.ahead.announce(owner, [Prompt(request_id=RequestId("r"), token_ids=(each,)) for each in ids])
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.engine.start()
+    task = asyncio.create_task(bench.ahead.run())
+    try:
+        yield bench
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    assert bench.engine.running == frozenset()
+
+
+async def test_prompts_are_answered_once_while_the_device_is_lent() -> None:
+    async with running() as bench:
+        bench.announce(1, 2, 3)
+        await asyncio.sleep(60)
+        assert bench.answered == []  # idle is not enough: nobody would account for it
+        bench.activity.set_tenancy(Tenancy.ENTERING)
+        await asyncio.sleep(60)
+        assert bench.answered == []
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(1)
+        assert len(bench.engine.running) == 2
+        assert bench.activity.state is WorkerState.TRAINING
+        await asyncio.sleep(60)
+        assert sorted(bench.answered) == [(1,), (2,), (3,)]
+        assert bench.ahead.waiting == 0
+
+
+@pytest.mark.parametrize("event", ["request", "weights", "lease"])
+async def test_whatever_needs_the_device_ends_them_at_once(event: str) -> None:
+    async with running() as bench:
+        bench.announce(1, 2, 3)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(3.5)
+        if event == "request":
+            with bench.activity.request():
+                await asyncio.sleep(0.01)
+                assert bench.engine.running == frozenset()
+        elif event == "weights":
+            with bench.activity.update():
+                await asyncio.sleep(0.01)
+                assert bench.engine.running == frozenset()
+        else:
+            bench.activity.set_tenancy(Tenancy.LEAVING)
+            await asyncio.sleep(0.01)
+            assert bench.engine.running == frozenset()
+        bench.activity.set_tenancy(Tenancy.NONE)
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 3
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 0
+
+
+async def test_facts_that_change_while_responses_end_end_nothing_else() -> None:
+    async with running() as bench:
+        bench.announce(1, 2)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(1)
+        bench.activity.set_tenancy(Tenancy.LEAVING)
+        for _ in range(5):  # rounds of the event loop
+            bench.activity.set_tenancy(Tenancy.NONE)
+            await asyncio.sleep(0)
+            bench.activity.set_tenancy(Tenancy.LEAVING)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 0
+
+
+async def test_an_announcement_replaces_the_owners_last_one_and_no_others() -> None:
+    async with running() as bench:
+        bench.announce(1, 2, owner="a")
+        bench.announce(3, owner="b")
+        bench.announce(4, owner="a")
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert sorted(bench.answered) == [(3,), (4,)]
+        bench.announce(owner="a")
+        assert bench.ahead.waiting == 0
+
+
+async def test_new_weights_end_what_was_announced_before_them() -> None:
+    async with running() as bench:
+        bench.announce(1, 2, 3)
+        bench.version = PolicyVersion(2)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert bench.answered == []
+        bench.announce(4)
+        await asyncio.sleep(60)
+        assert bench.answered == [(4,)]
+
+
+async def test_an_engine_that_dies_ends_nothing_but_its_responses() -> None:
+    async with running() as bench:
+        bench.announce(1, 2)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(1)
+        bench.engine.die("gone")
+        await asyncio.sleep(60)
