@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from tlt_common.bandit import EPSILON, SPECULATE_BELOW_REQUESTS, BanditConfig
 from tlt_common.config.base import Frozen
-from tlt_common.domain.arm import DEFAULT_ARMS, NGRAM_BYTES, Arm, arms_named, ngram, tree
+from tlt_common.domain.arm import DEFAULT_ARMS, MAX_STEPS, NGRAM_BYTES, OFF, Arm, arms_named, block, ngram, tree
 from tlt_common.drafter.architecture import DrafterArchitecture
 
 MIB = 2**20
@@ -24,6 +24,17 @@ trained."""
 CUDA_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, tree(4, 4, 16), tree(6, 4, 32), tree(8, 8, 64), ngram(5))
 """Default arms on a GPU: 4 to 64 tokens to verify, as in the TLT paper, since a GPU has compute to spare at small batch
 sizes. Not yet measured."""
+
+
+def block_arms(drafts: int) -> tuple[Arm, ...]:
+    """
+    Return the default arms with drafters of blocks of `drafts` tokens: a whole block and half of it.
+
+    A pass costs the same for both; verification does not.
+    """
+    whole = min(drafts, MAX_STEPS)
+    halves = () if whole == 1 else (block(whole // 2),)
+    return (OFF, *halves, block(whole), ngram(5))
 
 
 class EngineConfig(Frozen):
@@ -78,9 +89,10 @@ class EngineConfig(Frozen):
     seven layers."""
     arms: tuple[str, ...] | None = None
     """Speculation arms the bandit chooses from: `off`, `chain-N` (N sampled draft tokens in sequence; `chain-N-top1`
-    uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified) and
-    `ngram-N` (up to N retrieved tokens). A list, or names separated by commas. Null: the device's defaults, as printed
-    by `tlt engine plan`. `off` alone disables speculation."""
+    uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified), `block-N`
+    (the first N tokens of a block drafter's block, which runs neither chains nor trees) and `ngram-N` (up to N
+    retrieved tokens). A list, or names separated by commas. Null: the defaults for device and drafter, as printed by
+    `tlt engine plan`. `off` alone disables speculation."""
     epsilon: float = Field(EPSILON, ge=0, le=1)
     """Exploration rate: fraction of choices that try an arm other than the best."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
@@ -120,7 +132,7 @@ class EngineConfig(Frozen):
         )
 
     def arms_on(self, device: str) -> tuple[Arm, ...]:
-        """Return the arms on a device (`cuda` or `cpu`): those configured, or the device's defaults."""
+        """Return the arms on a device (`cuda` or `cpu`): those configured, or defaults for drafters without blocks."""
         if self.arms is not None:
             return arms_named(self.arms)
         return CUDA_ARMS if device == "cuda" else CPU_ARMS

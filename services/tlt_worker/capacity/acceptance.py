@@ -9,15 +9,15 @@ from tlt_worker.capacity.graphs.batches import Allows
 MIB = 2**20
 
 
-def require_model(arms: Sequence[Arm], *, vocab: int, context_length: int, kv_tokens: int) -> None:
+def require_model(arms: Sequence[Arm], *, vocab: int, context_length: int, kv_tokens: int, queries: int = 0) -> None:
     """
-    Check arms against a model and its KV cache.
+    Check arms against a model, its KV cache, and the tokens that one pass of its block drafter computes.
 
     Raises:
         ConfigError: An arm cannot run; the message names it and what is accepted.
     """
     for arm in arms:
-        _require_model(arm, vocab=vocab, context_length=context_length, kv_tokens=kv_tokens)
+        _require_model(arm, vocab=vocab, context_length=context_length, kv_tokens=kv_tokens, queries=queries)
 
 
 def require_allowed(arms: Sequence[Arm], allows: Allows) -> None:
@@ -58,7 +58,7 @@ def require_fit(arms: Sequence[Arm], max_batch: Callable[[Arm], int], needs: Cal
             )
 
 
-def _require_model(arm: Arm, *, vocab: int, context_length: int, kv_tokens: int) -> None:
+def _require_model(arm: Arm, *, vocab: int, context_length: int, kv_tokens: int, queries: int) -> None:
     if arm.topk > vocab:
         raise _refused(
             f"engine.arms: {arm.name!r} has {arm.topk} branches, but the vocabulary has {vocab} tokens; the "
@@ -70,7 +70,7 @@ def _require_model(arm: Arm, *, vocab: int, context_length: int, kv_tokens: int)
             f"{context_length}; accepted: fewer than {context_length} (engine.context_length)"
         )
     # SGLang reserves for the running round and the one launched after it (`get_alloc_reserve_per_decode`).
-    reserved = 2 * max(arm.draft_tokens, arm.steps * arm.topk)
+    reserved = 2 * max(arm.draft_tokens, arm.steps * arm.topk, queries if arm.is_block else 0)
     if reserved > kv_tokens:
         raise _refused(
             f"engine.arms: {arm.name!r} reserves {reserved} tokens of KV cache per request, but it holds {kv_tokens}; "

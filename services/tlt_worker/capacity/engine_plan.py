@@ -66,7 +66,7 @@ def plan_engine(
     """
     arms, allows = profile.arms, engine.bandit.allows
     kv_tokens = engine.max_total_tokens or engine.max_running * context_length
-    require_model(arms, vocab=shape.vocab, context_length=context_length, kv_tokens=kv_tokens)
+    require_model(arms, vocab=shape.vocab, context_length=context_length, kv_tokens=kv_tokens, queries=profile.queries)
     require_allowed(arms, allows)
     if division is None:
         costs = Costs(model=shape, tensor_parallel=engine.tensor_parallel, context_length=context_length)

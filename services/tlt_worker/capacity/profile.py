@@ -9,8 +9,10 @@ for every round, plain ones included, although that backend has tree masks.
 from dataclasses import dataclass, replace
 
 from tlt_common.domain.arm import Arm
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.attention import ANY_HEADS, CPU, Attention, Heads, attention_for, stock_attention
+from tlt_worker.capacity.drafting import arms_for
 from tlt_worker.capacity.width import launch_width
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import Family
@@ -48,6 +50,8 @@ class DeviceProfile:
     dtype: str
     """Data type of weights, activations and KV cache."""
     arms: tuple[Arm, ...]
+    queries: int = 0
+    """Tokens of a request that one pass of a block drafter computes; 0: its drafters are others."""
     family: Family | None = None
     """The model's row of the table; None: it has none, or the profile is for any model."""
     warnings: tuple[str, ...] = ()
@@ -61,7 +65,7 @@ class DeviceProfile:
     @property
     def width(self) -> int:
         """KV cache slots of a request that one round may write."""
-        return launch_width(self.arms)
+        return max(launch_width(self.arms), self.queries)
 
     @property
     def is_float32(self) -> bool:
@@ -110,21 +114,33 @@ class DeviceProfile:
 
 
 def profile_of(
-    engine: EngineConfig, accelerator: Accelerator, *, family: Family | None = None, heads: Heads = ANY_HEADS
+    engine: EngineConfig,
+    accelerator: Accelerator,
+    *,
+    family: Family | None = None,
+    heads: Heads = ANY_HEADS,
+    drafter: DrafterFormat | None = None,
 ) -> DeviceProfile:
     """
-    Decide how an engine runs a model of a family on a device.
+    Decide how an engine runs a model of a family on a device, with drafters of a format (None: EAGLE's).
 
     Default trees are dropped where the device's own backend cannot verify them, or the family. Trees that the
     configuration names change the backend instead, of all rounds, with a warning.
 
     Raises:
         ConfigError: No backend runs the model, field `engine.dtype`; or the configuration names trees that cannot be
-            verified for this family.
+            verified for this family, or arms that its drafters cannot run.
     """
-    arms, dtype = engine.arms_on(accelerator.kind), engine.dtype or accelerator.dtype
+    arms, dtype = arms_for(engine, accelerator.kind, drafter), engine.dtype or accelerator.dtype
     attention = attention_for(accelerator.capability, dtype, heads)
-    profile = DeviceProfile(accelerator=accelerator, attention=attention, dtype=dtype, arms=arms, family=family)
+    profile = DeviceProfile(
+        accelerator=accelerator,
+        attention=attention,
+        dtype=dtype,
+        arms=arms,
+        queries=0 if drafter is None else drafter.block_queries,
+        family=family,
+    )
     if profile.is_float32:
         warning = (
             f"engine.dtype is float32: attention runs on {attention} and every other operator in torch, for tests and "

@@ -17,11 +17,12 @@ def launch_width(arms: Sequence[Arm]) -> int:
 
 def drafter_steps(arm: Arm | None) -> int:
     """
-    Return the consecutive draft steps for which a state needs attention backends: none if the drafter does not draft.
+    Return the consecutive draft steps for which a state needs attention backends: none if the drafter does not draft,
+    or drafts a block at once.
 
     None is the launch shape, which never drafts: as wide as the widest tree, it would have up to 127 of them.
     """
-    return arm.steps if arm is not None and arm.needs_drafter else 0
+    return arm.steps if arm is not None and arm.needs_drafter and not arm.is_block else 0
 
 
 def samples_drafts(arms: Sequence[Arm]) -> bool:

@@ -83,7 +83,7 @@ def show_check(config: Path | None, settings: Sequence[str], wanted: Wanted, sou
     """
     settings = (f"model={source}", *settings)
     worker = load(WorkerConfig, "worker", file=config, environment=os.environ, settings=settings)
-    dtype = profile_of(worker.engine, wanted.accelerator).dtype
+    dtype = worker.engine.dtype or wanted.accelerator.dtype
     return plan_check.show_check(source, worker.engine, dtype, json_to)
 
 
@@ -122,8 +122,9 @@ def show_plan(config: Path | None, settings: Sequence[str], wanted: Wanted, *, j
     engine = worker.engine
     if wanted.memory is not None and wanted.memory <= 0:
         raise ConfigError(f"--memory is {wanted.memory:g} GiB; accepted: above 0", field="memory")
-    profile = profile_of(engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model))
-    shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter_format(engine, model))
+    form = drafter_format(engine, model)
+    profile = profile_of(engine, wanted.accelerator, family=listed(model), heads=Heads.from_config(model), drafter=form)
+    shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=form)
     context = engine.context_length or SHAPE_CONTEXT if wanted.shape else engine.context_for(model)
     if profile.accelerator.kind == "cpu":
         machine = machine_memory() if wanted.memory is None else int(wanted.memory * GIB)

@@ -62,7 +62,7 @@ def plan_of(
         ConfigError: An arm cannot run; field `engine.arms`.
     """
     family, context = listed(model), engine.context_for(model)
-    profile = profile_of(engine, device.accelerator, family=family, heads=Heads.from_config(model))
+    profile = profile_of(engine, device.accelerator, family=family, heads=Heads.from_config(model), drafter=drafter)
     if family is None and engine.allow_unlisted:
         profile = replace(profile, warnings=(*profile.warnings, _unlisted(engine, device, model)))
     shape = ModelShape.from_config(model, dtype=profile.dtype, drafter=drafter)

@@ -1,6 +1,7 @@
 """Arms: the ways in which an engine can run a round. Each kind of arm is a module of `kinds`."""
 
 from tlt_common.domain.arm.arm import MAX_DRAFT_TOKENS, MAX_STEPS, MAX_TOPK, Arm, ArmKind, ArmWindow
+from tlt_common.domain.arm.kinds.block import block
 from tlt_common.domain.arm.kinds.chain import chain
 from tlt_common.domain.arm.kinds.ngram import NGRAM_BYTES, ngram
 from tlt_common.domain.arm.kinds.off import OFF
@@ -19,6 +20,7 @@ __all__ = [
     "ArmWindow",
     "arm_named",
     "arms_named",
+    "block",
     "chain",
     "ngram",
     "tree",

@@ -7,6 +7,8 @@ MAX_STEPS: Final = 16
 """Maximum length of chains and depth of trees; beyond it, a single-layer drafter merely guesses."""
 MAX_TOPK: Final = 16
 MAX_DRAFT_TOKENS: Final = 128
+BLOCK: Final = "block"
+"""Kind of the arms of block drafters, which other drafters cannot run, and which run no other learned arms."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -14,7 +16,7 @@ class Arm:
     """A way to run a round. `steps` = 0 means plain decoding."""
 
     steps: int
-    """Sequential draft steps."""
+    """Draft tokens on a path: sequential draft steps, or tokens of a block."""
     topk: int = 1
     """Branches per step; 1 means a chain."""
     draft_tokens: int = 1
@@ -33,6 +35,11 @@ class Arm:
     def finds_drafts(self) -> bool:
         """Whether drafts are looked up before the round. See `ArmKind`."""
         return kind_named(self.kind).finds_drafts
+
+    @property
+    def is_block(self) -> bool:
+        """Whether one pass of a block drafter gives all drafts."""
+        return self.kind == BLOCK
 
     @property
     def drafted_tokens(self) -> int:

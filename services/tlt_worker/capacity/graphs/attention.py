@@ -161,6 +161,11 @@ def attention_costs(
             return OneTable(context_length=context_length)
 
 
+def pass_of(runner: Runner, queries: int) -> Runner:
+    """Return the pass that a runner is for attention: a block is like an extend over as many tokens."""
+    return Runner(stage=Stage.EXTEND, draft_tokens=queries) if runner.is_block else runner
+
+
 def built_bytes(costs: AttentionCosts, arms: Sequence[Arm]) -> int:
     """
     Return the bytes of an engine's attention backends before anything is captured.
@@ -174,5 +179,5 @@ def built_bytes(costs: AttentionCosts, arms: Sequence[Arm]) -> int:
     off, extend = runners_of(OFF)[0], Runner(stage=Stage.EXTEND, draft_tokens=1)
     idle = sum(not arm.needs_drafter for arm in every)
     twice = costs.built(off) if len({runners_of(arm)[0] for arm in every}) < len(every) else 0
-    own = sum(costs.built(runner) for runner in runners)
+    own = sum(costs.built(pass_of(runner, queries=1)) for runner in runners)
     return costs.process() + own + twice + (2 + idle) * costs.built(extend)

@@ -10,7 +10,7 @@ estimates: none has been measured on a GPU yet.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tlt_worker.capacity.graphs.attention import AttentionCosts, OneTable
+from tlt_worker.capacity.graphs.attention import AttentionCosts, OneTable, pass_of
 from tlt_worker.capacity.graphs.runner import Runner, Stage
 from tlt_worker.capacity.shape import ModelShape
 
@@ -55,7 +55,8 @@ class Costs:
 
     def static(self, runner: Runner, batch: int) -> int:
         """Return the bytes of a runner's inputs, outputs and attention tables, sized by its largest batch."""
-        model, size = self.model, self._attention.tables(runner, batch)
+        model = self.model
+        size = self._attention.tables(pass_of(runner, model.drafter.queries), batch)
         if runner.stage is Stage.DRAFT:
             size += batch * model.vocab * FLOAT if runner.sampled else 0
         elif runner.stage is Stage.EXTEND:
@@ -66,7 +67,7 @@ class Costs:
 
     def graph(self, runner: Runner, batch: int) -> int:
         """Return the bytes of one more graph of a runner: CUDA's own, attention's, and outputs that stay allocated."""
-        return self._captured(runner, batch) + self._attention.graph(runner)
+        return self._captured(runner, batch) + self._attention.graph(pass_of(runner, self.model.drafter.queries))
 
     @property
     def _attention(self) -> AttentionCosts:
@@ -79,6 +80,8 @@ class Costs:
             return GRAPH_LAYER_BYTES * model.layers + batch * runner.draft_tokens * model.captured_bytes
         if runner.stage is Stage.EXTEND:
             return GRAPH_LAYER_BYTES + batch * state
+        if runner.is_block:  # its drafts are scored and drawn without a graph
+            return GRAPH_LAYER_BYTES * model.drafter.layers + batch * model.drafter.queries * state
         # With sampled drafts there is a second graph, without distributions, for batches that are all greedy.
         graphs = 2 if runner.sampled else 1
         kept = batch * runner.steps * model.vocab * FLOAT if runner.sampled else 0
@@ -88,6 +91,8 @@ class Costs:
         """Return the bytes of temporaries inside a graph."""
         model = self.model
         rows = batch * (runner.topk if runner.stage is Stage.DRAFT else runner.draft_tokens)
+        if runner.is_block:
+            return int(batch * model.drafter.queries * model.layer_elements(self.tensor_parallel) * model.element_bytes)
         size = rows * model.layer_elements(self.tensor_parallel) * model.element_bytes
         scored = batch if runner.stage is Stage.EXTEND else rows
         # The rank's shard of the logits, and all of them gathered.
@@ -99,6 +104,8 @@ class Costs:
 
     def logit_rows(self, runner: Runner, batch: int) -> int:
         """Return the rows of float32 logits that a runner writes outside the pool."""
+        if runner.is_block:
+            return batch * self.model.drafter.queries
         if runner.stage is Stage.DRAFT:
             return 0
         return batch * runner.draft_tokens if runner.stage is Stage.VERIFY else batch

@@ -17,7 +17,7 @@ class Stage(StrEnum):
     VERIFY = "verify"
     """The target over all tokens to verify (`decode_cuda_graph_runner`)."""
     DRAFT = "draft"
-    """The drafter's consecutive steps (`eagle_draft_cuda_graph_runner`)."""
+    """The drafter's consecutive steps (`eagle_draft_cuda_graph_runner`), or its block (`decode_cuda_graph_runner`)."""
     EXTEND = "extend"
     """The drafter over the accepted tokens (`eagle_draft_extend_cuda_graph_runner`)."""
 
@@ -37,6 +37,8 @@ class Runner:
     topk: int = 1
     steps: int = 0
     sampled: bool = False
+    is_block: bool = False
+    """Whether it is a block drafter's pass: all arms have the same, whatever they verify of it."""
 
     @property
     def is_tree(self) -> bool:
@@ -46,6 +48,8 @@ class Runner:
     @property
     def name(self) -> str:
         """Human-readable name."""
+        if self.is_block:
+            return f"{self.stage} block"
         if self.stage is not Stage.DRAFT:
             return f"{self.stage} {self.draft_tokens}{' (tree)' if self.is_tree else ''}"
         shape = f"{self.steps}x{self.topk}-{self.draft_tokens}" if self.is_tree else f"{self.steps}"
@@ -62,6 +66,8 @@ def runners_of(arm: Arm) -> tuple[Runner, ...]:
     verify = Runner(stage=Stage.VERIFY, draft_tokens=arm.draft_tokens, topk=width)
     if not arm.needs_drafter:
         return (verify,)
+    if arm.is_block:  # the accepted tokens are projected, a few kernels without a graph
+        return (verify, Runner(stage=Stage.DRAFT, draft_tokens=0, is_block=True))
     extend = Runner(stage=Stage.EXTEND, draft_tokens=arm.draft_tokens, topk=width)
     if arm.steps == 1:
         return (verify, extend)  # the first draft comes from the preceding extend

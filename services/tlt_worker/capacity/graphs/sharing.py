@@ -25,6 +25,8 @@ class GraphSharing:
     sizes: Sizes
     shares: bool = True
     """False: every arm captures its own."""
+    queries: int = 0
+    """Tokens of a request that one pass of a block drafter computes."""
     _made: dict[Runner | tuple[str, Runner], dict[str, Any]] = field(default_factory=dict)
 
     def due(self, arm: Arm, stage: Stage) -> tuple[int, ...]:
@@ -50,8 +52,9 @@ class GraphSharing:
 
     def logit_rows(self) -> int:
         """Return the rows of logits that the widest graph writes, of any arm: off has graphs, configured or not."""
+        width = {Stage.EXTEND: 1, Stage.DRAFT: self.queries or 1}
         rows = [
-            max(sizes) * (runner.draft_tokens if runner.stage is Stage.VERIFY else 1)
+            max(sizes) * width.get(runner.stage, runner.draft_tokens)
             for name, by_stage in self.sizes.items()
             for runner in runners_of(arm_named(name))
             if (sizes := by_stage.get(runner.stage))

@@ -18,7 +18,8 @@ LAUNCH_S = 5e-6
 
 def launches_s(runner: Runner, layers: int) -> float:
     """Return the seconds to launch one pass of a runner kernel by kernel, for a target with this many layers."""
-    passes = {Stage.VERIFY: layers, Stage.DRAFT: runner.steps - 1, Stage.EXTEND: 1}[runner.stage]
+    drafting = 1 if runner.is_block else runner.steps - 1
+    passes = {Stage.VERIFY: layers, Stage.DRAFT: drafting, Stage.EXTEND: 1}[runner.stage]
     return passes * KERNELS_PER_LAYER * LAUNCH_S
 
 

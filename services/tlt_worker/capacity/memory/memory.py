@@ -113,7 +113,9 @@ class Workspace:
         context = min(batch * self.costs.context_length, self.kv_tokens)
         mask = arm.draft_tokens * (context + nodes) if arm.topk > 1 else 0
         states = nodes * model.captured_bytes
-        proposals = batch * arm.steps * model.vocab * FLOAT if arm.sampled else 0
+        # Of a block, the logits of all drafts in both types besides.
+        scored = FLOAT + model.element_bytes if arm.is_block else 0
+        proposals = batch * arm.steps * model.vocab * (FLOAT + scored) if arm.sampled else 0
         drawing = nodes * model.vocab * DRAW_BYTES
         eager = [runner for runner in runners_of(arm) if not has_graph(runner, batch)]
         passes = max((self._pass(runner, batch) for runner in eager), default=0)

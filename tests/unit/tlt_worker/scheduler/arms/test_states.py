@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
+from tlt_common.domain.arm import OFF, Arm, block, chain, ngram, tree
 from tlt_common.errors import ConfigError
 from tlt_worker.capacity.width import drafter_steps, launch_width, samples_drafts
 from tlt_worker.scheduler.arms.states import ArmStates
@@ -20,6 +20,7 @@ from tlt_worker.scheduler.arms.states import ArmStates
         ((chain(3), tree(2, 4, 16)), 16),
         ((tree(1, 4, 4),), 4),
         ((OFF, ngram(5)), 6),
+        ((OFF, block(7), block(15)), 16),
     ],
 )
 def test_an_engine_has_room_for_its_widest_round(arms: tuple[Arm, ...], width: int) -> None:
@@ -31,7 +32,7 @@ def test_an_engine_that_never_drafts_is_launched_in_the_least_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("building", "steps"), [(None, 0), (OFF, 0), (ngram(5), 0), (chain(7), 7), (tree(8, 8, 64), 8)]
+    ("building", "steps"), [(None, 0), (OFF, 0), (ngram(5), 0), (chain(7), 7), (tree(8, 8, 64), 8), (block(7), 0)]
 )
 def test_only_arms_that_draft_with_the_drafter_have_backends_for_its_steps(building: Arm | None, steps: int) -> None:
     assert drafter_steps(building) == steps
