@@ -142,8 +142,17 @@ def write_blank_drafter(directory: Path, form: DrafterFormat, target: Mapping[st
 
 
 def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[str, Any]) -> None:
-    """Write the config.json that makes SGLang choose the class that runs the drafter."""
-    config = {**form.config(target), "architectures": [form.served_as]}
+    """
+    Write the config.json that makes SGLang choose the class that runs the drafter.
+
+    And the target return the states that it reads: EAGLE-3's fields, whatever the architecture.
+    """
+    reads = {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(form.layers)}
+    config = {
+        **form.config(target),
+        "architectures": [form.served_as],
+        **({"eagle_config": reads} if form.layers else {}),
+    }
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 
 

@@ -19,6 +19,9 @@ from tlt_worker.experiment import NONE, Experiment
 from tlt_worker.hardware.cores import share
 from tlt_worker.link.failure import read_failure
 
+ALGORITHMS = {DrafterArchitecture.BLOCK: "EAGLE3"}
+"""SGLang's algorithm where it has another name than the architecture. With this one, the target returns the states of
+the layers that a block drafter reads; verification and scheduling do not depend on where drafts come from."""
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 
@@ -71,7 +74,7 @@ def server_arguments(
     arguments: dict[str, Any] = {
         **plain,
         **profile.arguments(),
-        "speculative_algorithm": architecture.upper(),
+        "speculative_algorithm": ALGORITHMS.get(architecture, architecture.upper()),
         "speculative_draft_model_path": str(drafter),
         "speculative_num_steps": width - 1,
         "speculative_eagle_topk": 1,

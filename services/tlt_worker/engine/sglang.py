@@ -264,6 +264,7 @@ class SglangEngine:
             device=device.kind,
             engine=config,
             experiment=self._experiment,
+            architecture=self._need_form().architecture,
             layers=self._need_form().layers,
             graph_sizes=self._graph_sizes(plan) if device.kind == "cuda" else {},
             fits_upto={arm.name: batch for arm, batch in plan.max_batch.items()},

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_worker.capacity.memory.memory import BACKLOG_BYTES
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import NONE, Experiment
@@ -35,6 +36,8 @@ class LinkSettings(Frozen):
     """`cuda` or `cpu`."""
     engine: EngineConfig = EngineConfig()
     experiment: Experiment = NONE
+    architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
+    """Of the drafters that it serves."""
     layers: tuple[int, ...] = ()
     """Layers of the target that the drafter reads; empty for EAGLE, which reads the last state."""
     backlog_bytes: int = BACKLOG_BYTES

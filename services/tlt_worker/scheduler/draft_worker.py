@@ -51,6 +51,9 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     """Arm whose state is being built; None for the launch shape, which never drafts."""
     capture_graphs: Callable[[Any], None] | None = None
     """Captures the graphs of the arm being built into this worker; None for the launch shape."""
+    block_queries: int = 0
+    """Tokens of a request that a pass of a block drafter computes; 0: the drafter is another."""
+    completes: type[CacheCompletion] = CacheCompletion
     sources: Sources = Sources(by_kind={})
     arm: Arm = OFF
     """Arm of the running round."""
@@ -73,7 +76,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         pool = self.token_to_kv_pool_allocator
         self.backlog = Backlog(slot_count=pool.size + pool.page_size, limit_bytes=self.backlog_bytes)
         requests = self.req_to_token_pool
-        self.completion = CacheCompletion(
+        self.completion = self.completes(
             backlog=self.backlog,
             runner=self.draft_runner,
             slot_table=requests.req_to_token,
@@ -128,14 +131,18 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
 
     def _draft_from(self, source: DraftSource, batch: Any) -> Any:
         """Build a round from drafts that were found, without a pass of the learned drafter."""
+        return self._chains(batch, source.drafts(batch, self.speculative_num_steps))
+
+    def _chains(self, batch: Any, drafts_BN: Tensor | None, probs_BNV: Tensor | None = None) -> Any:
+        """Return the verification of a chain per request; of sampled ones with what they were drawn from."""
         count = len(batch.reqs)
         return build_eagle_verify_input(
             batch,
             batch.spec_info,
             self._topk1_parents_prealloc[:count],
             self._topk1_score_indices_prealloc[:count],
-            source.drafts(batch, self.speculative_num_steps),
-            None,
+            drafts_BN,
+            probs_BNV,
             target_worker=self.target_worker,
             topk=self.topk,
             num_steps=self.speculative_num_steps,
@@ -150,10 +157,14 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             if self.is_behind(batch):
                 self.keep_up(batch)
             return
-        with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
-            super()._draft_extend_for_decode(batch, batch_result, **kw)
+        self._extend(batch, batch_result, **kw)
         if self.backlog:
             self.backlog.drop(batch.out_cache_loc)
+
+    def _extend(self, batch: Any, batch_result: Any, **kw: Any) -> None:
+        """Process what a round has verified, and fill the next round's draft input."""
+        with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
+            super()._draft_extend_for_decode(batch, batch_result, **kw)
 
     def _draft_extend_for_prefill(
         self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any
@@ -168,6 +179,12 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             return self._empty_input(batch, next_token_ids)
         for req in batch.reqs:
             self._skipped.pop(req.rid, None)
+        return self._extend_prompts(batch, target_hidden_states, next_token_ids, *args, **kw)
+
+    def _extend_prompts(
+        self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any
+    ) -> Any:
+        """Process prompts, and return their requests' first draft input."""
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
             made = super()._draft_extend_for_prefill(batch, target_hidden_states, next_token_ids, *args, **kw)
             made.draft_probs, made.topk_p, made.topk_index = self._propose(
@@ -283,13 +300,16 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if not skipped:
             return
         self._skipped_rounds = 0
-        into, device = batch.spec_info, batch.seq_lens.device
-        places_S = sent(list(skipped), device)
-        if len(skipped) == len(batch.reqs):
-            self._fill_blank(into, len(skipped))
+        places_S = sent(list(skipped), batch.seq_lens.device)
+        spans = [Stretch(place, start, self._bound(batch.reqs[place])) for place, start in skipped.items()]
+        self._complete(batch, spans, places_S)
+
+    def _complete(self, batch: Any, spans: list[Stretch], places_S: Tensor) -> None:
+        into = batch.spec_info
+        if len(spans) == len(batch.reqs):
+            self._fill_blank(into, len(spans))
         else:
             self._blank(into, places_S)
-        spans = [Stretch(place, start, self._bound(batch.reqs[place])) for place, start in skipped.items()]
         self.completion.run(batch, spans, batch.seq_lens[places_S], partial(self._fill, batch))
 
     def _fill(self, batch: Any, places: list[int], logits_PV: Tensor, hidden_PH: Tensor) -> None:

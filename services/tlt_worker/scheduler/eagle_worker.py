@@ -71,7 +71,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
             trace=TraceFile(trace, max_bytes=engine.trace_bytes) if trace else None,
             fits=settings.fits,
         )
-        self.graphs = Graphs(sharing=GraphSharing(sizes=settings.graph_sizes, shares=experiment.shares_graphs))
+        self.graphs = Graphs(sharing=self._sharing(settings))
         rejects = experiment.lossless and samples_drafts(settings.arms)
         self.arms = ArmStates(worker=self, override=_override_spec, arms=settings.arms, rejects=rejects)
         self.states = HiddenStateCapture(send=self.link.send, layers=settings.layers)
@@ -87,6 +87,13 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         self.switch.index_bytes = lambda: self.sources.size_bytes
         self.head_tokens = head_tokens_of(self._draft_worker.draft_runner.model)
         self._processing: LaunchedRound | None = None
+
+    def _sharing(self, settings: LinkSettings) -> GraphSharing:
+        return GraphSharing(
+            sizes=settings.graph_sizes,
+            shares=settings.experiment.shares_graphs,
+            queries=self._draft_worker.block_queries,
+        )
 
     def init_cuda_graphs(self) -> None:
         super().init_cuda_graphs()

@@ -57,10 +57,17 @@ class Graphs:
         """Capture the due graphs of the drafter's steps and extend for an arm into its draft worker."""
         if sizes := self.sharing.due(arm, Stage.DRAFT):
             with _capturing(sizes):
-                worker.cuda_graph_runner = EAGLEDraftCudaGraphRunner(worker)
+                worker.cuda_graph_runner = _block(worker) if arm.is_block else EAGLEDraftCudaGraphRunner(worker)
         if sizes := self.sharing.due(arm, Stage.EXTEND):
             with _capturing(sizes):
                 worker.cuda_graph_runner_for_draft_extend = EAGLEDraftExtendCudaGraphRunner(worker)
+
+
+def _block(worker: Any) -> Any:
+    """Return SGLang's runner of the graphs of a block drafter's pass, as its DFlash worker has it."""
+    return DecodeCudaGraphRunner(
+        worker.draft_runner, attn_backend=worker.draft_attn_backend, speculative_num_draft_tokens=worker.model.queries
+    )
 
 
 @contextmanager

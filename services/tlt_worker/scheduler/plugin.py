@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.errors import EngineError
 from tlt_common.telemetry.log import configure_child, get_logger
 from tlt_worker.link.failure import note_failure
@@ -43,10 +44,9 @@ class Hook:
     replacement: Any
 
 
-def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
+def hooks(settings: LinkSettings | None, *, cpu: bool) -> tuple[Hook, ...]:
     """Return all changes made to SGLang. Imports SGLang's workers, which takes seconds."""
     from tlt_worker.scheduler import routed_experts
-    from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.drafts.relay import gather_tokens
     from tlt_worker.scheduler.eagle_worker import TltWorker
     from tlt_worker.scheduler.failures import between_rounds, containment, control_requests, intake
@@ -62,7 +62,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
     )
 
     found = [
-        _replace("speculative.eagle_worker_v2.EagleDraftWorker", TltDraftWorker),
+        _replace("speculative.eagle_worker_v2.EagleDraftWorker", _draft_worker(settings)),
         _replace("speculative.eagle_worker_v2.EAGLEWorkerV2", TltWorker),
         _around("speculative.spec_utils.sample_draft_proposal", proposal.sample_for_every_arm),
         _around("speculative.spec_utils.renorm_draft_probs", proposal.keep_prompt_logits),
@@ -96,7 +96,7 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
         _around("state_capturer.routed_experts.RoutedExpertsCapturer.create", routed_experts.room_for_verification),
         _around("state_capturer.base.BaseTopkCapturer.on_forward_end", routed_experts.keep_until_processed),
     ]
-    if lossless:
+    if settings is None or settings.experiment.lossless:
         found += _sampling_hooks(cpu=cpu)
     if cpu:
         row_argmax = "sglang.kernels.ops.speculative.row_argmax.row_argmax"
@@ -106,6 +106,16 @@ def hooks(*, cpu: bool, lossless: bool) -> tuple[Hook, ...]:
             _around("mem_cache.pool_host.common.alloc_with_host_register", routed_experts.allocate_unpinned),
         ]
     return tuple(found)
+
+
+def _draft_worker(settings: LinkSettings | None) -> type:
+    if settings is not None and settings.architecture is DrafterArchitecture.BLOCK:
+        from tlt_worker.scheduler.blocks.worker import TltBlockWorker
+
+        return TltBlockWorker
+    from tlt_worker.scheduler.draft_worker import TltDraftWorker
+
+    return TltDraftWorker
 
 
 def _sampling_hooks(*, cpu: bool) -> list[Hook]:
@@ -163,7 +173,7 @@ def install() -> None:
     note_failure(settings.failure)
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-    for hook in hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless):
+    for hook in hooks(settings, cpu=_is_cpu()):
         if hook.how is How.SET:
             parent, _, name = hook.target.rpartition(".")
             setattr(pkgutil.resolve_name(parent), name, hook.replacement)
@@ -179,8 +189,7 @@ def check_importable() -> None:
         ImportError: A target does not exist in this SGLang.
         AttributeError: Same.
     """
-    settings = _settings()
-    for hook in hooks(cpu=_is_cpu(), lossless=settings is None or settings.experiment.lossless):
+    for hook in hooks(_settings(), cpu=_is_cpu()):
         pkgutil.resolve_name(hook.target)
 
 
@@ -196,7 +205,7 @@ def assert_installed() -> None:
     settings = _settings()
     if settings is None:
         return
-    required = hooks(cpu=_is_cpu(), lossless=settings.experiment.lossless)
+    required = hooks(settings, cpu=_is_cpu())
     missing = [
         hook.target for hook in required if not _is_in_place(pkgutil.resolve_name(hook.target), hook.replacement)
     ]

@@ -99,6 +99,23 @@ def test_extending_is_causal(kernels: ModuleType, lengths: list[int], extends: l
         done += extend
 
 
+@pytest.mark.parametrize(
+    ("lengths", "extends"),
+    [([20], [8]), ([90, 12, 40], [8, 8, 8]), ([30, 30], [5, 5]), ([50, 7], [3, 1]), ([80, 80], [40, 40])],
+)
+def test_tokens_of_a_block_see_each_other(kernels: ModuleType, lengths: list[int], extends: list[int]) -> None:
+    cache, done = Cache(lengths), 0
+    query = torch.randn(sum(extends), 4, 16)
+    causal = cache.extend(kernels, query, extends)
+    out = cache.extend(kernels, query, extends, is_causal=False)
+    for place, (length, extend) in enumerate(zip(lengths, extends, strict=True)):
+        visible = torch.ones(extend, length, dtype=torch.bool)
+        expected = slow_attention(query[done : done + extend], *cache.of(place), visible)
+        assert (out[done : done + extend] - expected).abs().max() < 1e-4
+        done += extend
+    assert (out - causal).abs().max() > 1e-2, "plans of both kinds are kept apart"
+
+
 def test_tree_masks_cover_the_draft_tokens_only(kernels: ModuleType) -> None:
     cache = Cache([30, 11])
     trees = torch.eye(4, dtype=torch.bool).repeat(2, 1, 1)

@@ -18,6 +18,7 @@ _LAYERS = NEVER + "a layer of models that the suite does not serve"
 _CONVERSION = NEVER + "an option that the suite does not set"
 _PLATFORM = NEVER + "another platform"
 _ALGORITHM = NEVER + "another speculative algorithm"
+_VARIANT = NEVER + "a variant of block drafters that is refused"
 
 COMPILED: Final = {
     # SGLang's, by file and function.
@@ -54,9 +55,9 @@ COMPILED: Final = {
     "srt/hardware_backend/npu/graph_runner/npu_graph_runner.py:patch_model_npu": _PLATFORM,
     "srt/model_executor/cpu_graph_runner.py:patch_model": _PLATFORM,
     "srt/dllm/algorithm/gemma4_renoise.py:": _ALGORITHM,
-    "srt/models/dflash.py:_follow_maps": _ALGORITHM,
-    "srt/models/dflash.py:_grouped_conv": _ALGORITHM,
-    "srt/models/dflash.py:_score_edges": _ALGORITHM,
+    "srt/models/dflash.py:_follow_maps": _VARIANT,
+    "srt/models/dflash.py:_grouped_conv": _VARIANT,
+    "srt/models/dflash.py:_score_edges": _VARIANT,
     "srt/speculative/uno_utils.py:_build_sparse_target_support_tensors": _ALGORITHM,
     "srt/speculative/uno_utils.py:_sparse_rejection_from_support": _ALGORITHM,
     **dict.fromkeys(

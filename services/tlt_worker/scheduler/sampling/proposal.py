@@ -36,8 +36,12 @@ class ProposalLayout:
 
     @classmethod
     def of(cls, arms: Sequence[Arm], *, rejects: bool) -> "ProposalLayout":
-        """Return the layout these arms need. Without rejection even sampled arms draft the most likely token."""
-        learned = [arm for arm in arms if arm.needs_drafter]
+        """
+        Return the layout these arms need. Without rejection even sampled arms draft the most likely token.
+
+        Nothing is proposed for the next round's block, which begins with the last token alone.
+        """
+        learned = [arm for arm in arms if arm.needs_drafter and not arm.is_block]
         best = [arm.topk for arm in learned if not (rejects and arm.sampled)]
         samples = rejects and any(arm.sampled for arm in learned)
         return cls(samples=samples, branches=max(best, default=0 if samples else 1))

@@ -47,8 +47,9 @@ class _Batch:
 
 
 _decode_plans: dict[int, _Plan] = {}
-_extend_plans: dict[int, _Plan] = {}
 """By the window of their layers, in tokens; 0: no window."""
+_extend_plans: dict[tuple[int, bool], _Plan] = {}
+"""By that, and whether query tokens see only earlier ones of theirs."""
 
 
 def _reusable(plan: _Plan | None, key: tuple[Tensor | None, ...], layer: int) -> bool:
@@ -132,15 +133,21 @@ def extend_attention_cpu(
 
     Keys and values must be in the cache already. `tree_mask`, if given, is the concatenation of [E, E] masks among the
     query tokens; earlier tokens are always visible. A token sees the `sliding_window` last ones up to itself, or all
-    (0). `sinks` [H] are logits that take their share of each head's attention.
+    (0); if not `is_causal`, later query tokens, too. `sinks` [H] are logits that take their share of each head's
+    attention.
     """
     del key, value, k_scale, v_scale, max_len_extend, encoder_lens
     _refuse_unsupported(logit_cap, is_cross_attn)
     if sliding_window and tree_mask is not None:
         raise NotImplementedError("the torch stand-in for sgl_kernel verifies no trees within a sliding window")
+    if not is_causal and (sliding_window or tree_mask is not None):
+        raise NotImplementedError(
+            "the torch stand-in for sgl_kernel has no window or tree where all tokens see each other"
+        )
     plan_key = (req_to_token, req_pool_indices, seq_lens, extend_seq_lens, tree_mask)
     layer = k_buffer.data_ptr()
-    if not _reusable(_extend_plans.get(sliding_window), plan_key, layer):
+    kind = sliding_window, is_causal
+    if not _reusable(_extend_plans.get(kind), plan_key, layer):
         batches = _plan_extend(
             req_to_token,
             req_pool_indices,
@@ -152,8 +159,8 @@ def extend_attention_cpu(
             sliding_window,
             causal=is_causal,
         )
-        _extend_plans[sliding_window] = _Plan(key=plan_key, batches=batches)
-    plan = _extend_plans[sliding_window]
+        _extend_plans[kind] = _Plan(key=plan_key, batches=batches)
+    plan = _extend_plans[kind]
     plan.seen_layers.add(layer)
     _attend(plan, query, k_buffer, v_buffer, output, sm_scale, sinks)
 
@@ -231,6 +238,8 @@ def _plan_equal(
     trees_BEE: Tensor | None,
     group_tokens: int,
     window: int,
+    *,
+    causal: bool = True,
 ) -> list[_Batch]:
     """Plan padded calls for requests with the same number of query tokens."""
     batches, low = [], 0
@@ -242,7 +251,10 @@ def _plan_equal(
         trees = None if trees_BEE is None else trees_BEE[low:high]
         slots_BL = req_to_token[req_pool_indices[low:high].to(torch.int64), :longest].to(torch.int64)
         rows = slice(low * query_tokens, high * query_tokens)
-        batches.append(_plan_group(slots_BL, rows, lengths[low:high], query_tokens, trees, window))
+        if causal:
+            batches.append(_plan_group(slots_BL, rows, lengths[low:high], query_tokens, trees, window))
+        else:
+            batches.append(_plan_open(slots_BL, rows, lengths[low:high]))
         low = high
     return batches
 
@@ -268,6 +280,19 @@ def _plan_group(
     return _Batch(rows, count, slots_BL.reshape(-1), mask.unsqueeze(1), causal=False)
 
 
+def _plan_open(slots_BL: Tensor, rows: slice, lengths: list[int]) -> _Batch:
+    """Plan a call in which every query token sees all of its request."""
+    count, longest = slots_BL.shape
+    if min(lengths) == longest:
+        return _Batch(rows, count, slots_BL.reshape(-1), None, causal=False)
+    is_own_BL = torch.arange(longest) < torch.tensor(lengths).view(-1, 1)
+    slots_BL = torch.where(is_own_BL, slots_BL, slots_BL[:, :1])
+    tokens = (rows.stop - rows.start) // count
+    return _Batch(
+        rows, count, slots_BL.reshape(-1), is_own_BL.view(count, 1, 1, -1).repeat(1, 1, tokens, 1), causal=False
+    )
+
+
 def _plan_extend(
     req_to_token: Tensor,
     req_pool_indices: Tensor,
@@ -281,10 +306,12 @@ def _plan_extend(
     causal: bool,
 ) -> list[_Batch]:
     lengths, extends = seq_lens.tolist(), extend_seq_lens.tolist()
-    if causal and min(extends) == max(extends) <= BATCHED_QUERY_TOKENS:
+    if min(extends) == max(extends) <= BATCHED_QUERY_TOKENS:
         trees = None if tree_mask is None else tree_mask.view(-1)[: len(extends) * extends[0] ** 2]
         trees_BEE = None if trees is None else trees.view(len(extends), extends[0], extends[0]).to(torch.bool)
-        return _plan_equal(req_to_token, req_pool_indices, lengths, extends[0], trees_BEE, group_tokens, window)
+        return _plan_equal(
+            req_to_token, req_pool_indices, lengths, extends[0], trees_BEE, group_tokens, window, causal=causal
+        )
     batches, tree_start = [], 0
     for row, length, extend, start in zip(
         req_pool_indices.tolist(), lengths, extends, extend_start_loc.tolist(), strict=True

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tlt_common.domain.arm import OFF, Arm, chain, ngram, tree
+from tlt_common.domain.arm import OFF, Arm, block, chain, ngram, tree
 from tlt_worker.scheduler.sampling.proposal import (
     ProposalLayout,
     keep_parents,
@@ -33,6 +33,7 @@ def sample(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ((tree(2, 2, 4),), False, False, 2),
         ((chain(3),), False, False, 1),
         ((ngram(5),), False, False, 1),
+        ((OFF, block(7), ngram(5)), True, False, 1),
     ],
 )
 def test_the_layout_holds_what_every_arm_needs(

@@ -1,0 +1,1 @@
+"""Drafts of a block drafter: its pass, and the context it reads."""
