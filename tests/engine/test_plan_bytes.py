@@ -15,7 +15,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 TINY = {family: written(family, num_hidden_layers=8) for family in TYPES}
 
 
-@pytest.mark.parametrize(("kind", "models"), [("eagle", CONFIGS), ("eagle3", TINY)], ids=["public", "tiny"])
+@pytest.mark.parametrize(
+    ("kind", "models"),
+    [("eagle", CONFIGS), ("eagle3", TINY), ("block", TINY)],
+    ids=["public", "tiny", "tiny with blocks"],
+)
 def test_planned_bytes_are_those_that_sglang_allocates(kind: str, models: dict[str, dict[str, Any]]) -> None:
     rows = check_plans(list(models.values()), EngineConfig(drafter_architecture=kind), "bfloat16")
     found = {(model, row.name): row.difference for model, each in zip(models, rows, strict=True) for row in each}

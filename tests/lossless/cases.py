@@ -30,6 +30,8 @@ SETTINGS = {
 } | {SEEDED: _PLAIN}
 
 ARMS = ("off", "chain-3", "chain-7", "chain-3-top1", "tree-3x4-8", "ngram-5")
+BLOCKS = ("off", "block-3", "ngram-5", "block-7")
+"""Arms of an engine with block drafters."""
 GOOD, RANDOM, WRONG = "good", "random", "wrong"
 
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
-from tests.engine import models
+from tests.engine import block, models
 from tests.lossless import cases
 from tests.lossless.cases import SETTINGS, Phase, Size
 from tests.lossless.exact import TOKENS
@@ -86,7 +86,12 @@ async def engine(
     config = EngineConfig(
         dtype=dtype, arms=tuple(arm.name for arm in cases.ENGINE_ARMS), max_running=AT_ONCE, context_length=192
     )
-    made = SglangEngine(target, config, Experiment(seed=1, lossless=lossless))
+    async with started(SglangEngine(target, config, Experiment(seed=1, lossless=lossless))) as made:
+        yield made
+
+
+@asynccontextmanager
+async def started(made: SglangEngine) -> AsyncIterator[SglangEngine]:
     try:
         await made.start()
         yield made
@@ -94,14 +99,17 @@ async def engine(
         await made.aclose()
 
 
+KINDS = {cases.GOOD: (0.02, 1.0), cases.RANDOM: (0.2, 0.0), cases.WRONG: (0.02, -1.0)}
+"""Noise and gain of drafters."""
+
+
 class Drafters:
     """Drafters to swap in: one that is often right, a random one, and one that is always wrong."""
 
     def __init__(self, work: Path, target: Path) -> None:
-        kinds = {cases.GOOD: (0.02, 1.0), cases.RANDOM: (0.2, 0.0), cases.WRONG: (0.02, -1.0)}
         self._paths = {
             name: models.write_drafter(work / name, target, noise=noise, gain=gain)
-            for name, (noise, gain) in kinds.items()
+            for name, (noise, gain) in KINDS.items()
         }
         self._version = 0
 
@@ -179,6 +187,46 @@ async def half(work: Path, size: Size) -> HalfResult:
         plain = await draw(made, settings, size.draws)
         made.force_arms(*cases.ARMS)
         return HalfResult(target=target, plain=plain, drafted=await draw(made, settings, size.draws))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksResult:
+    """Short responses of an engine with block drafters."""
+
+    target: Path
+    drawn: dict[str, dict[str, Drawn]]
+    """By drafter and arms, then by setting."""
+
+
+async def dflash(work: Path, size: Size) -> BlocksResult:
+    """Draw with blocks whose drafts are independent of each other."""
+    return await _blocks(work, size, replace(block.DFLASH, layers=(0, 2)))
+
+
+async def dspark(work: Path, size: Size) -> BlocksResult:
+    """Draw with blocks whose drafts depend on the one before."""
+    return await _blocks(work, size, replace(block.DSPARK, layers=(0, 2)))
+
+
+async def _blocks(work: Path, size: Size, kind: block.Kind) -> BlocksResult:
+    target = block.write_target(
+        work / "target", vocabulary=cases.VOCABULARY, layers=4, kv_heads=4, weight=0.1, head=0.6
+    )
+    drafters = {
+        name: block.write_drafter(work / name, target, kind, noise=noise, gain=gain)
+        for name, (noise, gain) in KINDS.items()
+    }
+    config = EngineConfig(
+        drafter=drafters[cases.GOOD], dtype="float32", arms=cases.BLOCKS, max_running=AT_ONCE, context_length=192
+    )
+    drawn, turns = {}, itertools.count(2)
+    async with started(SglangEngine(target, config, Experiment(seed=1))) as made:
+        for name, directory in drafters.items():
+            await made.load_drafter(directory, DrafterVersion(next(turns)))
+            for arms in (("block-7",), cases.BLOCKS):
+                made.force_arms(*arms)
+                drawn[f"{name}, {' '.join(arms)}"] = await draw(made, size.settings, size.draws // 2)
+    return BlocksResult(target=target, drawn=drawn)
 
 
 async def broken(work: Path, size: Size) -> DrawnResult:

@@ -9,7 +9,7 @@ from tests.engine import models
 from tests.lossless import exact, judge
 from tests.lossless.cases import FILTERED, PHASES, Phase
 from tests.lossless.goodness import Fit
-from tests.lossless.scenes import DrawnResult, HalfResult, SuiteResult
+from tests.lossless.scenes import BlocksResult, DrawnResult, HalfResult, SuiteResult
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(7200)]
 
@@ -70,3 +70,18 @@ def test_in_bfloat16_drafts_leave_the_distribution_as_it_is(play: Callable[..., 
     level = judge.LEVEL / len(fits)
     assert not {case: fit for case, fit in fits.items() if fit.p_value < level}
     assert min(drawn.accept_length for drawn in result.drafted.values()) > 1.2
+
+
+@pytest.mark.parametrize("kind", ["dflash", "dspark"])
+def test_blocks_leave_the_distribution_as_it_is(play: Callable[..., Any], kind: str) -> None:
+    result: BlocksResult = play(kind)
+    masses = judge.expected(models.load(result.target), next(iter(result.drawn.values())))
+    fits = {
+        (way, window, setting): fit
+        for way, drawn in result.drawn.items()
+        for window in exact.WINDOWS
+        for setting, fit in judge.fits(drawn, window, masses).items()
+    }
+    level = judge.LEVEL / len(fits)
+    assert not {case: fit for case, fit in fits.items() if fit.p_value < level}
+    assert min(drawn.accept_length for drawn in result.drawn["good, block-7"].values()) > 1.3

@@ -63,7 +63,7 @@ async def mixed(work: Path) -> ArmsResult:
     # Enough noise for the drafter's attention to matter.
     drafter = models.write_drafter(work / "drafter", target, noise=0.05)
     config = EngineConfig(drafter=drafter, dtype="float32", max_running=8, context_length=512, arms=NAMES)
-    _chunk_prompts(16)
+    chunk_prompts(16)
     async with running(target, config, Experiment(seed=1)) as engine:
         prompts = [
             prompt(f"p{i}", tuple(range(3 + i, 12 + 2 * i)), temperature=0.0, max_new_tokens=40 + 20 * i)
@@ -75,7 +75,7 @@ async def mixed(work: Path) -> ArmsResult:
             greedy[name] = await _together(engine, name, prompts)
         engine.force_arms(*CYCLE)
         greedy["cycle"] = await _together(engine, "cycle", prompts)
-        greedy["aborts"] = await _with_aborts(engine, prompts)
+        greedy["aborts"] = await with_aborts(engine, prompts)
         captured = await capture.sampled(engine, target)
         engine.set_capture(CapturePolicy(enabled=False))
         return ArmsResult(
@@ -140,7 +140,7 @@ async def _reports(engine: SglangEngine) -> list[RoundReport]:
             return found
 
 
-def _chunk_prompts(tokens: int) -> None:
+def chunk_prompts(tokens: int) -> None:
     """Make the next engine of this process compute prompts in chunks."""
     launching: Any = sglang
     original = launching.server_arguments
@@ -157,11 +157,11 @@ async def _together(engine: SglangEngine, label: str, prompts: list[Prompt]) -> 
     return list(await asyncio.gather(*tasks))
 
 
-async def _with_aborts(engine: SglangEngine, prompts: list[Prompt]) -> list[TokenChunk]:
-    """Same, while other requests are aborted among them."""
+async def with_aborts(engine: SglangEngine, prompts: list[Prompt]) -> list[TokenChunk]:
+    """Answer all prompts, each started while the earlier ones run, while other requests are aborted among them."""
 
     async def cut(index: int) -> None:
-        doomed = prompt(f"doomed{index}", tuple(range(5, 25 + index)), max_new_tokens=300)
+        doomed = prompt(f"doomed{index}", tuple(5 + n % 15 for n in range(20 + index)), max_new_tokens=300)
         async for chunk in engine.generate(doomed):
             if chunk.token_ids:
                 await asyncio.sleep(0.01 * index)

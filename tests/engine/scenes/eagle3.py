@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,14 @@ SAMPLES = 2500
 KNOWN = tuple(range(2, 22))
 FEWER = (23, 0, *range(3, 18))
 """Unordered, and without some of the target's tokens."""
+
+
+class CapturedStates(Protocol):
+    """A reference in plain torch."""
+
+    def captured(self, ids: Sequence[int]) -> Tensor:
+        """Return what an engine captures."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +142,9 @@ async def qwen3(work: Path) -> Qwen3Result:
             refusals=await _refusals(engine, work, target, form),
             sampled_chain=await _sampled(engine, target, good, "chain-3"),
             sampled_tree=await _sampled(engine, target, good, "tree-3x4-8"),
-            captured=await _captured(engine, reference),
+            captured=await captured(engine, reference, ("chain-3", "off", "tree-3x4-8")),
             updated=await _updated(engine, newer := _write_target(work / "newer", seed=5), prompts[0]),
-            updated_expected=_greedy(newer, prompts[0]),
+            updated_expected=greedy(newer, prompts[0]),
         )
 
 
@@ -174,7 +183,7 @@ async def _compared(
         expected.append([reference.rounds(ids, len(one.token_ids), turn) for turn in turns])
     return Compared(
         answers=answers,
-        expected=[_greedy(reference.target, one) for one in prompts],
+        expected=[greedy(reference.target, one) for one in prompts],
         rounds=[stats(each).rounds - 1 for each in answers],
         expected_rounds=expected,
     )
@@ -227,13 +236,17 @@ async def _refusals(engine: SglangEngine, work: Path, target: Path, form: Drafte
 
 
 async def _sampled(engine: SglangEngine, target: Path, drafter: Path, arm: str) -> Sampled:
-    """Sample many short answers under one arm."""
     await _load(engine, drafter)
-    engine.force_arms(arm)
+    return await sampled(engine, target, arm, (arm,))
+
+
+async def sampled(engine: SglangEngine, target: Path, label: str, arms: Sequence[str]) -> Sampled:
+    """Sample many short answers under these arms in turn."""
+    engine.force_arms(*arms)
     sampling = SamplingParams(max_new_tokens=exact.TOKENS + 3, ignore_eos=True, temperature=0.9, top_p=0.95)
     drawn: list[TokenChunk] = []
     for start in range(0, SAMPLES, 500):
-        names = [RequestId(f"{arm}/{i}") for i in range(start, start + 500)]
+        names = [RequestId(f"{label}/{i}") for i in range(start, start + 500)]
         prompts = (Prompt(request_id=name, token_ids=PROMPT, sampling=sampling) for name in names)
         drawn += await asyncio.gather(*(answer(engine, one) for one in prompts))
     return Sampled(
@@ -243,18 +256,20 @@ async def _sampled(engine: SglangEngine, target: Path, drafter: Path, arm: str) 
     )
 
 
-async def _captured(engine: SglangEngine, reference: eagle3.Reference) -> Captured:
-    engine.force_arms("chain-3", "off", "tree-3x4-8")
+async def captured(engine: SglangEngine, reference: CapturedStates, arms: Sequence[str]) -> Captured:
+    """Return the frames of an answer under these arms in turn."""
+    engine.force_arms(*arms)
     engine.set_capture(CapturePolicy(enabled=True, frame_tokens=64))
     await answer(engine, prompt("warm", max_new_tokens=2))
-    captured = prompt("captured", (11, 22, *range(3, 18)), max_new_tokens=100)
-    chunk = await answer(engine, captured)
+    asked = prompt("captured", (11, 22, *range(3, 18)), max_new_tokens=100)
+    chunk = await answer(engine, asked)
     own = [frame for frame in await frames(engine) if frame.header.request_id == "captured"]
     engine.set_capture(CapturePolicy(enabled=False))
-    return Captured(frames=own, states=reference.captured([*captured.token_ids, *chunk.token_ids]))
+    return Captured(frames=own, states=reference.captured([*asked.token_ids, *chunk.token_ids]))
 
 
-def _greedy(target: Path, one: Prompt) -> list[int]:
+def greedy(target: Path, one: Prompt) -> list[int]:
+    """Return the target's own greedy answer."""
     with torch.no_grad():
         generated = models.load(target).generate(
             torch.tensor([one.token_ids]), max_new_tokens=one.sampling.max_new_tokens,

@@ -32,6 +32,8 @@ from tlt_worker.model.families import FAMILIES
 CASE = "case.json"
 """In the scene's folder: the family, by `architectures`, and the kind of drafter."""
 ARMS = ("off", "chain-3", "chain-3-top1", "ngram-4")
+BLOCKS = ("off", "block-3", "block-7", "ngram-4")
+"""The first that drafts is the one that figures are about."""
 TREES = ("tree-3x4-8",)
 LAYERS = (0, 1)
 RESPONSES, LENGTH, STEPS = 32, 64, 60
@@ -64,7 +66,7 @@ class FamilyResult:
     """With the trained drafter, under each arm, and all of them in turn."""
     greedy_expected: list[list[int]]
     accepted: float
-    """Drafts kept per round of chains of 3, by a drafter trained on captured states."""
+    """Drafts kept per round of up to 3, by a drafter trained on captured states."""
     seeded: dict[str, tuple[int, ...]]
     """One seeded answer, by arm."""
     drawn: dict[str, Drawn]
@@ -77,11 +79,14 @@ async def family(work: Path) -> FamilyResult:
     """Capture, train, draft, draw and update, as `CASE` says."""
     case = json.loads((work / CASE).read_text())
     row, kind = FAMILIES[case["family"]], DrafterArchitecture(case["kind"])
-    arms = ARMS + (TREES if row.draws_trees else ())
+    is_block = kind is DrafterArchitecture.BLOCK
+    arms = BLOCKS if is_block else ARMS + (TREES if row.draws_trees else ())
     target, newer, newest = (_written(work / name, row.model_type, seed) for name, seed in _SEEDS.items())
     drafter: dict[str, Any] = {"drafter_architecture": kind}
     if kind is DrafterArchitecture.EAGLE3:
         drafter |= {"draft_vocabulary": 24, "drafter_layers": LAYERS}
+    if is_block:
+        drafter |= {"drafter_layers": LAYERS}
     config = EngineConfig(dtype="float32", max_running=64, context_length=256, arms=arms, **drafter)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(running(target, config, Experiment(seed=1)))
@@ -97,11 +102,11 @@ async def family(work: Path) -> FamilyResult:
             captured=captured,
             greedy=answers,
             greedy_expected=[_choices(target, chunk) for chunk in answers],
-            accepted=accepted([by_arm["chain-3"]]) / stats(by_arm["chain-3"]).rounds,
+            accepted=accepted([by_arm[arms[1]]]) / stats(by_arm[arms[1]]).rounds,
             seeded=seeded,
             drawn=drawn,
             target=target,
-            update=await _updated(engine, work, target, newer, newest),
+            update=await _updated(engine, arms[1], work, target, newer, newest),
         )
 
 
@@ -142,15 +147,15 @@ async def _seeded(engine: SglangEngine, arm: str) -> tuple[int, ...]:
     return (await answer(engine, prompt(f"seeded-{arm}", seed=7, max_new_tokens=LENGTH))).token_ids
 
 
-async def _updated(engine: SglangEngine, work: Path, target: Path, newer: Path, newest: Path) -> Update:
+async def _updated(engine: SglangEngine, arm: str, work: Path, target: Path, newer: Path, newest: Path) -> Update:
     in_flight = await _over_an_update(engine, newer)
-    fresh = await _greedy(engine, "chain-3")
+    fresh = await _greedy(engine, arm)
     spool = Spool(work / "spools")
     for chunk in stream(load_file(newest / "model.safetensors")):
         spool.write(chunk)
     spool.finish()
     await engine.load_weights(spool.directory, PolicyVersion(2))
-    sent = await _greedy(engine, "chain-3", "off")
+    sent = await _greedy(engine, arm, "off")
     return Update(
         in_flight=in_flight,
         fresh=fresh,

@@ -46,7 +46,7 @@ async def signatures(work: Path) -> SignaturesResult:
 def _check_hooks(result: SignaturesResult) -> None:
     from tlt_worker.scheduler.plugin import How, hooks
 
-    for hook in {hook.target: hook for cpu in (True, False) for hook in hooks(cpu=cpu, lossless=True)}.values():
+    for hook in {hook.target: hook for cpu in (True, False) for hook in hooks(None, cpu=cpu)}.values():
         original = pkgutil.resolve_name(hook.target)
         result.hooks += 1
         if original is None or inspect.isclass(original):  # None: a kernel that exists on other devices only
@@ -60,12 +60,14 @@ def _check_hooks(result: SignaturesResult) -> None:
 
 def _check_overridden(result: SignaturesResult) -> None:
     """A method that replaces one of SGLang's is called by SGLang, with its arguments."""
+    from tlt_worker.scheduler.blocks.worker import TltBlockWorker
     from tlt_worker.scheduler.draft_worker import TltDraftWorker
     from tlt_worker.scheduler.eagle_worker import TltWorker
+    from tlt_worker.scheduler.models.block import TltDFlash, TltDSpark
     from tlt_worker.scheduler.models.eagle3 import TltEagle3
 
-    for ours in (TltWorker, TltDraftWorker, TltEagle3):
-        base = ours.__mro__[1]
+    for ours in (TltWorker, TltDraftWorker, TltBlockWorker, TltEagle3, TltDFlash, TltDSpark):
+        base = next(each for each in ours.__mro__ if each.__module__.startswith("sglang"))
         for name, method in vars(ours).items():
             theirs = getattr(base, name, None)
             if not inspect.isfunction(method) or not inspect.isfunction(theirs):

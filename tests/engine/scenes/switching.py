@@ -122,7 +122,7 @@ async def switching(work: Path) -> SwitchingResult:
             penalised=await answer(engine, penalty),
             declined=await answer(engine, declining),
             whole=[await answer(engine, one) for one in sampled],
-            rounds=_rounds(rounds),
+            rounds=round_waits(rounds),
             handed_over=list(await asyncio.gather(*(_handed_over(engine, one) for one in sampled))),
             refusals=await _unfit_weights(engine, work, target),
             update=await _update_in_flight(engine, work, target),
@@ -130,7 +130,8 @@ async def switching(work: Path) -> SwitchingResult:
         )
 
 
-def _rounds(path: Path) -> list[RoundWaits]:
+def round_waits(path: Path) -> list[RoundWaits]:
+    """Return how often each round that was logged to a file has waited for the device."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     return [
         RoundWaits(
