@@ -40,7 +40,7 @@ def _header(form: DrafterFormat) -> dict[str, object]:
     return safetensors.header_of(tensors)
 
 
-_EAGLE, _EAGLE3 = map(_form, DrafterArchitecture)
+_EAGLE, _EAGLE3 = map(_form, (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3))
 
 
 def _prepared(form: DrafterFormat) -> bytes:
