@@ -25,7 +25,7 @@ _ROUTING = ("n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
+class HeadRouting:
     """The routed experts of a head, and how they are chosen: by sigmoid scores, within groups."""
 
     count: int
@@ -57,7 +57,7 @@ class MtpFormat(DrafterFormat):
     """Whether queries and keys are normed."""
     turned: float = 1.0
     """Part of each attention head that is rotated."""
-    routing: Routing | None = None
+    routing: HeadRouting | None = None
     """None: its MLP is dense."""
 
     @classmethod
@@ -211,13 +211,13 @@ def _mlp(prefix: str, inner: int, hidden: int) -> Shapes:
     }
 
 
-def _routing_of(head: Head, config: Json) -> Routing | None:
+def _routing_of(head: Head, config: Json) -> HeadRouting | None:
     if head.experts is None:
         return None
     groups, chosen_groups, is_normed, scale = (
         config.get(name, default) for name, default in zip(_ROUTING, (1, 1, True, 1.0), strict=True)
     )
-    return Routing(
+    return HeadRouting(
         count=int(config[head.experts.count]),
         inner=int(config[head.experts.inner]),
         chosen=int(config["num_experts_per_tok"]),

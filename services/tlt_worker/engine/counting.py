@@ -25,6 +25,9 @@ def main(dtype: str, folders: Sequence[str]) -> None:
     device = detect()
     os.environ.update(device.variables() | {"SGLANG_EXTERNAL_MODEL_PACKAGE": MODELS_PACKAGE})
     device.enter()
+    from tlt_common import mimo
+
+    mimo.register()
     for folder in map(Path, folders):
         sys.stdout.write(json.dumps(_counted(folder / "model", folder / "drafter", dtype)) + "\n")
 

@@ -146,7 +146,7 @@ _ROWS = (
             shared="n_shared_experts",
             first_dense="first_k_dense_replace",
         ),
-        drafters=tuple(DrafterArchitecture),
+        drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3, DrafterArchitecture.MTP),
         note="updates need not have the checkpoint's head, and leave it as it is",
     ),
     Family(

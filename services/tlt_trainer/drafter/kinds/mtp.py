@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tlt_common.drafter.format import DrafterFormat
-from tlt_common.drafter.mtp import MtpFormat, Routing
+from tlt_common.drafter.mtp import HeadRouting, MtpFormat
 from tlt_trainer.drafter import rope
 from tlt_trainer.drafter.kinds.draft_model import AnyDrafter, Attend, DraftModel, Targets
 from tlt_trainer.drafter.kinds.eagle import Norm, reset
@@ -92,7 +92,7 @@ class FrozenExperts:
             down=self.down.to(device, dtype),
         )
 
-    def outputs(self, x_PH: Tensor, routing: Routing) -> Tensor:
+    def outputs(self, x_PH: Tensor, routing: HeadRouting) -> Tensor:
         """Return the weighted outputs of the chosen experts, (P, H)."""
         chosen_PK, weights_PK = self._chosen(x_PH, routing)
         out_PH = torch.zeros_like(x_PH)
@@ -104,7 +104,7 @@ class FrozenExperts:
             out_PH = out_PH.index_add(0, rows_T, y_TH.to(out_PH.dtype))
         return out_PH
 
-    def _chosen(self, x_PH: Tensor, routing: Routing) -> tuple[Tensor, Tensor]:
+    def _chosen(self, x_PH: Tensor, routing: HeadRouting) -> tuple[Tensor, Tensor]:
         """Return the experts of each state and their weights, both (P, chosen)."""
         with torch.autocast(x_PH.device.type, enabled=False):
             scores_PE = functional.linear(x_PH.float(), self.router).sigmoid()
@@ -124,7 +124,7 @@ class FrozenExperts:
 class SparseMlp(nn.Module):
     """Routed experts, which are the checkpoint's, and those that every state sees."""
 
-    def __init__(self, form: MtpFormat, routing: Routing) -> None:
+    def __init__(self, form: MtpFormat, routing: HeadRouting) -> None:
         super().__init__()
         self._routing = routing
         self.experts: FrozenExperts | None = None

@@ -12,7 +12,7 @@ from tests.families import model_of
 from tests.unit.tlt_trainer.tiny import CPU, causal, frame
 from tlt_common.drafter.heads import HEADS
 from tlt_common.drafter.meta import WEIGHTS_FILE, DrafterMeta
-from tlt_common.drafter.mtp import Routing
+from tlt_common.drafter.mtp import HeadRouting
 from tlt_common.errors import ConfigError
 from tlt_trainer.data.pack import collate
 from tlt_trainer.drafter.export import ExportFormat, exported
@@ -138,7 +138,7 @@ def test_experts_are_those_of_transformers(groups: int, chosen_groups: int, is_n
         down=block.experts.down_proj.data,
     )
     x = torch.randn(40, 32)
-    routing = Routing(
+    routing = HeadRouting(
         count=8, inner=24, chosen=2, shared=1, groups=groups, chosen_groups=chosen_groups, is_normed=is_normed
     )
     with torch.no_grad():

@@ -86,3 +86,15 @@ def test_trees_are_dropped_or_refused_where_they_are_not_exact(family: object) -
 def test_a_plan_of_an_unlisted_model_is_not_checked() -> None:
     with pytest.raises(ConfigError, match="a MistralForCausalLM of model_type"):
         check_plans([{**written("llama"), "architectures": ["MistralForCausalLM"]}], EngineConfig(), "bfloat16")
+
+
+def test_a_checkpoints_head_is_counted_with_its_experts() -> None:
+    """GLM-4.5-Air's: 128 experts of 3 x 1408 x 4096, one shared one, 96 heads of 128, and the projection."""
+    config = {**CONFIGS["glm-4.5-air"], "num_nextn_predict_layers": 1}
+    form = standard_format(DrafterArchitecture.MTP, config)
+    draft = ModelShape.from_config(config, dtype="bfloat16", drafter=form).drafter
+    expert, attention = 3 * 1408 * 4096, 2 * 4096 * 128 * (96 + 8)
+    assert draft.parameters == expert + attention + 2 * 4096**2
+    assert draft.frozen == 128 * expert + 128 * 4096 + 128
+    assert draft.chosen == 8 * expert
+    assert (draft.layers, draft.captured, draft.tokens) == (1, 1, None)
