@@ -24,7 +24,7 @@ SCORED_EVERY = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class PackBlocks:
     """Where blocks of a pack begin, and what is known of their drafts."""
 
     entries: Tensor
@@ -37,7 +37,7 @@ class Blocks:
     """(A, N), whether these states exist."""
 
     @classmethod
-    def behind(cls, entries_A: Tensor, pack: Pack, drafts: int) -> "Blocks":
+    def behind(cls, entries_A: Tensor, pack: Pack, drafts: int) -> "PackBlocks":
         """Return the blocks that begin behind these states."""
         device, tokens = entries_A.device, pack.tokens
         places_P = torch.arange(tokens, device=device)
@@ -98,7 +98,7 @@ def _scores(
     drafts: int,
     regression_weight: float,
 ) -> PassScores:
-    blocks = Blocks.behind(entries_A, pack, drafts)
+    blocks = PackBlocks.behind(entries_A, pack, drafts)
     captured_PC = pack.hidden.to(head_VH.dtype)
     states_ANH = captured_PC[:, -drafter.form.hidden_size :][blocks.targets]
     with torch.no_grad():

@@ -14,7 +14,7 @@ from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, for_block, frames_of, w
 from tlt_common.drafter.block import BlockFormat, MarkovHead
 from tlt_common.drafter.meta import DrafterMeta
 from tlt_trainer.data.pack import collate, plan
-from tlt_trainer.drafter.block_loss import SCORED_EVERY, Blocks, loss_of, scores_of
+from tlt_trainer.drafter.block_loss import SCORED_EVERY, PackBlocks, loss_of, scores_of
 from tlt_trainer.drafter.files import from_files, to_files
 from tlt_trainer.drafter.kinds.block import BlockDrafter
 from tlt_trainer.drafter.loss import PASS_DECAY, Pack
@@ -48,7 +48,7 @@ def pack_of(policy: TinyPolicy, lengths: tuple[int, ...] = (9, 17, 30)) -> Pack:
 
 
 def logits_of(drafter: BlockDrafter, policy: TinyPolicy, pack: Pack, entries: Tensor) -> Tensor:
-    blocks = Blocks.behind(entries, pack, drafter.form.drafts)
+    blocks = PackBlocks.behind(entries, pack, drafter.form.drafts)
     embedding, head = policy.shared.embedding.double(), policy.shared.head.double()
     with torch.no_grad():
         hidden = drafter(
@@ -113,7 +113,7 @@ def test_a_block_in_a_pack_is_the_block_alone(policy: TinyPolicy, head: MarkovHe
         alone = replace(alone, hidden=alone.hidden.double())
         found += [logits_of(drafter, policy, alone, entry[None]) for entry in alone.scored]
     # The last drafts of the last blocks of a sample do not exist.
-    counted = Blocks.behind(pack.scored, pack, drafter.form.drafts).counted
+    counted = PackBlocks.behind(pack.scored, pack, drafter.form.drafts).counted
     torch.testing.assert_close(together[counted], torch.cat(found)[counted])
     assert int((~counted).sum()) == 3 * sum(range(drafter.form.drafts))
 
@@ -151,7 +151,7 @@ def test_a_score_counts_what_is_reached(policy: TinyPolicy) -> None:
     expected = torch.zeros(3)
     with torch.no_grad():
         for entry in entries.tolist():
-            blocks = Blocks.behind(torch.tensor([entry]), pack, 3)
+            blocks = PackBlocks.behind(torch.tensor([entry]), pack, 3)
             q = logits_of(drafter, policy, pack, torch.tensor([entry]))[0].softmax(-1)
             reached = 1.0
             for k, target in enumerate(blocks.targets[0].tolist()):
