@@ -22,8 +22,8 @@ from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.width import drafter_steps
 from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch
 from tlt_worker.scheduler.drafts.completion import CacheCompletion
+from tlt_worker.scheduler.drafts.eager_chain import EagerChain
 from tlt_worker.scheduler.drafts.relay import gather_proposals
-from tlt_worker.scheduler.drafts.source import DraftSource
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.sampling.proposal import ProposalLayout
 from tlt_worker.scheduler.sent import sent
@@ -44,6 +44,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     keep_up_below: int
     """At or above this many running requests nothing drafts, and the drafter need not keep up."""
     completion: CacheCompletion
+    chain: EagerChain | None
+    """Drafts chains on a CPU; None: SGLang's steps do."""
     layout: ProposalLayout
     idle: bool
     """No drafter has been loaded yet: its passes would cost time for nothing."""
@@ -79,6 +81,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             slot_table=requests.req_to_token,
             max_requests=requests.size,
         )
+        self.chain = EagerChain.of(self.draft_runner, requests.req_to_token)
 
     def init_attention_backend(self) -> None:
         """
@@ -120,22 +123,25 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if batch.forward_mode.is_idle():
             return super().draft(batch, **kw)
         if (source := self.sources.source(self.arm)) is not None:
-            return self._draft_from(source, batch)
+            return self._to_verify(batch, source.drafts(batch, self.speculative_num_steps), None)
         gather_proposals(batch.spec_info)
         self._catch_up(batch)
         self.layout.narrow(batch.spec_info, self.arm)
-        return super().draft(batch, **kw)
+        if self.chain is None or self.topk > 1 or not self.chain.fits(batch):
+            return super().draft(batch, **kw)
+        samples = get_spec().speculative_use_rejection_sampling and not batch.sampling_info.is_all_greedy
+        return self._to_verify(batch, *self.chain.draft(batch, self.speculative_num_steps, samples=samples))
 
-    def _draft_from(self, source: DraftSource, batch: Any) -> Any:
-        """Build a round from drafts that were found, without a pass of the learned drafter."""
+    def _to_verify(self, batch: Any, drafts: Tensor, draft_probs: Tensor | None) -> Any:
+        """Build a round from the drafts [B, K] of a chain, and from their distributions if they were sampled."""
         count = len(batch.reqs)
         return build_eagle_verify_input(
             batch,
             batch.spec_info,
             self._topk1_parents_prealloc[:count],
             self._topk1_score_indices_prealloc[:count],
-            source.drafts(batch, self.speculative_num_steps),
-            None,
+            drafts,
+            draft_probs,
             target_worker=self.target_worker,
             topk=self.topk,
             num_steps=self.speculative_num_steps,
@@ -151,7 +157,14 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
                 self.keep_up(batch)
             return
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
-            super()._draft_extend_for_decode(batch, batch_result, **kw)
+            if self.chain is None or batch.forward_mode.is_idle() or not self.chain.fits(batch):
+                super()._draft_extend_for_decode(batch, batch_result, **kw)
+            else:
+                made = batch_result.next_draft_input
+                logits_BV, made.hidden_states = self.chain.extend(batch, batch_result)
+                made.draft_probs, made.topk_p, made.topk_index = self._propose(
+                    logits_BV, batch.sampling_info, batch_result.new_seq_lens
+                )
         if self.backlog:
             self.backlog.drop(batch.out_cache_loc)
 

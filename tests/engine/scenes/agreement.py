@@ -51,7 +51,7 @@ async def agreement(work: Path) -> list[Agreement]:
         "llama": models.write_target(work / "llama", vocabulary=48, layers=LAYERS),
         **{family: models.write_qwen(work / family, family, layers=LAYERS) for family in ("qwen2", "qwen3")},
     }
-    _enter(targets["llama"])
+    enter(targets["llama"])
     return [
         _compared(target, kind, family, work / f"{family}-{kind}")
         for family, target in targets.items()
@@ -63,16 +63,15 @@ class Cache:
     """Causal attention that keeps keys and values, both as (heads, tokens, size)."""
 
     def __init__(self) -> None:
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self.keys = self.values = torch.empty(0)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        self._keys = k if self._keys is None else torch.cat((self._keys, k), dim=1)
-        self._values = v if self._values is None else torch.cat((self._values, v), dim=1)
-        places = torch.arange(self._keys.shape[1])
+        self.keys = torch.cat((self.keys, k), dim=1) if self.keys.numel() else k
+        self.values = torch.cat((self.values, v), dim=1) if self.values.numel() else v
+        places = torch.arange(self.keys.shape[1])
         seen = places[None] <= places[-q.shape[1] :, None]
         return functional.scaled_dot_product_attention(
-            q[None], self._keys[None], self._values[None], attn_mask=seen, enable_gqa=True
+            q[None], self.keys[None], self.values[None], attn_mask=seen, enable_gqa=True
         )[0]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, layer: Any, *_: Any, **__: Any) -> Tensor:
@@ -88,7 +87,7 @@ class Batch(SimpleNamespace):
         """Return None for a field that was not given."""
 
 
-def _enter(target: Path) -> None:
+def enter(target: Path) -> None:
     """Make this process one of SGLang's, of one rank."""
     os.environ.update(CPU.variables())
     CPU.enter()
@@ -106,7 +105,7 @@ def _enter(target: Path) -> None:
 
 def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: Path) -> Agreement:
     form = trained_format(read_config(target), kind, draft_vocabulary=40, layers=(0, 1, 2))
-    ours = _written(form, directory)
+    ours = written(form, directory)
     embedding, head = (torch.randn(form.vocab_size, form.hidden_size) * scale for scale in (1.0, 0.5))
     ids = torch.randint(0, form.vocab_size, (TOKENS,))
     captured = torch.randn(TOKENS, (len(form.layers) + 1) * form.hidden_size)
@@ -117,7 +116,7 @@ def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: P
     return Agreement(kind=kind, family=family, difference=difference, spread=float(torch.cat(expected).std()))
 
 
-def _written(form: DrafterFormat, directory: Path) -> DraftModel:
+def written(form: DrafterFormat, directory: Path) -> DraftModel:
     """Write a drafter whose every weight matters, and return it as it was written."""
     torch.manual_seed(5)
     drafter = drafter_of(form)
