@@ -130,7 +130,7 @@ def engine(
     ] = None,
     part: Annotated[
         list[str] | None,
-        typer.Option(help="off, speed, adaptive, ngram, stock or grid; repeatable. Default: the first four."),
+        typer.Option(help="off, speed, adaptive, ngram, stock, grid or profile; repeatable. Default: the first four."),
     ] = None,
 ) -> None:
     """
@@ -138,7 +138,8 @@ def engine(
 
     Parts: off against an engine without speculation; every arm against off; sampled drafts against the drafter's most
     likely tokens; the bandit against fixed arms in rollouts with a tail; retrieval in groups of 8. stock: arms against
-    SGLang's own speculation with the same drafter. grid: what a round of each arm costs, in rounds of off.
+    SGLang's own speculation with the same drafter. grid: what a round of each arm costs, in rounds of off. profile: CPU
+    milliseconds of a round's stages in the scheduler's thread.
     """
     from tlt_bench.arms.engine import DEFAULT_PARTS, PARTS, measure
     from tlt_bench.arms.grid import accept_lengths_in

@@ -9,8 +9,8 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda. Timing on a GPU is
 Model = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of a checkpoint. Default: the demo's, deepened to 24 layers; with --device cuda, random "
-        "weights of 7B shape with simulated acceptance."
+        help="Directory of a checkpoint, or demo-shallow: the demo's with its own 4 layers. Default: the demo's, "
+        "deepened to 24 layers; with --device cuda, random weights of 7B shape with simulated acceptance."
     ),
 ]
 DrafterOf = Annotated[Path | None, typer.Option(help="Directory of an EAGLE drafter for --model.")]

@@ -41,3 +41,10 @@ def test_off_decodes_with_graphs_of_plain_decoding(result: GraphsResult) -> None
 
 def test_off_without_planned_graphs_captures_nothing(result: GraphsResult) -> None:
     assert result.decoding_unplanned is None
+
+
+def test_the_graphs_of_a_chain_draw_with_each_requests_seed(result: GraphsResult) -> None:
+    """In SGLang's, seeds are read in its deterministic mode only, so that drafts matched fewer of a seed's tokens."""
+    assert result.captured_seeds == [-1] * 4
+    assert result.replayed_seeds == [[5, 6], [-1, -1], [-1, 7]]
+    assert result.seeds_are_restored

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tlt_bench.arms import adaptive, grid, off, speed, versus
+from tlt_bench.arms import adaptive, grid, off, profile, speed, versus
 from tlt_bench.engines.bench_engine import BenchEngine, started
 from tlt_bench.engines.commands import StartEngine, StockSpeculation
 from tlt_bench.engines.prepare import BenchTarget, Prepared, prepared
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
+from tlt_bench.stages.plugin import STAGES_VARIABLE
 from tlt_bench.workload import LONGEST_TOKENS, PROMPT_TOKENS
 from tlt_worker.capacity.profile import Accelerator, profile_of
 from tlt_worker.engine_config import EngineConfig
@@ -26,7 +27,7 @@ RETRIEVAL = "ngram-7"
 STOCK_CHAINS = ("chain-3", "chain-7")
 """Compared with SGLang's own speculation."""
 
-PARTS = ("off", "speed", "adaptive", "ngram", "stock", "grid")
+PARTS = ("off", "speed", "adaptive", "ngram", "stock", "grid", "profile")
 DEFAULT_PARTS = PARTS[:4]
 """The others compare more arms than most callers have questions about, in engines of their own."""
 
@@ -40,10 +41,16 @@ class ArmsPlan:
     rollouts: adaptive.RolloutPlan
     versus: versus.VersusPlan
     grid: grid.GridPlan
+    profile: profile.ProfilePlan
 
 
-FULL = ArmsPlan(off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, versus=versus.FULL, grid=grid.FULL)
-QUICK = ArmsPlan(off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, versus=versus.QUICK, grid=grid.QUICK)
+FULL = ArmsPlan(
+    off=off.FULL, speed=speed.FULL, rollouts=adaptive.FULL, versus=versus.FULL, grid=grid.FULL, profile=profile.FULL
+)
+QUICK = ArmsPlan(
+    off=off.QUICK, speed=speed.QUICK, rollouts=adaptive.QUICK, versus=versus.QUICK, grid=grid.QUICK,
+    profile=profile.QUICK,
+)  # fmt: skip
 
 
 def measure(
@@ -78,7 +85,7 @@ def measure(
 async def _measure(
     plan: ArmsPlan, target: BenchTarget, scratch: Path, parts: tuple[str, ...], accept_lengths: Mapping[str, float]
 ) -> tuple[Figures, str]:
-    sides = _Sides(await prepared(target, scratch), target.accelerator)
+    sides = _Sides(await prepared(target, scratch), target.accelerator, stages=scratch / "stages.jsonl")
     found = Figures()
     if "off" in parts:
         found.merge(await off.measure_off(sides.ours, sides.plain, sides.control, plan.off))
@@ -96,13 +103,17 @@ async def _measure(
     if "grid" in parts:
         async with started(sides.grid):
             found.merge(await grid.measure_grid(sides.grid, sides.grid_arms, plan.grid, accept_lengths))
-    return found, next(side.detail for side in (sides.ours, sides.adaptive, sides.retrieval, sides.grid) if side.detail)
+    if "profile" in parts:
+        async with started(sides.timed):
+            found.merge(await profile.measure_profile(sides.timed, sides.stages, plan.profile))
+    ran = (sides.ours, sides.adaptive, sides.retrieval, sides.grid, sides.timed)
+    return found, next(side.detail for side in ran if side.detail)
 
 
 class _Sides:
     """Engines of the benchmark, not yet started."""
 
-    def __init__(self, ready: Prepared, accelerator: Accelerator) -> None:
+    def __init__(self, ready: Prepared, accelerator: Accelerator, *, stages: Path) -> None:
         self.defaults = tuple(arm.name for arm in profile_of(EngineConfig(), accelerator).arms)
         """Arms of the bandit if a worker's configuration sets none."""
         # Named trees would change the attention backend of every round, off included.
@@ -128,6 +139,9 @@ class _Sides:
         }
         self.grid_arms = ("off", *grid.CHAINS, *(grid.TREES if trees else ()))
         self.grid = BenchEngine("grid", ready.start(self.grid_arms, context_length=context), ready.variables)
+        self.stages = stages
+        timed = {**ready.variables, STAGES_VARIABLE: str(stages)}
+        self.timed = BenchEngine("timed", ready.start(profile.ARMS, context_length=context), timed)
         self.adaptive = BenchEngine("adaptive", ready.start(self.defaults, context_length=context), ready.variables)
         looks_up = ready.start(("off", RETRIEVAL), context_length=context, with_drafter=False)
         self.retrieval = BenchEngine("retrieval", looks_up, ready.variables)

@@ -51,6 +51,7 @@ CASES = (
 SINGLE = (
     RoundCase(name="off", turns=("off",), counted="off", batch=1),
     RoundCase(name=CHAIN, turns=(CHAIN,), counted=CHAIN, batch=1),
+    RoundCase(name=f"{CHAIN}_seeded", turns=(CHAIN,), counted=CHAIN, batch=1, seed=SEED),
 )
 """Where launches are counted: with one request, when the round takes as long as they do."""
 

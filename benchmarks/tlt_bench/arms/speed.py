@@ -72,6 +72,9 @@ async def _rounds(
 
 
 def _speedup(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: str) -> None:
+    costs = _draft_costs(timings)
+    for arm, rounds in costs.items():
+        found.add(f"draft_rounds_{arm}_{suffix}", [rounds])
     rates = {arm: [each.rate for each in answers] for arm, answers in timings.items()}
     learned = {arm: rates[arm] for arm in rates if arm_named(arm).needs_drafter}
     for arm, answers in timings.items():
@@ -81,8 +84,7 @@ def _speedup(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: st
     fastest = best(learned)
     speedup = found.add(f"speedup_{suffix}", over(learned[fastest], rates["off"]))
     note = f"{fastest}: {median(rates[fastest]):.0f} tokens/s, off {median(rates['off']):.0f}"
-    if (verifying := f"ngram-{arm_named(fastest).draft_tokens - 1}") in timings:
-        cost = _draft_cost(timings[fastest], timings[verifying], timings["off"])
+    if (cost := costs.get(fastest)) is not None:
         bound = median(each.accept_length for each in timings[fastest]) / (1 + cost)
         found.add(f"bound_{suffix}", [bound])
         found.add(f"bound_share_{suffix}", [speedup / bound])
@@ -90,14 +92,23 @@ def _speedup(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: st
     found.notes[f"speedup_{suffix}"] = note
 
 
-def _draft_cost(drafting: Sequence[Timing], verifying: Sequence[Timing], off: Sequence[Timing]) -> float:
+def _draft_costs(timings: Mapping[str, Sequence[Timing]]) -> dict[str, float]:
     """
-    Return the time that drafting adds to a round, in units of an off round.
+    Return the time that drafting adds to a round of each arm, in units of an off round.
 
-    `verifying` verifies as many tokens, but looks them up, so its rounds measure verification alone.
+    An n-gram arm verifies as many tokens, but looks them up, so its rounds measure verification alone.
     """
-    extra = [mine.round_s - theirs.round_s for mine, theirs in zip(drafting, verifying, strict=True)]
-    return max(0.0, median(extra) / median(each.round_s for each in off))
+    verifying = {arm: f"ngram-{arm_named(arm).draft_tokens - 1}" for arm in timings if arm_named(arm).needs_drafter}
+    plain_s = median(each.round_s for each in timings["off"])
+    return {
+        arm: max(0.0, median(_extra_s(timings[arm], timings[other])) / plain_s)
+        for arm, other in verifying.items()
+        if other in timings
+    }
+
+
+def _extra_s(drafting: Sequence[Timing], verifying: Sequence[Timing]) -> list[float]:
+    return [mine.round_s - theirs.round_s for mine, theirs in zip(drafting, verifying, strict=True)]
 
 
 def _sampled(found: Figures, timings: Mapping[str, Sequence[Timing]], suffix: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from countdown.model import CHECKPOINT
 from countdown.run import deepened
 from countdown.settings import DRAFTER
 from tlt_bench.engines.commands import StartEngine
@@ -28,6 +29,9 @@ MAX_RUNNING = 32
 
 DEVICES = ("auto", "cpu", "cuda")
 
+SHALLOW = Path("demo-shallow")
+"""Name of the demo's policy as it was trained, with four layers: a drafter of one costs much of such a round."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchTarget:
@@ -46,10 +50,10 @@ class BenchTarget:
         Raises:
             ConfigError: Only one of model and drafter is given, a path is no checkpoint, or the device is unavailable.
         """
-        if (self.model is None) != (self.drafter is None):
+        if self.model != SHALLOW and (self.model is None) != (self.drafter is None):
             raise ConfigError("--model and --drafter must be given together", field="drafter")
         for name, path in (("model", self.model), ("drafter", self.drafter)):
-            if path is not None and not (path / "config.json").is_file():
+            if path is not None and path != SHALLOW and not (path / "config.json").is_file():
                 raise ConfigError(
                     f"--{name}: {path} has no config.json; accepted: the directory of a checkpoint", field=name
                 )
@@ -112,6 +116,8 @@ async def prepared(target: BenchTarget, scratch: Path) -> Prepared:
     Raises:
         TltError: It cannot be written.
     """
+    if target.model == SHALLOW:
+        return _prepared(target, CHECKPOINT, target.drafter or DRAFTER)
     if target.model is not None and target.drafter is not None:
         return _prepared(target, target.model, target.drafter)
     if target.device != "cuda":

@@ -22,8 +22,8 @@ from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.width import drafter_steps
 from tlt_worker.scheduler.drafts.backlog import Backlog, Stretch
 from tlt_worker.scheduler.drafts.completion import CacheCompletion
+from tlt_worker.scheduler.drafts.eager_chain import EagerChain
 from tlt_worker.scheduler.drafts.relay import gather_proposals
-from tlt_worker.scheduler.drafts.source import DraftSource
 from tlt_worker.scheduler.drafts.sources import Sources
 from tlt_worker.scheduler.sampling.proposal import ProposalLayout
 from tlt_worker.scheduler.sent import sent
@@ -44,6 +44,8 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     keep_up_below: int
     """At or above this many running requests nothing drafts, and the drafter need not keep up."""
     completion: CacheCompletion
+    chain: EagerChain | None
+    """Drafts chains on a CPU; None: SGLang's steps do."""
     layout: ProposalLayout
     idle: bool
     """No drafter has been loaded yet: its passes would cost time for nothing."""
@@ -82,6 +84,7 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
             slot_table=requests.req_to_token,
             max_requests=requests.size,
         )
+        self.chain = EagerChain.of(self.draft_runner, requests.req_to_token)
 
     def init_attention_backend(self) -> None:
         """
@@ -123,26 +126,25 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
         if batch.forward_mode.is_idle():
             return super().draft(batch, **kw)
         if (source := self.sources.source(self.arm)) is not None:
-            return self._draft_from(source, batch)
+            return self._to_verify(batch, source.drafts(batch, self.speculative_num_steps))
         gather_proposals(batch.spec_info)
         self._catch_up(batch)
         self.layout.narrow(batch.spec_info, self.arm)
-        return super().draft(batch, **kw)
+        if self.chain is None or self.topk > 1 or not self.chain.fits(batch):
+            return super().draft(batch, **kw)
+        samples = get_spec().speculative_use_rejection_sampling and not batch.sampling_info.is_all_greedy
+        return self._to_verify(batch, *self.chain.draft(batch, self.speculative_num_steps, samples=samples))
 
-    def _draft_from(self, source: DraftSource, batch: Any) -> Any:
-        """Build a round from drafts that were found, without a pass of the learned drafter."""
-        return self._chains(batch, source.drafts(batch, self.speculative_num_steps))
-
-    def _chains(self, batch: Any, drafts_BN: Tensor | None, probs_BNV: Tensor | None = None) -> Any:
-        """Return the verification of a chain per request; of sampled ones with what they were drawn from."""
+    def _to_verify(self, batch: Any, drafts: Tensor | None, draft_probs: Tensor | None = None) -> Any:
+        """Build a round from the drafts [B, K] of a chain, and from their distributions if they were sampled."""
         count = len(batch.reqs)
         return build_eagle_verify_input(
             batch,
             batch.spec_info,
             self._topk1_parents_prealloc[:count],
             self._topk1_score_indices_prealloc[:count],
-            drafts_BN,
-            probs_BNV,
+            drafts,
+            draft_probs,
             target_worker=self.target_worker,
             topk=self.topk,
             num_steps=self.speculative_num_steps,
@@ -164,7 +166,14 @@ class TltDraftWorker(EagleDraftWorker):  # type: ignore[misc] # SGLang is untype
     def _extend(self, batch: Any, batch_result: Any, **kw: Any) -> None:
         """Process what a round has verified, and fill the next round's draft input."""
         with self.layout.proposing(), get_spec().override(speculative_use_rejection_sampling=True):
-            super()._draft_extend_for_decode(batch, batch_result, **kw)
+            if self.chain is None or batch.forward_mode.is_idle() or not self.chain.fits(batch):
+                super()._draft_extend_for_decode(batch, batch_result, **kw)
+                return
+            made = batch_result.next_draft_input
+            logits_BV, made.hidden_states = self.chain.extend(batch, batch_result)
+            made.draft_probs, made.topk_p, made.topk_index = self._propose(
+                logits_BV, batch.sampling_info, batch_result.new_seq_lens
+            )
 
     def _draft_extend_for_prefill(
         self, batch: Any, target_hidden_states: Tensor, next_token_ids: Tensor, *args: Any, **kw: Any

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from sglang.srt.model_executor.cuda_graph_config import Backend, Phase, with_phase
 from sglang.srt.model_executor.graph_shared_output import GraphSharedOutput
 from sglang.srt.model_executor.runner import DecodeCudaGraphRunner
@@ -18,10 +19,12 @@ from sglang.srt.runtime_context import get_exec
 from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner
 from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import EAGLEDraftExtendCudaGraphRunner
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+from torch import Tensor
 
 from tlt_common.domain.arm import OFF, Arm
 from tlt_worker.capacity.graphs.runner import Stage
 from tlt_worker.capacity.graphs.sharing import GraphSharing
+from tlt_worker.scheduler.sampling.draw import UNSEEDED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Graphs:
         """Capture the due graphs of the drafter's steps and extend for an arm into its draft worker."""
         if sizes := self.sharing.due(arm, Stage.DRAFT):
             with _capturing(sizes):
-                worker.cuda_graph_runner = _block(worker) if arm.is_block else EAGLEDraftCudaGraphRunner(worker)
+                worker.cuda_graph_runner = _block(worker) if arm.is_block else SeededDraftGraphs(worker)
         if sizes := self.sharing.due(arm, Stage.EXTEND):
             with _capturing(sizes):
                 worker.cuda_graph_runner_for_draft_extend = EAGLEDraftExtendCudaGraphRunner(worker)
@@ -68,6 +71,33 @@ def _block(worker: Any) -> Any:
     return DecodeCudaGraphRunner(
         worker.draft_runner, attn_backend=worker.draft_attn_backend, speculative_num_draft_tokens=worker.model.queries
     )
+
+
+class SeededDraftGraphs(EAGLEDraftCudaGraphRunner):  # type: ignore[misc] # SGLang is untyped
+    """
+    Graphs of a chain's steps, in which each request draws its drafts with its seed, or by chance.
+
+    SGLang's graphs read seeds in its deterministic mode only, in which every request has one; drafts drawn by chance
+    match fewer of the tokens that a seed draws.
+    """
+
+    def capture(self) -> None:
+        """Capture graphs that read a seed per request."""
+        self.buffers.sampling_seed = torch.full((self.max_bs,), UNSEEDED, dtype=torch.int64, device=self.device)
+        super().capture()
+
+    def execute(self, forward_batch: Any) -> Any:
+        """Replay a batch's graph with its seeds."""
+        info = forward_batch.sampling_info
+        if info is None:  # an idle rank
+            return super().execute(forward_batch)
+        given: Tensor | None = info.sampling_seed
+        if given is None:
+            info.sampling_seed = self.buffers.sampling_seed.new_full((forward_batch.batch_size,), UNSEEDED)
+        try:
+            return super().execute(forward_batch)
+        finally:
+            info.sampling_seed = given
 
 
 @contextmanager

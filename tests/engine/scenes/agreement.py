@@ -111,16 +111,18 @@ async def variants(work: Path) -> list[Agreement]:
 class Cache:
     """Causal attention of some layers that keeps keys and values, both as (heads, tokens, size)."""
 
-    def __init__(self, layers: int) -> None:
-        self._kept: list[tuple[Tensor, Tensor] | None] = [None] * layers
+    def __init__(self, layers: int = 1) -> None:
+        self.kept = [(torch.empty(0), torch.empty(0))] * layers
+        """Keys and values by layer."""
         self._calls = 0
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        layer = self._calls % len(self._kept)
+        layer = self._calls % len(self.kept)
         self._calls += 1
-        if (kept := self._kept[layer]) is not None:
-            k, v = torch.cat((kept[0], k), dim=1), torch.cat((kept[1], v), dim=1)
-        self._kept[layer] = k, v
+        keys, values = self.kept[layer]
+        if keys.numel():
+            k, v = torch.cat((keys, k), dim=1), torch.cat((values, v), dim=1)
+        self.kept[layer] = k, v
         places = torch.arange(k.shape[1])
         seen = places[None] <= places[-q.shape[1] :, None]
         return functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=seen, enable_gqa=True)[0]
@@ -157,11 +159,10 @@ def enter(target: Path) -> None:
 def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: Path, **changes: Any) -> Agreement:
     form = replace(trained_format(read_config(target), kind, draft_vocabulary=40, layers=(0, 1, 2)), **changes)
     assert format_of(form.config(read_config(target)), read_config(target)) == form
-    ours = _written(form, directory)
+    ours = written(form, directory)
     brought: dict[str, Tensor] = {}
     if isinstance(ours, MtpDrafter) and (own := read_own_head(target, form)) is not None:
         ours.experts = own.experts and own.experts.to(torch.device("cpu"), torch.float32)
-        # As ours, experts in bfloat16 and their router in the checkpoint's type.
         # As ours, experts in bfloat16 and their router in the checkpoint's type.
         found = own_head(target, form).items()
         brought = {name: tensor if ".mlp.gate." in name else tensor.bfloat16() for name, tensor in found}
@@ -175,7 +176,7 @@ def _compared(target: Path, kind: DrafterArchitecture, family: str, directory: P
     return Agreement(kind=kind, family=family, difference=difference, spread=float(torch.cat(expected).std()))
 
 
-def _written(form: DrafterFormat, directory: Path) -> DraftModel:
+def written(form: DrafterFormat, directory: Path) -> DraftModel:
     """Write a drafter whose every weight matters, and return it as it was written."""
     torch.manual_seed(5)
     drafter = drafter_of(form)

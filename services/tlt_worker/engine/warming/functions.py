@@ -93,6 +93,7 @@ COMPILED: Final = {
     # The suite's own kernels.
     "tlt_worker/scheduler/sampling/kernels.py:truncate_row": "filters",
     "tlt_worker/scheduler/sampling/kernels.py:draw_row": ALWAYS,
-    "tlt_worker/scheduler/sampling/kernels.py:reseed_row": "seed",
+    "tlt_worker/scheduler/sampling/kernels.py:score_part": "seed",
+    "tlt_worker/scheduler/sampling/kernels.py:take_best": "seed",
 }
 """What uses a compiled function: a key of `requests.SETTINGS`, `trees`, every pass, or why nothing does."""

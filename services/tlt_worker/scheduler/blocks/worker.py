@@ -94,11 +94,11 @@ class TltBlockWorker(TltDraftWorker):
 
     def draft(self, batch: Any, **kw: Any) -> Any:
         if batch.forward_mode.is_idle():
-            return self._chains(batch, None)
+            return self._to_verify(batch, None)
         if self.sources.source(self.arm) is not None:
             return super().draft(batch, **kw)
         self._catch_up(batch)
-        return self._chains(batch, *self._block(batch))
+        return self._to_verify(batch, *self._block(batch))
 
     def _block(self, batch: Any) -> tuple[Tensor, Tensor | None]:
         """Return the round's drafts [B, N] and, for sampled ones, what each was drawn from [B, N, V]."""

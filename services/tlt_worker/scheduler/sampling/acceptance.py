@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tlt_worker.scheduler.sampling.cuts import Cuts
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, draw_seeded, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw, drawn
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sampling.forms import Form, form_of
 from tlt_worker.scheduler.sampling.walk import DraftTree, Walked, follow, parents_of, walk
@@ -73,18 +73,21 @@ def tree_speculative_sampling_target_only(
     _refuse_thresholds(threshold_single, threshold_acc)
     now = verifying.get()
 
-    def drawn(rows_R: Tensor, nodes_R: Tensor, probs_RV: Tensor | None = None) -> Tensor:
+    def draw_at(rows_R: Tensor, nodes_R: Tensor, probs_RV: Tensor | None = None) -> Tensor:
         probs_RV = _cut(now, target_probs[rows_R, nodes_R] if probs_RV is None else probs_RV, rows_R)
-        return _seeded(now, draw(probs_RV, uniform_samples[rows_R, nodes_R]), probs_RV, rows_R, nodes_R)
+        coins_R = uniform_samples[rows_R, nodes_R]
+        if now is None or now.seeds is None:
+            return draw(probs_RV, coins_R)
+        return drawn(probs_RV, now.seeds[rows_R], now.positions[rows_R, nodes_R], lambda: draw(probs_RV, coins_R))
 
     parents_BN = parents_of(retrive_next_token.to(torch.int64), retrive_next_sibling.to(torch.int64))
     tree, depth = DraftTree(tokens=candidates, parents=parents_BN), accept_index.shape[1]
     if form_of(target_probs) is Form.FIXED:
         # At every node at once: a GPU has room for more rows, but the levels of a walk wait for each other.
-        drawn_M = drawn(*_every(target_probs), target_probs.flatten(0, 1))
+        drawn_M = draw_at(*_every(target_probs), target_probs.flatten(0, 1))
         walked = follow(tree, depth, drawn_M.view_as(candidates))
     else:
-        walked = walk(tree, depth, drawn)
+        walked = walk(tree, depth, draw_at)
     _write(walked, predicts, accept_index, accept_token_num, retrive_index)
 
 
@@ -124,10 +127,31 @@ def accept_chain(
     if now is not None and now.cuts is not None:
         rows_M, _ = _every(target_probs)
         target_probs = truncate(target_probs.flatten(0, 1), now.cuts.of(rows_M)).view_as(target_probs)
-    walked = _rejected(candidates, target_probs, draft_probs, uniform_samples, uniform_samples_for_final_sampling)
-    if now is not None and now.seeds is not None:
-        walked = _by_noise(walked, candidates, target_probs, now.positions, now.seeds)
+    walked = _verified(now, candidates, target_probs, draft_probs, uniform_samples, uniform_samples_for_final_sampling)
     _write(walked, predicts, accept_index, accept_token_num, retrive_index)
+
+
+def _verified(
+    now: VerifyRound | None,
+    candidates: Tensor,
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    coins_BN: Tensor,
+    last_coins_B: Tensor,
+) -> Walked:
+    """Verify all chains: those with a seed by its noise, the others by rejection."""
+    seeds_B = None if now is None else now.seeds
+    if now is None or seeds_B is None:
+        return _rejected(candidates, target_probs, draft_probs, coins_BN, last_coins_B)
+    followed = _by_noise(candidates, target_probs, now.positions, seeds_B)
+    is_mine_B = seeds_B != UNSEEDED
+    if form_of(seeds_B) is Form.FEW and is_mine_B.all():
+        return followed
+    walked = _rejected(candidates, target_probs, draft_probs, coins_BN, last_coins_B)
+    return Walked(
+        nodes=torch.where(is_mine_B.view(-1, 1), followed.nodes, walked.nodes),
+        tokens=torch.where(is_mine_B.view(-1, 1), followed.tokens, walked.tokens),
+    )
 
 
 def _rejected(
@@ -152,34 +176,19 @@ def _rejected(
     return Walked(nodes=torch.where(order_N <= kept_B.unsqueeze(1), order_N, -1), tokens=tokens_BN)
 
 
-def _by_noise(walked: Walked, candidates: Tensor, target_probs: Tensor, positions: Tensor, seeds: Tensor) -> Walked:
-    """Replace the result of requests that have a seed by one drawn with the seed's noise."""
-    is_mine_B = seeds != UNSEEDED
-    if form_of(seeds) is Form.FIXED:
-        rows_M, nodes_M = _every(target_probs)
-        none_M = torch.zeros_like(rows_M)
-        drawn_M = reseed(none_M, target_probs.flatten(0, 1), seeds[rows_M], positions[rows_M, nodes_M])
-        followed = follow(_chains(candidates), candidates.shape[1], drawn_M.view_as(candidates))
-        return Walked(
-            nodes=torch.where(is_mine_B.view(-1, 1), followed.nodes, walked.nodes),
-            tokens=torch.where(is_mine_B.view(-1, 1), followed.tokens, walked.tokens),
-        )
-    mine_R = is_mine_B.nonzero().view(-1)
+def _by_noise(candidates: Tensor, target_probs: Tensor, positions: Tensor, seeds: Tensor) -> Walked:
+    """
+    Follow the tokens drawn with the noise of seeds, at every node at once; rows without a seed hold nothing of use.
 
-    def drawn(rows: Tensor, nodes: Tensor) -> Tensor:
-        of = mine_R[rows]
-        return draw_seeded(target_probs[of, nodes], seeds[of], positions[of, nodes])
-
-    followed = walk(_chains(candidates[mine_R]), candidates.shape[1], drawn)
-    return Walked(
-        nodes=walked.nodes.index_copy(0, mine_R, followed.nodes),
-        tokens=walked.tokens.index_copy(0, mine_R, followed.tokens),
-    )
-
-
-def _chains(candidates: Tensor) -> DraftTree:
-    parents_N = torch.arange(-1, candidates.shape[1] - 1, device=candidates.device)
-    return DraftTree(tokens=candidates, parents=parents_N.expand(len(candidates), -1))
+    A chain's walk ends before the first draft that is not the token drawn.
+    """
+    batch, nodes = candidates.shape
+    probs_MV, seeds_M = target_probs.flatten(0, 1), seeds.view(-1, 1).expand(-1, nodes).flatten()
+    drawn_BN = drawn(probs_MV, seeds_M, positions.flatten(), lambda: torch.zeros_like(seeds_M)).view(batch, nodes)
+    is_kept_BN = drawn_BN[:, :-1] == candidates[:, 1:]
+    kept_B1 = is_kept_BN.to(torch.int64).cumprod(1).sum(1, keepdim=True)
+    order_N = torch.arange(nodes, device=candidates.device)
+    return Walked(nodes=torch.where(order_N <= kept_B1, order_N, -1), tokens=drawn_BN)
 
 
 def _every(probs_BNV: Tensor) -> tuple[Tensor, Tensor]:
@@ -205,12 +214,6 @@ def _cut(now: VerifyRound | None, probs_RV: Tensor, rows_R: Tensor) -> Tensor:
     if now is None or now.cuts is None:
         return probs_RV
     return truncate(probs_RV, now.cuts.of(rows_R))
-
-
-def _seeded(now: VerifyRound | None, tokens_R: Tensor, probs_RV: Tensor, rows_R: Tensor, nodes_R: Tensor) -> Tensor:
-    if now is None or now.seeds is None:
-        return tokens_R
-    return reseed(tokens_R, probs_RV, now.seeds[rows_R], now.positions[rows_R, nodes_R])
 
 
 def _write(

@@ -8,17 +8,22 @@ communication and drafter-invariant speculative decoding").
 
 On a CUDA device each is one kernel that draws the same tokens (`kernels`).
 
-Shapes: R rows to draw, V vocabulary.
+Shapes: R rows to draw, S of them with a seed, V vocabulary.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from tlt_worker.scheduler.sampling.fixed_point import point, scaled
-from tlt_worker.scheduler.sampling.noise import exponentials, hashes
+from tlt_worker.scheduler.sampling.forms import Form, form_of
+from tlt_worker.scheduler.sampling.noise import KeptNoise, exponentials, hashes
 
 UNSEEDED = -1
 """Marks a request without a seed in a batch where others have one."""
+
+_kept = KeptNoise()
 
 
 def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
@@ -51,15 +56,31 @@ def race(weights_RV: Tensor) -> Tensor:
 
 def draw_seeded(probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
     """Draw one token per row [R] with its seed's noise; tokens of probability 0 are never drawn."""
-    return (probs_RV / exponentials(hashes(seeds_R, positions_R, probs_RV.shape[-1]))).argmax(-1)
+    size = probs_RV.shape[-1]
+    if form_of(probs_RV) is Form.FEW:
+        noise_RV = _kept.of(seeds_R.tolist(), positions_R.tolist(), size)
+    else:
+        noise_RV = exponentials(hashes(seeds_R, positions_R, size))
+    return (probs_RV / noise_RV).argmax(-1)
 
 
-def reseed(tokens_R: Tensor, probs_RV: Tensor, seeds_R: Tensor | None, positions_R: Tensor) -> Tensor:
-    """Replace the tokens of rows that have a seed by those drawn from `probs_RV` with its noise."""
+def drawn(probs_RV: Tensor, seeds_R: Tensor | None, positions_R: Tensor, otherwise: Callable[[], Tensor]) -> Tensor:
+    """
+    Draw one token per row [R]: from `probs_RV` with its seed's noise, or as `otherwise` does for rows without a seed.
+
+    `otherwise` returns a token of every row; on a CPU it is not called if all have a seed.
+    """
     if seeds_R is None:
-        return tokens_R
+        return otherwise()
+    if form_of(probs_RV) is Form.FEW:
+        is_mine_R = seeds_R != UNSEEDED
+        if is_mine_R.all():
+            return draw_seeded(probs_RV, seeds_R, positions_R)
+        mine_S = is_mine_R.nonzero().view(-1)
+        seeded_S = draw_seeded(probs_RV[mine_S], seeds_R[mine_S], positions_R[mine_S])
+        return otherwise().to(torch.int64).index_copy(0, mine_S, seeded_S)
     if probs_RV.is_cuda:
         from tlt_worker.scheduler.sampling import kernels
 
-        return kernels.reseed(tokens_R, probs_RV, seeds_R, positions_R)
-    return torch.where(seeds_R == UNSEEDED, tokens_R, draw_seeded(probs_RV, seeds_R, positions_R))
+        return kernels.reseed(otherwise(), probs_RV, seeds_R, positions_R)
+    return torch.where(seeds_R == UNSEEDED, otherwise(), draw_seeded(probs_RV, seeds_R, positions_R))

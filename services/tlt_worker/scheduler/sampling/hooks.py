@@ -16,7 +16,7 @@ from torch import Tensor
 from tlt_common.errors import EngineError
 from tlt_worker.scheduler.sampling.acceptance import VerifyRound, verifying
 from tlt_worker.scheduler.sampling.cuts import cuts_of
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, race, reseed
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, drawn, race
 from tlt_worker.scheduler.sampling.filters import truncate
 from tlt_worker.scheduler.sent import sent_once
 
@@ -103,7 +103,7 @@ def sample_plainly(self: Any, probs: Tensor, sampling_info: Any, positions: Tens
     del self
     cuts = cuts_of(sampling_info)
     probs = probs if cuts is None else truncate(probs, cuts)
-    return reseed(race(probs), probs, sampling_info.sampling_seed, positions).to(torch.int32), None
+    return drawn(probs, sampling_info.sampling_seed, positions, lambda: race(probs)).to(torch.int32), None
 
 
 def propose(
@@ -121,10 +121,13 @@ def propose(
     The target then draws the same token wherever its distribution and the drafter's mostly agree. Returns the drafts'
     probabilities and the drafts, [B, num_samples] each.
     """
-    chosen_p, chosen = original(probs, num_samples, draft_step=draft_step)
     if sampling_seed is None or positions is None or num_samples > 1:
-        return chosen_p, chosen
-    tokens_B1 = reseed(chosen.view(-1), probs, sampling_seed, positions).view(-1, 1)
+        return original(probs, num_samples, draft_step=draft_step)
+
+    def by_chance() -> Tensor:
+        return original(probs, num_samples, draft_step=draft_step)[1].view(-1)
+
+    tokens_B1 = drawn(probs, sampling_seed, positions, by_chance).view(-1, 1)
     return probs.gather(1, tokens_B1), tokens_B1
 
 

@@ -1,10 +1,10 @@
 """
-Filters and draws as Triton kernels, for GPUs: one launch each. Imported there only, and by their test.
+Filters and draws as Triton kernels, for GPUs: one launch each, two with seeds. Imported there only, and by their test.
 
 In torch they are dozens of kernels over all rows; for few rows, launching them takes longer than running them. Here a
 program takes one row, which stays in the GPU's L2 cache, and adds whole numbers (`fixed_point`), so that its tokens are
-those of the torch form to the last bit. No float is fused or approximated where it decides: the kernels of `reseed` run
-without fused multiply-adds. Compiled for GPUs by their test, not run on one yet.
+those of the torch form to the last bit. No float is fused or approximated where it decides: the first kernel of
+`reseed` runs without fused multiply-adds. Compiled for GPUs by their test, not run on one yet.
 
 Shapes: R rows, V vocabulary.
 """
@@ -163,19 +163,28 @@ def _exponential(hashed):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def reseed_row(tokens, probs, seeds, positions, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Replace the token of a row that has a seed; see `draw.reseed`."""
-    row = tl.program_id(0).to(tl.int64)
+def score_part(probs, seeds, positions, scores, places, size, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Find the best token among those of one block of a row that has a seed; see `draw.drawn`."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seed, position = tl.load(seeds + row), tl.load(positions + row)
     if seed != -1:
-        first = probs + row * size
-        best, where = tl.zeros([BLOCK], tl.float32), tl.arange(0, BLOCK)
-        for start in range(0, size, BLOCK):
-            at, value = _load(first, start, size, BLOCK)
-            score = tl.div_rn(value, _exponential(_hashed(seed, position, at)))
-            where = tl.where(score > best, at, where)
-            best = tl.maximum(score, best)
-        found = tl.min(tl.where(best == tl.max(best, 0), where, size), 0)  # the first of equals
+        at, value = _load(probs + row * size, part * BLOCK, size, BLOCK)
+        score = tl.div_rn(value, _exponential(_hashed(seed, position, at)))
+        best = tl.max(score, 0)
+        into = row * tl.num_programs(1) + part
+        tl.store(scores + into, best)
+        tl.store(places + into, tl.min(tl.where(score == best, at, size), 0))  # the first of equals
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def take_best(tokens, seeds, scores, places, size, parts, PARTS: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Replace the token of a row that has a seed by the best of its blocks."""
+    row = tl.program_id(0).to(tl.int64)
+    if tl.load(seeds + row) != -1:
+        part = tl.arange(0, PARTS)
+        score = tl.load(scores + row * parts + part, mask=part < parts, other=-1.0)
+        place = tl.load(places + row * parts + part, mask=part < parts, other=0)
+        found = tl.min(tl.where(score == tl.max(score, 0), place, size), 0)
         tl.store(tokens + row, tl.minimum(found, size - 1).to(tl.int64))
 
 
@@ -199,18 +208,28 @@ def draw(weights_RV: Tensor, coins_R: Tensor) -> Tensor:
 
 
 def reseed(tokens_R: Tensor, probs_RV: Tensor, seeds_R: Tensor, positions_R: Tensor) -> Tensor:
-    """Replace the tokens of rows that have a seed."""
+    """
+    Replace the tokens of rows that have a seed.
+
+    Each block of a row is a program of its own: a draft of one request is one row, and its noise is a hundred
+    operations per token, which would keep one multiprocessor busy for longer than the draft takes.
+    """
     rows, size = probs_RV.shape
+    parts, device = triton.cdiv(size, BLOCK), probs_RV.device
     tokens_R = tokens_R.to(torch.int64, copy=True)
     seeds_R, positions_R = seeds_R.to(torch.int64).contiguous(), positions_R.to(torch.int64).contiguous()
-    reseed_row[(rows,)](
-        tokens_R,
+    scores_RP = torch.empty(rows, parts, device=device)
+    places_RP = torch.empty(rows, parts, dtype=torch.int32, device=device)
+    score_part[(rows, parts)](
         probs_RV.contiguous(),
         seeds_R,
         positions_R,
+        scores_RP,
+        places_RP,
         size,
         BLOCK=BLOCK,
         num_warps=WARPS,
         enable_fp_fusion=False,
     )
+    take_best[(rows,)](tokens_R, seeds_R, scores_RP, places_RP, size, parts, PARTS=triton.next_power_of_2(parts))
     return tokens_R

@@ -9,8 +9,14 @@ has exactly, by additions, multiplications and divisions alone, each correctly r
 bits. Its relative error is below 2**-20; that of a token's probability by the 32 bits of the hash is 2**-32. Tokens
 differ from those in float64 where two scores are that close.
 
-Shapes: R rows, V vocabulary.
+A token's noise is needed by the draft and by its verification, and by later rounds if the draft was rejected. On a CPU
+it is therefore computed once, for several positions by one call (`KeptNoise`), since a call takes a hundred operators.
+A GPU computes it in the kernel that draws (`kernels`): less than the time to read it.
+
+Shapes: R rows, M of them whose noise is not kept yet, V vocabulary.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,8 +24,16 @@ from torch import Tensor
 LN2 = 0.6931471805599453
 ROOT2 = 1.4142135
 MAX_HASH = 2**32 - 1
+_BELOW_ROOT2 = 0x7FFFFF - 0x3504F3
+"""Fractions of a float32 above `ROOT2`: added to its bits, they carry into the exponent."""
 NEAR = 2**30
 """Hashes this close to the largest are a u above 3/4."""
+
+AHEAD = 8
+"""Positions of a request whose noise is computed by one call: those of a round with the longest default chain."""
+KEPT_ROWS = 4096
+KEPT_BYTES = 64 * 2**20
+"""Most that is kept: 16 positions of 256 requests, or with a vocabulary of 160,000 tokens 100 in all."""
 
 
 def hashes(seeds_R: Tensor, positions_R: Tensor, size: int) -> Tensor:
@@ -40,13 +54,12 @@ def exponentials(hashed_RV: Tensor) -> Tensor:
     """Return -log(hash / `MAX_HASH`) in float32, at least 2**-32: neither end may give an infinite score."""
     above_RV = (MAX_HASH - hashed_RV).clamp_(min=1)
     is_near_RV = above_RV < NEAR
-    rest_RV = above_RV.float() * 2.0**-32  # 1 - u, to 24 bits however small
-    u_RV = hashed_RV.clamp(min=1).float()  # times 2**32
-    exponent_RV = (u_RV.view(torch.int32) >> 23) - 127
-    fraction_RV = ((u_RV.view(torch.int32) & 0x7FFFFF) | 0x3F800000).view(torch.float32)
-    is_high_RV = fraction_RV > ROOT2
-    fraction_RV = torch.where(is_high_RV, fraction_RV * 0.5, fraction_RV)
-    halvings_RV = torch.where(is_near_RV, 0, 32 - exponent_RV - is_high_RV.to(torch.int32)).float()
+    rest_RV = above_RV.float().mul_(2.0**-32)  # 1 - u, to 24 bits however small
+    bits_RV = hashed_RV.clamp(min=1).float().view(torch.int32)  # of u times 2**32
+    # The exponent of a fraction above the root of 2 is one higher: the fraction is then between 0.7 and 1.4.
+    exponent_RV = (bits_RV + _BELOW_ROOT2) >> 23
+    fraction_RV = (bits_RV - ((exponent_RV - 127) << 23)).view(torch.float32)
+    halvings_RV = (159 - exponent_RV).masked_fill_(is_near_RV, 0).float()
     # log((1 + x) / (1 - x)) is 2 x (1 + x**2 / 3 + x**4 / 5 + ...), with x at most 0.172.
     over_RV = torch.where(is_near_RV, rest_RV, 1.0 - fraction_RV)
     x_RV = over_RV / torch.where(is_near_RV, 2.0 - rest_RV, 1.0 + fraction_RV)
@@ -54,3 +67,64 @@ def exponentials(hashed_RV: Tensor) -> Tensor:
     series_RV = ((square_RV * (1 / 9) + 1 / 7) * square_RV + 1 / 5) * square_RV + 1 / 3
     series_RV = (series_RV * square_RV + 1.0) * (x_RV + x_RV)
     return halvings_RV * LN2 + series_RV
+
+
+class KeptNoise:
+    """
+    Noise of seeds and positions that were drawn at lately, and of the positions after them. For a CPU.
+
+    It is a function of seed, position and token, so what is kept is never wrong, whoever asks for it.
+    """
+
+    def __init__(self) -> None:
+        self._clear(0)
+
+    def of(self, seeds: Sequence[int], positions: Sequence[int], size: int) -> Tensor:
+        """Return the noise of each pair, [R, size]."""
+        if size != self._table.shape[1]:
+            self._clear(size)
+        wanted = list(zip(seeds, positions, strict=True))
+        places = [self._place.get(pair) for pair in wanted]
+        if None in places:
+            self._compute(wanted)
+            places = [self._place.get(pair) for pair in wanted]
+        if None in places:  # there is no room for as many
+            return exponentials(hashes(torch.tensor(seeds), torch.tensor(positions), size))
+        return self._table.index_select(0, torch.tensor(places, dtype=torch.int64))
+
+    def _clear(self, size: int) -> None:
+        rooms = min(KEPT_ROWS, KEPT_BYTES // (4 * size)) if size else 0
+        self._table = torch.empty(rooms, size)
+        self._place: dict[tuple[int, int], int] = {}
+        """Row of the table by seed and position."""
+        self._held: list[tuple[int, int] | None] = [None] * rooms
+        """What each row is of. The rows are filled in turn, so that the oldest are overwritten."""
+        self._next = 0
+
+    def _compute(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """
+        Compute what is not kept of pairs, and of positions ahead of them as far as there is room.
+
+        Of all pairs, also if one is missing: requests accept different numbers of tokens, and each would need a call of
+        its own some steps later.
+        """
+        rooms = len(self._held)
+        ahead = max(1, min(AHEAD, rooms // (2 * len(pairs))))
+        missing: dict[tuple[int, int], None] = {}
+        for seed, position in pairs:
+            for step in range(ahead):
+                if (pair := (seed, position + step)) not in self._place:
+                    missing[pair] = None
+        if len(missing) > rooms:
+            return
+        if self._next + len(missing) > rooms:
+            self._next = 0
+        first = self._next
+        self._next += len(missing)
+        for row, pair in enumerate(missing, start=first):
+            old, self._held[row] = self._held[row], pair
+            if old is not None and self._place.get(old) == row:
+                del self._place[old]
+            self._place[pair] = row
+        seeds_M, positions_M = (torch.tensor(each) for each in zip(*missing, strict=True))
+        self._table[first : self._next] = exponentials(hashes(seeds_M, positions_M, self._table.shape[1]))

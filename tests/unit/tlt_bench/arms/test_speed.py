@@ -37,6 +37,8 @@ def test_the_bound_is_the_accept_length_over_what_a_round_with_drafts_costs() ->
     assert found.figures["speed_chain-3_bs1"] == 2.0
     assert found.figures["bound_bs1"] == pytest.approx(6 / (1 + (0.1 - 0.05) / 0.05))
     assert found.figures["bound_share_bs1"] == pytest.approx(1.0)
+    assert found.figures["draft_rounds_chain-7_bs1"] == pytest.approx(1.0)
+    assert "draft_rounds_chain-3_bs1" not in found.figures, "nothing verified as many tokens without a drafter"
     assert found.notes["speedup_bs1"].startswith("chain-7")
 
 

@@ -10,14 +10,16 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from tlt_worker.engine.device import STANDIN_PATH
+from tlt_worker.scheduler.sampling import noise
 from tlt_worker.scheduler.sampling.acceptance import (
     VerifyRound,
     accept_chain,
     tree_speculative_sampling_target_only,
     verifying,
 )
-from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, race, reseed
-from tlt_worker.scheduler.sampling.noise import hashes
+from tlt_worker.scheduler.sampling.draw import UNSEEDED, draw_seeded, drawn, race
+from tlt_worker.scheduler.sampling.forms import FORMS, Form
+from tlt_worker.scheduler.sampling.noise import KeptNoise, exponentials, hashes
 
 VOCABULARY, BATCH = 12, 300
 
@@ -71,13 +73,104 @@ def test_impossible_tokens_never_win() -> None:
     assert (draw_seeded(probs, torch.arange(1000), torch.arange(1000)) == 1).all()
 
 
-def test_rows_without_a_seed_keep_their_tokens() -> None:
+@pytest.mark.parametrize("form", Form)
+def test_rows_without_a_seed_are_drawn_otherwise(monkeypatch: pytest.MonkeyPatch, form: Form) -> None:
+    monkeypatch.setitem(FORMS, "cpu", form)
     tokens, probs = torch.arange(4), distributions(4)
     seeds, positions = torch.tensor([UNSEEDED, 3, UNSEEDED, 4]), torch.arange(4)
-    found = reseed(tokens, probs, seeds, positions)
+    found = drawn(probs, seeds, positions, lambda: tokens)
     assert found[[0, 2]].tolist() == [0, 2]
     assert torch.equal(found[[1, 3]], draw_seeded(probs, seeds, positions)[[1, 3]])
-    assert reseed(tokens, probs, None, positions) is tokens
+    assert drawn(probs, None, positions, lambda: tokens) is tokens
+
+
+def test_nothing_is_drawn_otherwise_where_all_rows_have_a_seed() -> None:
+    probs, seeds, positions = distributions(2), torch.tensor([3, 4]), torch.arange(2)
+
+    def never() -> Tensor:
+        raise AssertionError
+
+    assert torch.equal(drawn(probs, seeds, positions, never), draw_seeded(probs, seeds, positions))
+
+
+PINNED = {
+    0: [22, 33, 14, 28, 0, 5, 44, 0, 74, 152, 9, 1, 12, 0, 6, 0, 98, 0, 18, 21, 102, 32, 0, 2],
+    7: [56, 0, 0, 59, 1, 3, 120, 0, 0, 19, 2, 17, 54, 9, 0, 18, 25, 7, 0, 86, 0, 1, 106, 0],
+    2**40 + 3: [67, 7, 5, 150, 0, 37, 2, 9, 107, 15, 2, 0, 1, 63, 11, 34, 0, 1, 79, 8, 4, 14, 9, 0],
+    2**62: [33, 149, 16, 0, 5, 2, 1, 1, 0, 104, 0, 0, 1, 2, 29, 15, 17, 21, 0, 17, 2, 0, 0, 7],
+}
+"""Tokens at positions 0 to 23, by seed, of a token's probability falling as 1 / (token + 1)."""
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("seed", PINNED)
+def test_a_seed_gives_the_tokens_it_always_gave(monkeypatch: pytest.MonkeyPatch, seed: int, form: Form) -> None:
+    monkeypatch.setitem(FORMS, "cpu", form)
+    weights, wanted = 1.0 / torch.arange(1, 161), PINNED[seed]
+    probs = (weights / weights.sum()).expand(len(wanted), -1)
+    found = draw_seeded(probs, torch.full((len(wanted),), seed), torch.arange(len(wanted)))
+    assert found.tolist() == wanted
+
+
+def computed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that receives the number of rows of each call that computes noise."""
+    rows: list[int] = []
+
+    def counted(seeds: Tensor, positions: Tensor, size: int) -> Tensor:
+        rows.append(len(seeds))
+        return hashes(seeds, positions, size)
+
+    monkeypatch.setattr(noise, "hashes", counted)
+    return rows
+
+
+def test_the_noise_of_a_round_is_computed_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, seeds = KeptNoise(), [5, 6, 2**40]
+    rows = computed_rows(monkeypatch)
+    for step in range(7):  # drafts, at lengths of their own
+        kept.of(seeds, [100 + step, 20 + step, 3 + step], VOCABULARY)
+    for seed, first in zip(seeds, (100, 20, 3), strict=True):  # their verification
+        found = kept.of([seed] * 8, range(first, first + 8), VOCABULARY)
+        wanted = exponentials(hashes(torch.tensor([seed] * 8), torch.arange(first, first + 8), VOCABULARY))
+        assert torch.equal(found, wanted)
+    assert rows == [3 * 8]
+
+
+def test_requests_that_accept_different_numbers_of_drafts_need_one_call_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, seeds, at = KeptNoise(), [5, 6, 7], [100, 20, 3]
+    rows = computed_rows(monkeypatch)
+    for round_ in range(12):
+        for step in range(7):
+            kept.of(seeds, [first + step for first in at], VOCABULARY)
+        kept.of(
+            [seed for seed in seeds for _ in range(8)], [first + node for first in at for node in range(8)], VOCABULARY
+        )
+        at = [first + 1 + (round_ * (place + 1) + place) % 8 for place, first in enumerate(at)]
+    assert len(rows) <= 12
+    assert sum(rows) <= sum(at) - 123 + 3 * 2 * 8, "each position once"
+
+
+def test_noise_is_computed_anew_for_another_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = KeptNoise()
+    small = kept.of([5], [1], 10)
+    rows = computed_rows(monkeypatch)
+    assert torch.equal(kept.of([5], [1], 20)[:, :10], small)
+    assert rows
+    assert kept.of([], [], 20).shape == (0, 20)
+
+
+@pytest.mark.parametrize("room", [1, 6, 1000])
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(noise, "KEPT_BYTES", room * 4 * VOCABULARY)
+    kept = KeptNoise()
+    for position in range(200):
+        found = kept.of([5, 6], [position, 2 * position], VOCABULARY)
+        wanted = exponentials(hashes(torch.tensor([5, 6]), torch.tensor([position, 2 * position]), VOCABULARY))
+        assert torch.equal(found, wanted)
+        assert len(kept._table) == room
+        assert len(kept._place) <= room
 
 
 def verify(accept: str, p: Tensor, q: Tensor, drafts: Tensor, seeds: Tensor) -> tuple[list[list[int]], Tensor]:

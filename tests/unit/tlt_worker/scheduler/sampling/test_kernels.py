@@ -14,10 +14,13 @@ from triton.compiler import ASTSource, compile  # noqa: A004 - Triton's name
 from tlt_worker.scheduler.sampling import kernels
 
 ROW = {"size": "i32", "BLOCK": "constexpr"}
+PARTS = {"size": "i32", "parts": "i32", "PARTS": "constexpr"}
+BEST = {"seeds": "*i64", "scores": "*fp32", "places": "*i32"}
 TYPES: dict[Any, dict[str, str]] = {
     kernels.truncate_row: {"probs": "*fp32", "top_ks": "*i32", "top_ps": "*fp32", "min_ps": "*fp32", "cut": "*fp32"},
     kernels.draw_row: {"weights": "*fp32", "coins": "*fp32", "tokens": "*i64"},
-    kernels.reseed_row: {"tokens": "*i64", "probs": "*fp32", "seeds": "*i64", "positions": "*i64"},
+    kernels.score_part: {"probs": "*fp32", "positions": "*i64", **BEST},
+    kernels.take_best: {"tokens": "*i64", **BEST},
 }
 
 
@@ -40,11 +43,13 @@ def test_they_keep_and_draw_the_same() -> None:
 @pytest.mark.parametrize("kernel", TYPES, ids=lambda kernel: str(kernel.fn.__name__))
 def test_they_compile(kernel: Any, capability: int) -> None:
     """To machine code: Triton brings NVIDIA's assembler, and needs no device for it."""
-    source = ASTSource(kernel, {**TYPES[kernel], **ROW}, {"BLOCK": kernels.BLOCK})
-    options = {"num_warps": kernels.WARPS, "enable_fp_fusion": kernel is not kernels.reseed_row}
+    is_last = kernel is kernels.take_best
+    types = {**TYPES[kernel], **(PARTS if is_last else ROW)}
+    source = ASTSource(kernel, types, {"PARTS": 64} if is_last else {"BLOCK": kernels.BLOCK})
+    options = {"num_warps": kernels.WARPS, "enable_fp_fusion": kernel is not kernels.score_part}
     made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     assert made.asm["cubin"]
-    if kernel is kernels.reseed_row:
+    if kernel is kernels.score_part:
         assert "fma" not in made.asm["ptx"]
         assert "approx" not in made.asm["ptx"]
         assert "div.full" not in made.asm["ptx"]

@@ -29,7 +29,7 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (acceptance, logprobs):
         monkeypatch.setattr(module, "truncate", lambda probs, cuts: torch.empty_like(probs))
     monkeypatch.setattr(acceptance, "draw", lambda weights, coins: torch.zeros(len(weights), dtype=torch.int64))
-    monkeypatch.setattr(acceptance, "reseed", lambda tokens, probs, seeds, positions: tokens.clone())
+    monkeypatch.setattr(acceptance, "drawn", lambda probs, seeds, positions, otherwise: otherwise().clone())
 
 
 def peak_bytes(work: Callable[[], object]) -> int:

@@ -1,0 +1,1 @@
+"""What the stages of a decoding round cost the scheduler's thread."""
