@@ -82,7 +82,11 @@ class Family:
     """Options of transformers' class that SGLang ignores."""
     wide_workspace: bool = False
     """Whether SGLang gives its attention FlashInfer's larger workspace."""
-    drafters: tuple[DrafterArchitecture, ...] = (DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3)
+    drafters: tuple[DrafterArchitecture, ...] = (
+        DrafterArchitecture.EAGLE,
+        DrafterArchitecture.EAGLE3,
+        DrafterArchitecture.BLOCK,
+    )
     """Kinds of drafters that are served, and trained by the spot trainer."""
     draws_trees: bool = True
     """Whether trees are verified exactly: SGLang counts a window in cache rows, among which a tree's branches lie."""
@@ -146,7 +150,7 @@ _ROWS = (
             shared="n_shared_experts",
             first_dense="first_k_dense_replace",
         ),
-        drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.EAGLE3, DrafterArchitecture.MTP),
+        drafters=tuple(DrafterArchitecture),
         note="updates need not have the checkpoint's head, and leave it as it is",
     ),
     Family(
@@ -159,7 +163,7 @@ _ROWS = (
         states=("num_key_value_heads",),
         wide_workspace=True,
         drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.MTP),
-        note="SGLang's class returns no states of single layers, which EAGLE-3 drafters would read; updates need not "
+        note="SGLang's class returns no states of single layers, which EAGLE-3 and block drafters would read; updates need not "
         "have the checkpoint's head, and leave it as it is",
     ),
     Family(
