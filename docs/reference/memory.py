@@ -9,6 +9,7 @@ from tlt_worker.capacity.engine_plan import EnginePlan, plan_on_gpus
 from tlt_worker.capacity.memory.gpu_plan import Gpus
 from tlt_worker.capacity.memory.memory import GIB
 from tlt_worker.capacity.profile import profile_of
+from tlt_worker.checkpoints.drafter_format import drafter_format
 from tlt_worker.commands.cards import CARDS, CONFIGS, SHAPE_CONTEXT, SHAPES, card
 from tlt_worker.engine_config import EngineConfig
 from tlt_worker.model.families import listed
@@ -43,6 +44,7 @@ def plan_for(name: str, model: str, gpus: int) -> EnginePlan | None:
     if shape.heads % gpus or (shape.kv_heads % gpus and gpus % shape.kv_heads):
         return None
     engine = EngineConfig(tensor_parallel=gpus)
+    shape = shape.drafting(drafter_format(engine, config))
     try:
         profile = profile_of(engine, accelerator, family=listed(config), heads=Heads.from_config(config))
         asked = Gpus(bytes=memory, shape=shape, context_length=SHAPE_CONTEXT, trains=True)

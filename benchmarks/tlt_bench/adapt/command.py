@@ -40,7 +40,7 @@ def measure(parts: tuple[str, ...] = PARTS) -> Result:
     if "shift" in parts:
         _shift(found, policy)
     if "kinds" in parts:
-        found.merge(kinds.compare(policy, repeats=REPEATS))
+        found.merge(kinds.compare(policy))
     if "steps" in parts:
         torch.set_num_threads(1)
         found.merge(measure_steps(policy))
