@@ -21,7 +21,11 @@ def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
     Return the configuration with an architecture of drafters: that of the checkpoint's own head, if it brings one.
 
     Only where neither an architecture nor a drafter is configured. A config.json alone proves nothing: trainers save
-    policies without their head and leave its number.
+    policies without their head and leave its number. Without a head the architecture stays null, which is EAGLE: on the
+    demo's policy, from nothing, it keeps 5.1 and 6.8 of 8 tokens after 15 and 50 s of training, a block drafter 3.5 and
+    5.3, EAGLE-3 0.72 of EAGLE's (`tlt bench adapt --part kinds`). For a 7B policy on an H100, rounds of seven drafts
+    take 1.37, 1.16 and 1.39 plain ones (`tlt engine plan --rounds`, calculated), so a block would have to keep 0.85 of
+    EAGLE's tokens to be as fast; it keeps 0.78.
     """
     if engine.drafter_architecture is not None or engine.drafter is not None or not brings_head(model):
         return engine

@@ -163,8 +163,8 @@ _ROWS = (
         states=("num_key_value_heads",),
         wide_workspace=True,
         drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.MTP),
-        note="SGLang's class returns no states of single layers, which EAGLE-3 and block drafters would read; updates need not "
-        "have the checkpoint's head, and leave it as it is",
+        note="SGLang's class returns no states of single layers, which EAGLE-3 and block drafters would read; updates "
+        "need not have the checkpoint's head, and leave it as it is",
     ),
     Family(
         title="gpt-oss",
