@@ -82,7 +82,7 @@ json.dump(said, open(index, "w"))
 END"""
 
 
-_NO_DRAFTER = "these are not the files of an EAGLE or EAGLE-3 drafter"
+_NO_DRAFTER = "these are not the files of a drafter"
 
 
 class ExportFormat(StrEnum):

@@ -75,11 +75,11 @@ def plan_graphs(question: Question) -> Plan:
     """Plan the graphs of an engine."""
     arms = tuple(dict.fromkeys((OFF, *question.arms)))
     captures = _merged(arms, question)
-    order = _drop_order(arms, captures, question)
     kept = {runner: list(sizes) for runner, sizes in captures.items()}
     dropped: list[DroppedGraph] = []
     size = question.costs.total(kept)
-    for graph in order:
+    fits = question.budget is None or size <= question.budget
+    for graph in () if fits else _drop_order(arms, captures, question):
         if question.budget is None or size <= question.budget:
             break
         kept[graph.runner].remove(graph.batch)
