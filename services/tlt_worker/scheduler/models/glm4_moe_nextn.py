@@ -7,12 +7,12 @@ which SGLang decides other things, so ours has the same.
 Written against SGLang 0.5.23: `models/glm4_moe_nextn.py`.
 """
 
-from sglang.srt.models import glm4_moe_nextn
+from sglang.srt.models.glm4_moe_nextn import Glm4MoeForCausalLMNextN as UpstreamGlm4MoeForCausalLMNextN
 from sglang.srt.platforms import current_platform
 from torch import nn
 
 
-class Glm4MoeForCausalLMNextN(glm4_moe_nextn.Glm4MoeForCausalLMNextN):  # type: ignore[misc] # SGLang is untyped
+class Glm4MoeForCausalLMNextN(UpstreamGlm4MoeForCausalLMNextN):  # type: ignore[misc] # SGLang is untyped
     """The head of a GLM-4 MoE policy."""
 
     def set_embed_and_head(self, embed: nn.Parameter, head: nn.Parameter) -> None:

@@ -4,10 +4,10 @@ SGLang's head of MiMo, as it is: engines run classes of ours only. Imported insi
 Written against SGLang 0.5.23: `models/mimo_mtp.py`.
 """
 
-from sglang.srt.models import mimo_mtp
+from sglang.srt.models.mimo_mtp import MiMoMTP as UpstreamMiMoMTP
 
 
-class MiMoMTP(mimo_mtp.MiMoMTP):  # type: ignore[misc] # SGLang is untyped
+class MiMoMTP(UpstreamMiMoMTP):  # type: ignore[misc] # SGLang is untyped
     """The head of a MiMo policy."""
 
 
