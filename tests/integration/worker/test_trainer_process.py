@@ -70,7 +70,7 @@ async def test_why_a_trainer_does_not_run_is_known_to_its_worker(tmp_path: Path)
     owner.cancel()
     with pytest.raises(asyncio.CancelledError):
         await owner
-    assert process.problem.startswith("the spot trainer does not run: model: config.json has no vocab_size")
+    assert process.problem.startswith("the spot trainer does not run: model: config.json has no num_attention_heads")
 
 
 async def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
