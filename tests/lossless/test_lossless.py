@@ -89,8 +89,9 @@ def test_in_bfloat16_drafts_leave_the_distribution_as_it_is(play: Callable[..., 
     assert min(drawn.accept_length for drawn in result.drafted.values()) > 1.2
 
 
-@pytest.mark.parametrize("kind", ["dflash", "dspark"])
-def test_blocks_leave_the_distribution_as_it_is(play: Callable[..., Any], kind: str) -> None:
+@pytest.mark.parametrize(("kind", "least"), [("dflash", 1.1), ("dspark", 1.3)])
+def test_blocks_leave_the_distribution_as_it_is(play: Callable[..., Any], kind: str, least: float) -> None:
+    """Drafts of DFlash do not know the one before them, so that fewer are kept."""
     result: BlocksResult = play(kind)
     masses = judge.expected(models.load(result.target), next(iter(result.drawn.values())))
     fits = {
@@ -101,4 +102,4 @@ def test_blocks_leave_the_distribution_as_it_is(play: Callable[..., Any], kind: 
     }
     level = judge.LEVEL / len(fits)
     assert not {case: fit for case, fit in fits.items() if fit.p_value < level}
-    assert min(drawn.accept_length for drawn in result.drawn["good, block-7"].values()) > 1.3
+    assert min(drawn.accept_length for drawn in result.drawn["good, block-7"].values()) > least
