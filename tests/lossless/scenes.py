@@ -253,11 +253,11 @@ async def _head(work: Path, family: str, size: Size) -> HeadResult:
     settings, drawn = ["T 1.0", cases.SEEDED, *cases.FILTERED], dict[str, dict[str, Drawn]]()
     async with engine(target) as made:
         made.force_arms(*cases.ARMS)
-        drawn[OWN] = await draw(made, settings, size.draws)
+        drawn[OWN] = await draw(made, settings, size.draws // 2)
         for version, (name, (noise, gain)) in enumerate(KINDS.items(), 1):
             path = models.write_published_head(work / name, target, noise=noise, gain=gain)
             await made.load_drafter(path, DrafterVersion(version))
-            drawn[name] = await draw(made, settings, size.draws)
+            drawn[name] = await draw(made, settings, size.draws // 2)
     return HeadResult(target=target, drawn=drawn)
 
 
