@@ -56,9 +56,15 @@ class Situation:
         """Return the duration of all passes of the drafter for so many drafts: one each, or one for a block."""
         draft = self.shape.drafter
         kv = self.batch * self.context * 2 * draft.layers * draft.kv_heads * draft.head_dim
-        passes, rows = (1, self.batch * drafts) if draft.is_block else (drafts, self.batch)
+        passes, rows = (1, self.batch * drafts) if draft.queries else (drafts, self.batch)
         weights = self._draft_layers + self._draft_head
         return passes * self._pass_s(weights + kv, weights * rows)
+
+    @property
+    def head_tokens(self) -> int:
+        """Tokens that a draft is drawn from."""
+        draft = self.shape.drafter
+        return draft.tokens or draft.head_rows or self.shape.vocab
 
     @property
     def _draft_layers(self) -> int:
@@ -68,8 +74,7 @@ class Situation:
 
     @property
     def _draft_head(self) -> int:
-        draft = self.shape.drafter
-        return (draft.tokens or draft.head_rows or self.shape.vocab) * self.shape.hidden
+        return self.head_tokens * self.shape.hidden
 
     def _pass_s(self, elements: float, products: float) -> float:
         return self.speed.seconds(elements * self.shape.element_bytes, 2 * products) / self.ranks
@@ -104,14 +109,13 @@ class RoundTime:
 
 def rounds_of(name: str, situation: Situation, drafts: tuple[int, ...]) -> Iterator[RoundTime]:
     """Yield a round for each number of drafts."""
-    draft = situation.shape.drafter
     for count in drafts:
         drafting_s = situation.drafting_s(count)
         yield RoundTime(
             drafter=name,
             drafts=count,
             batch=situation.batch,
-            head_tokens=draft.tokens or draft.head_rows or situation.shape.vocab,
+            head_tokens=situation.head_tokens,
             draft_mb=situation.draft_bytes() / 1e6,
             draft_ms=1e3 * drafting_s / count,
             drafting_ms=1e3 * drafting_s,

@@ -68,8 +68,6 @@ class DraftShape:
     tokens: int | None = None
     """Tokens that it can draft; None: the target's whole vocabulary."""
     architecture: DrafterArchitecture = DrafterArchitecture.EAGLE
-    is_block: bool = False
-    """Whether one pass drafts all tokens of a round."""
 
     @classmethod
     def of(cls, form: DrafterFormat) -> "DraftShape":
@@ -91,7 +89,6 @@ class DraftShape:
             head_rows=form.head_rows,
             tokens=form.draft_vocab_size if form.has_map else None,
             architecture=form.architecture,
-            is_block=form.block_drafts > 0,
         )
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -33,17 +33,17 @@ def planned_rounds(engine: EngineConfig, model: Mapping[str, Any], card: str, dt
         raise ConfigError(
             f"--card is {card!r}, whose speed --rounds needs; accepted: {', '.join(SPEEDS)}", field="card"
         )
-    shape = ModelShape.from_config(model, dtype=dtype)
-    context = min(CONTEXT, engine.context_for(model))
-    situations = (
-        Situation(
-            shape=shape.drafting(form), speed=SPEEDS[card], batch=batch, context=context, ranks=engine.tensor_parallel
-        )
+    shape, context = ModelShape.from_config(model, dtype=dtype), min(CONTEXT, engine.context_for(model))
+    kinds = {
+        name: Situation(shape=shape.drafting(form), speed=SPEEDS[card], context=context, ranks=engine.tensor_parallel)
+        for name, form in _forms(engine, model)
+    }
+    return [
+        each
         for batch in BATCHES
-        for _, form in _forms(engine, model)
-    )
-    names = [name for _ in BATCHES for name, _ in _forms(engine, model)]
-    return [each for name, one in zip(names, situations, strict=True) for each in rounds_of(name, one, DRAFTS)]
+        for name, one in kinds.items()
+        for each in rounds_of(name, replace(one, batch=batch), DRAFTS)
+    ]
 
 
 def _forms(engine: EngineConfig, model: Mapping[str, Any]) -> Iterator[tuple[str, DrafterFormat]]:

@@ -63,12 +63,13 @@ async def spot_trainer(config: WorkerConfig, run_dir: Path) -> AsyncIterator[Tra
 
 def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
     """Return the trainer's settings: those derived from the worker's, overridden by `trainer.settings`."""
+    engine = with_architecture(config.engine, config.model)
     return {
         "socket": str(run_dir / SOCKET),
         "model": str(config.model),
         "worker_id": config.worker_id,
         "cache": config.cache,
-        **_drafter_of(with_architecture(config.engine, config.model)),
+        **_drafter_of(engine),
         "coordinator": config.coordinator,
         "drafter_dir": str(config.drafter_dir or run_dir / "drafters"),
         "checkpoint_dir": f"{config.checkpoint_dir or run_dir / 'checkpoints'}/{config.worker_id}",
@@ -77,7 +78,7 @@ def settings_of(config: WorkerConfig, run_dir: Path) -> dict[str, str]:
         "log_level": config.log_level,
         "liveness_s": "null" if config.liveness_s is None else str(config.liveness_s),
         "traces": config.traces,
-        **_memory_of(config),
+        **_memory_of(config, engine),
         **_metrics_of(config),
         **_tls_of(config),
         **{key: str(value) for key, value in config.trainer.settings.items()},
@@ -96,12 +97,12 @@ def _drafter_of(engine: EngineConfig) -> dict[str, str]:
     return found
 
 
-def _memory_of(config: WorkerConfig) -> dict[str, str]:
+def _memory_of(config: WorkerConfig, engine: EngineConfig) -> dict[str, str]:
     """Return the limit of the trainer's memory, as the engine's plan has it. Only a GPU has one."""
     device = detect()
     if device.kind == "cpu":
         return {}
-    share = trainer_share(with_architecture(config.engine, config.model), device, read_config(config.model))
+    share = trainer_share(engine, device, read_config(config.model))
     return {} if share is None else {"memory_share": f"{share:.4f}"}
 
 

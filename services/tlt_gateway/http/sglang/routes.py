@@ -1,6 +1,6 @@
 """SGLang's endpoints that generate and abort; and one of the suite's own, for prompts to come."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -32,13 +32,18 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     api = APIRouter()
     of_ids, of_text = HttpGeneration(gateway.batches, NAMES), HttpGeneration(gateway.batches, TEXT_NAMES)
 
-    @api.post("/generate")
-    async def generate(request: Request) -> Response:
-        name = auth.permit(request, "Generate")
+    async def received(request: Request) -> tuple[GenerateBody, HttpGeneration, Mapping[str, str]]:
+        """Read a request's body, and check what may be checked before its text is tokenized."""
         body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
         generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
         generation.require_fit(body.count, body.sampling(0).n)
         require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)
+        return body, generation, names
+
+    @api.post("/generate")
+    async def generate(request: Request) -> Response:
+        name = auth.permit(request, "Generate")
+        body, generation, names = await received(request)
         try:
             prompts = in_session(request, await body.prompts(text))
         except TltError as error:
@@ -62,10 +67,7 @@ def router(gateway: Gateway, auth: HttpAuth, text: Text) -> APIRouter:
     @api.post("/announce")
     async def announce(request: Request) -> Response:
         name = auth.permit(request, "Announce")
-        body = await body_of(request, GenerateBody, max_bytes=auth.max_bytes)
-        generation, names = (of_ids, NAMES) if body.text is None else (of_text, TEXT_NAMES)
-        generation.require_fit(body.count, body.sampling(0).n)
-        require_short(strings_of(body.text), field="text", context_length=gateway.info.context_length)
+        body, _, names = await received(request)
         try:
             prompts = await body.prompts(text)
             with auth.work(name):

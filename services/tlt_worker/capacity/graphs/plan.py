@@ -7,6 +7,7 @@ dropped, least useful per byte first; the order does not depend on the budget, s
 more.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,9 +79,9 @@ def plan_graphs(question: Question) -> Plan:
     kept = {runner: list(sizes) for runner, sizes in captures.items()}
     dropped: list[DroppedGraph] = []
     size = question.costs.total(kept)
-    fits = question.budget is None or size <= question.budget
-    for graph in () if fits else _drop_order(arms, captures, question):
-        if question.budget is None or size <= question.budget:
+    budget = math.inf if question.budget is None else question.budget
+    for graph in _drop_order(arms, captures, question) if size > budget else ():
+        if size <= budget:
             break
         kept[graph.runner].remove(graph.batch)
         dropped.append(graph)
