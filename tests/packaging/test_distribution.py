@@ -20,11 +20,11 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
 
 
-def test_the_wheel_is_under_a_mebibyte(distribution: Distribution, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheel_is_small(distribution: Distribution, capsys: pytest.CaptureFixture[str]) -> None:
     size = distribution.wheel.stat().st_size
     with capsys.disabled():
         print(f"\nwheel {size / MIB:.2f} MiB, sdist {distribution.sdist.stat().st_size / MIB:.2f} MiB")
-    assert size < MIB
+    assert size < 1.5 * MIB  # 2.7 MiB of Python, compressed: what weights or pages of a demo would exceed
 
 
 def test_the_wheel_holds_production_code_only(distribution: Distribution) -> None:
