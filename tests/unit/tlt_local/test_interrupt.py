@@ -12,7 +12,7 @@ from tlt_local.interrupt import SIGNALS, run
 
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}  # nohup ignores SIGHUP
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
