@@ -99,6 +99,7 @@ class Registry:
         session = self._sessions[hello.worker_id] = WorkerSession(hello=hello)
         self.opened += 1
         self._heard.mark(hello.worker_id, self._ran(now_s))
+        self._ledger.join(hello, now_s)
         self._set_down(session, now_s)
         log.info("worker_joined", worker_id=hello.worker_id, address=hello.address, device=hello.device)
         return session

@@ -17,6 +17,8 @@ COLORS = {
     WorkerState.SWITCHING: "yellow",
     WorkerState.UPDATING: "cyan",
     WorkerState.IDLE: "white",
+    WorkerState.STARTING: "white",
+    WorkerState.RESTING: "white",
     WorkerState.DOWN: "red",
 }
 

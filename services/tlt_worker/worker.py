@@ -123,7 +123,6 @@ class Worker:
             accept_length=lambda: self.rounds.accept_length,
             kill=trainer.process.kill,
             on_change=self._tell_coordinator,
-            devices=info.devices,
         )
         engine.set_capture(OFF)
         self._retired = False
@@ -154,7 +153,7 @@ class Worker:
     def status(self) -> WorkerStatus:
         progress = self.spot.progress if self.spot else None
         return WorkerStatus(
-            state=self.activity.state,
+            state=self._state,
             running=self.activity.running,
             policy_version=self.weights.version,
             drafter_version=self.drafter.version,
@@ -171,6 +170,12 @@ class Worker:
             trainer_resting=self.spot.resting if self.spot else False,
             problem="; ".join(filter(None, (self.drafter.problem, self._trainer_problem))),
         )
+
+    @property
+    def _state(self) -> WorkerState:
+        """The state of its devices. If they are unused, its trainer says why."""
+        state = self.activity.state
+        return self.spot.unused if self.spot and state is WorkerState.IDLE and not self._retired else state
 
     @property
     def _trainer_problem(self) -> str:
@@ -261,6 +266,7 @@ class Worker:
             device=self._engine_info.device,
             max_running=self._engine_info.max_running,
             pod=self._config.pod,
+            devices=self._engine_info.devices,
         )
 
     def _obey(self, order: Order) -> None:

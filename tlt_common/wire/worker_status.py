@@ -8,6 +8,9 @@ from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus, in_a
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
 
+MAX_DEVICES = 1024
+"""Of one worker."""
+
 STATE_TO_PB = {
     WorkerState.ROLLOUT: pb.WORKER_STATE_ROLLOUT,
     WorkerState.TRAINING: pb.WORKER_STATE_TRAINING,
@@ -15,6 +18,8 @@ STATE_TO_PB = {
     WorkerState.UPDATING: pb.WORKER_STATE_UPDATING,
     WorkerState.IDLE: pb.WORKER_STATE_IDLE,
     WorkerState.DOWN: pb.WORKER_STATE_DOWN,
+    WorkerState.STARTING: pb.WORKER_STATE_STARTING,
+    WorkerState.RESTING: pb.WORKER_STATE_RESTING,
 }
 STATE_FROM_PB = {value: key for key, value in STATE_TO_PB.items()}
 
@@ -28,6 +33,8 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         max_running=hello.max_running,
         pod=hello.pod,
         accepts_report_interval=hello.accepts_report_interval,
+        device_count=hello.devices,
+        training_device_count=hello.training_devices,
     )
 
 
@@ -42,6 +49,10 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     require_name("hello.device", message.device)
     require_name("hello.pod", message.pod)
     require_range("hello.max_running", message.max_running, low=0, high=INT32_MAX)
+    # 0: a worker of an earlier version.
+    devices, trained = message.device_count or 1, message.training_device_count or 1
+    require_range("hello.device_count", devices, low=1, high=MAX_DEVICES)
+    require_range("hello.training_device_count", trained, low=1, high=devices)
     return WorkerHello(
         worker_id=WorkerId(message.worker_id),
         address=message.address,
@@ -50,6 +61,8 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
         max_running=message.max_running,
         pod=message.pod,
         accepts_report_interval=message.accepts_report_interval,
+        devices=devices,
+        training_devices=trained,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from tlt_common.domain.fleet import Lease, Revocation, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import FREE, Lease, Revocation, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
 
@@ -146,9 +146,9 @@ def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
 
 
 def is_free(worker: WorkerView) -> bool:
-    """Return whether a worker is idle and holds no lease."""
+    """Return whether a worker's devices are unused and it holds no lease."""
     status = worker.status
-    return status.state is WorkerState.IDLE and status.running == 0 and status.epoch == 0 and worker.loan is None
+    return status.state in FREE and status.running == 0 and status.epoch == 0 and worker.loan is None
 
 
 def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: SpotConfig) -> Grant:

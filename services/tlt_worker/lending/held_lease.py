@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
-from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress
+from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
@@ -35,7 +35,6 @@ class HeldLease:
         accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
         kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
-        devices: How many the worker has; its trainer computes on one.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class HeldLease:
         accept_length: Callable[[], float],
         kill: Callable[[], None],
         on_change: Callable[[], None],
-        devices: int = 1,
     ) -> None:
         self._link = link
         self._activity = activity
@@ -67,7 +65,7 @@ class HeldLease:
         self._progress: TrainingProgress | None = None
         self._retired = False
         self._lives = 0  # trainer processes that have exited
-        self.trained = TrainedTime(devices)
+        self.trained = TrainedTime()
 
     @property
     def epoch(self) -> Epoch:
@@ -89,6 +87,14 @@ class HeldLease:
             and known.policy_version == self._policy()[1]
             and known.drafter_version >= self._drafter()
         )
+
+    @property
+    def unused(self) -> WorkerState:
+        """The state of devices that nothing uses."""
+        if self._progress is None:
+            return WorkerState.STARTING
+        is_waiting = self._activity.tenancy is Tenancy.WAITING
+        return WorkerState.RESTING if is_waiting or self.resting else WorkerState.IDLE
 
     @property
     def lent(self) -> bool:

@@ -222,6 +222,7 @@ async def test_a_trainer_that_dies_ends_its_lease() -> None:
         device.trainer.gone = True
         device.spot.lose_trainer()
         assert (device.spot.epoch, device.state) == (0, WorkerState.IDLE)
+        assert device.spot.unused is WorkerState.STARTING
         await asyncio.sleep(2)
         device.spot.grant(lease(2))
         assert device.spot.epoch == 0  # nobody is there to train

@@ -16,6 +16,8 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_UPDATING: _ClassVar[WorkerState]
     WORKER_STATE_IDLE: _ClassVar[WorkerState]
     WORKER_STATE_DOWN: _ClassVar[WorkerState]
+    WORKER_STATE_STARTING: _ClassVar[WorkerState]
+    WORKER_STATE_RESTING: _ClassVar[WorkerState]
 WORKER_STATE_UNSPECIFIED: WorkerState
 WORKER_STATE_ROLLOUT: WorkerState
 WORKER_STATE_TRAINING: WorkerState
@@ -23,9 +25,11 @@ WORKER_STATE_SWITCHING: WorkerState
 WORKER_STATE_UPDATING: WorkerState
 WORKER_STATE_IDLE: WorkerState
 WORKER_STATE_DOWN: WorkerState
+WORKER_STATE_STARTING: WorkerState
+WORKER_STATE_RESTING: WorkerState
 
 class WorkerHello(_message.Message):
-    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval")
+    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval", "device_count", "training_device_count")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +37,8 @@ class WorkerHello(_message.Message):
     MAX_RUNNING_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REPORT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     address: str
     model: str
@@ -40,7 +46,9 @@ class WorkerHello(_message.Message):
     max_running: int
     pod: str
     accepts_report_interval: bool
-    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ...) -> None: ...
+    device_count: int
+    training_device_count: int
+    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem")
