@@ -29,7 +29,7 @@ from tlt_coordinator.lending.plan import FleetView, Grant, plan
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
-from tlt_coordinator.state import Epochs, StateStore
+from tlt_coordinator.state import Epochs, StateStore, keep_totals
 
 log = get_logger(__name__)
 
@@ -52,7 +52,8 @@ class Coordinator:
     def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._ledger = Ledger()
+        self._ledger = Ledger(store.state.seconds)
+        self._store = store
         self._registry = Registry(self._ledger, clock.now())
         self._queues = Queues(config.queue_stale_s)
         self._drafters = PublishedDrafters(store, config.max_score_drop)
@@ -69,6 +70,7 @@ class Coordinator:
         """Plan after every change, and at least every TICK_S, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._epochs.run(), name="epochs")
+            parts.create_task(keep_totals(self._store, lambda: self._ledger.totals(self._clock.now())), name="totals")
             await self._plan()
         raise AssertionError("the plan never ends")
 

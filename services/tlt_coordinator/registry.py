@@ -96,10 +96,11 @@ class Registry:
         former = self._sessions.get(hello.worker_id)
         if former is not None:
             self.leave(former, now_s, AbortedError(f"{hello.worker_id} opened a newer stream; this one has ended"))
+        self._ledger.join(hello, now_s)
+        hello = replace(hello, history=())
         session = self._sessions[hello.worker_id] = WorkerSession(hello=hello)
         self.opened += 1
         self._heard.mark(hello.worker_id, self._ran(now_s))
-        self._ledger.join(hello, now_s)
         self._set_down(session, now_s)
         log.info("worker_joined", worker_id=hello.worker_id, address=hello.address, device=hello.device)
         return session

@@ -1,6 +1,7 @@
 """One worker: the parts around its engine, and their lifetimes."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.held_lease import HeldLease
+from tlt_worker.lending.state_history import StateHistory
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_process import TrainerWatch
 from tlt_worker.requests.ahead import Ahead
@@ -126,6 +128,8 @@ class Worker:
         )
         engine.set_capture(OFF)
         self._retired = False
+        self._history = StateHistory()
+        self._history.note(self._state, time.time())
 
     @property
     def info(self) -> WorkerInfo:
@@ -251,7 +255,7 @@ class Worker:
         if self._config.coordinator:
             self._stream = CoordinatorStream(
                 self._config.coordinator,
-                self._hello(address),
+                lambda: self._hello(address),
                 status=lambda: self.status,
                 obey=self._obey,
                 tls=self._config.tls,
@@ -267,6 +271,7 @@ class Worker:
             max_running=self._engine_info.max_running,
             pod=self._config.pod,
             devices=self._engine_info.devices,
+            history=self._history.changes,
         )
 
     def _obey(self, order: Order) -> None:
@@ -291,5 +296,6 @@ class Worker:
         self._tell_coordinator()
 
     def _tell_coordinator(self) -> None:
+        self._history.note(self._state, time.time())
         if self._stream:
             self._stream.poke()

@@ -11,6 +11,9 @@ from tlt_common.domain.weights import ReleaseId, ServedRelease
 MAX_PROBLEM = 500
 """Characters of a worker's problem."""
 
+HISTORY_CHANGES = 256
+"""Changes of state that a worker tells a coordinator which does not know them: 2.3 kB."""
+
 
 class WorkerState(StrEnum):
     """What a worker uses its devices for. Every device-second is in exactly one state."""
@@ -41,6 +44,14 @@ BUBBLES = FREE | {WorkerState.TRAINING, WorkerState.SWITCHING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """Transition of a worker to a state."""
+
+    state: WorkerState
+    at_unix_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHello:
     """Identity of a worker."""
 
@@ -59,6 +70,8 @@ class WorkerHello:
     """How many its engine uses: tensor-parallel ranks."""
     training_devices: int = 1
     """How many of them its trainer uses."""
+    history: tuple[StateChange, ...] = ()
+    """Its latest changes of state, oldest first; empty in what is shown of a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,14 +246,6 @@ class Publication:
     """The same share for the base, on the same positions; None: the base was not scored."""
     policy_version: PolicyVersion = PolicyVersion(0)
     """Newest policy among those that generated the held-out data."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateChange:
-    """Transition of a worker to a state."""
-
-    state: WorkerState
-    at_unix_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

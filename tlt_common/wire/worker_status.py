@@ -4,7 +4,7 @@ from math import isfinite
 
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus, in_a_line
+from tlt_common.domain.fleet import HISTORY_CHANGES, StateChange, WorkerHello, WorkerState, WorkerStatus, in_a_line
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
 
@@ -35,13 +35,16 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         accepts_report_interval=hello.accepts_report_interval,
         device_count=hello.devices,
         training_device_count=hello.training_devices,
+        changed_states=[STATE_TO_PB[change.state] for change in hello.history],
+        changed_at_unix_s=[change.at_unix_s for change in hello.history],
     )
 
 
 def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     """
     Raises:
-        InvalidRequestError: A name is missing, too long or not printable, or the number of slots is negative.
+        InvalidRequestError: A name is missing, too long or not printable, a number is out of range, or a change of
+            state is not after the one before.
     """
     require_name("hello.worker_id", message.worker_id, least=1)
     require_name("hello.address", message.address, least=1)
@@ -63,6 +66,32 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
         accepts_report_interval=message.accepts_report_interval,
         devices=devices,
         training_devices=trained,
+        history=_history(message),
+    )
+
+
+def _history(message: pb.WorkerHello) -> tuple[StateChange, ...]:
+    states, times = message.changed_states, message.changed_at_unix_s
+    require_range("hello.changed_states", len(states), low=0, high=HISTORY_CHANGES)
+    if len(states) != len(times):
+        raise InvalidRequestError(
+            f"hello has {len(states)} changed_states and {len(times)} changed_at_unix_s; accepted: as many of both",
+            field="hello.changed_at_unix_s",
+        )
+    earlier = 0.0
+    for state, at_s in zip(states, times, strict=True):
+        if state not in STATE_FROM_PB:
+            raise InvalidRequestError(
+                f"hello.changed_states has {state}; accepted: WorkerStates", field="hello.changed_states"
+            )
+        if not earlier <= at_s < float("inf"):
+            raise InvalidRequestError(
+                f"hello.changed_at_unix_s has {at_s} after {earlier}; accepted: finite times in order",
+                field="hello.changed_at_unix_s",
+            )
+        earlier = at_s
+    return tuple(
+        StateChange(state=STATE_FROM_PB[state], at_unix_s=at_s) for state, at_s in zip(states, times, strict=True)
     )
 
 

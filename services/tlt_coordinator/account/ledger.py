@@ -8,7 +8,7 @@ Sums over all workers are kept up to date by every change, so that reading them 
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from tlt_common.domain.fleet import BUBBLES, StateChange, WorkerHello, WorkerState, WorkerStatus
@@ -89,6 +89,12 @@ class Account:
         else:
             self._add(self._lent_time.end(now_s))
 
+    def recall(self, history: Iterable[StateChange]) -> None:
+        """Begin the timeline with what the worker did before it was first seen. That is in no sum."""
+        earlier = [change for change in history if change.at_unix_s <= self._change_times[0]]
+        self._change_states[:0] = bytearray(_NUMBER[change.state] for change in earlier)
+        self._change_times[:0] = array("d", [change.at_unix_s for change in earlier])
+
     def resize(self, devices: int, training_devices: int, now_s: float) -> None:
         """
         Account for the time up to now; from now on the worker has so many devices.
@@ -122,10 +128,9 @@ class Account:
             whole[self._state] += self._since(now_s)
         return whole
 
-    def bubbles(self) -> Iterator[tuple[WorkerState, float]]:
-        """Yield `seconds` up to the latest change in the states that count as bubbles, in parts."""
-        for state in BUBBLES:
-            yield state, self._seconds[state]
+    def parts(self) -> Iterator[tuple[WorkerState, float]]:
+        """Yield `seconds` up to the latest change, in parts."""
+        yield from self._seconds.items()
         for span in self._lent_time.spans:
             yield without_training(span.state), self._devices * (span.to_s - span.from_s)
 
@@ -185,12 +190,18 @@ class _Sum:
 
 
 class Ledger:
-    """The accounts of all workers ever seen."""
+    """
+    The accounts of all workers ever seen.
 
-    def __init__(self) -> None:
+    Args:
+        earlier: Device-seconds of the fleet in earlier ledgers, by state.
+    """
+
+    def __init__(self, earlier: Mapping[WorkerState, float] | None = None) -> None:
+        self._earlier = {**_ZEROS, **(earlier or {})}
         self._accounts: dict[WorkerId, Account] = {}
         self._order: list[WorkerId] = []
-        self._sums = {state: _Sum() for state in BUBBLES}
+        self._sums = {state: _Sum() for state in _STATES}
         self._began_s = 0.0
         """Sums are relative to it: of Unix times, thousands of which are added, the last digits would be lost."""
 
@@ -205,7 +216,10 @@ class Ledger:
 
     def join(self, hello: WorkerHello, now_s: float) -> None:
         """Set a worker down that has said hello but not what it does; open an account for a new one."""
+        is_new = hello.worker_id not in self._accounts
         account = self._opened(hello.worker_id, WorkerState.DOWN, now_s)
+        if is_new:
+            account.recall(hello.history)
         self._count(account, -1)
         account.lose(now_s)
         account.resize(hello.devices, hello.training_devices, now_s)
@@ -233,10 +247,15 @@ class Ledger:
         following = after + len(chosen)
         return chosen, following if following < len(self._order) else 0
 
+    def totals(self, now_s: float) -> dict[WorkerState, float]:
+        """Return the device-seconds of all workers together by state, those of earlier ledgers included."""
+        since_s = now_s - self._began_s
+        return {state: self._earlier[state] + max(0.0, total.at(since_s)) for state, total in self._sums.items()}
+
     def bubbles(self, now_s: float) -> Bubbles:
         """Return the device-seconds of all workers together that are no rollout."""
-        seconds = {state: max(0.0, total.at(now_s - self._began_s)) for state, total in self._sums.items()}
-        return Bubbles(total_s=sum(seconds.values()), training_s=seconds[WorkerState.TRAINING])
+        seconds = self.totals(now_s)
+        return Bubbles(total_s=sum(seconds[state] for state in BUBBLES), training_s=seconds[WorkerState.TRAINING])
 
     def _opened(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> Account:
         account = self._accounts.get(worker_id)
@@ -249,8 +268,8 @@ class Ledger:
 
     def _count(self, account: Account, sign: int) -> None:
         """Add an account to the sums, or take it out before it changes."""
-        for state, seconds in account.bubbles():
+        for state, seconds in account.parts():
             self._sums[state].until_changes_s += sign * seconds
-        if (growing := self._sums.get(account.grows)) is not None:
-            growing.growing += sign * account.devices
-            growing.growing_since_s += sign * account.devices * (account.since_s - self._began_s)
+        growing = self._sums[account.grows]
+        growing.growing += sign * account.devices
+        growing.growing_since_s += sign * account.devices * (account.since_s - self._began_s)

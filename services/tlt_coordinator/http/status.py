@@ -120,8 +120,10 @@ def accept_length(fleet: Fleet) -> float | None:
 
 def _worker_json(account: WorkerAccount) -> dict[str, JsonValue]:
     status = account.status
+    hello = asdict(account.hello)
+    del hello["history"]
     return {
-        **asdict(account.hello),
+        **hello,
         **asdict(status),
         "state": status.state.value,
         "training_loss": status.training_loss if isfinite(status.training_loss) else None,

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.domain.fleet import BUBBLES, WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import BUBBLES, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_coordinator.account.ledger import TIMELINE_CHANGES, Account, Ledger
 
@@ -124,6 +125,33 @@ def test_seconds_add_up_to_wall_time_times_devices_whatever_is_reported(
         assert sum(seconds.values()) == pytest.approx(expected_s)
         bubbles = sum(seconds[state] for state in BUBBLES)
         assert ledger.bubbles(now_s).total_s == pytest.approx(bubbles, abs=1e-6)
+
+
+def test_a_new_leader_knows_what_was_and_what_workers_did_before_it_saw_them() -> None:
+    former, worker_id = Ledger(), WorkerId("a")
+    former.join(hello(devices=2), START_S)
+    former.report(worker_id, WorkerStatus(state=WorkerState.IDLE), START_S)
+    new = Ledger(former.totals(START_S + 10))
+    history = (
+        StateChange(state=WorkerState.ROLLOUT, at_unix_s=START_S - 5),
+        StateChange(state=WorkerState.IDLE, at_unix_s=START_S),
+    )
+    new.join(replace(hello(devices=2), history=history), START_S + 12)
+    new.report(worker_id, WorkerStatus(state=WorkerState.IDLE), START_S + 12)
+    assert new.totals(START_S + 13)[WorkerState.IDLE] == 22.0
+    assert new.bubbles(START_S + 13).total_s == 22.0
+    timeline = new.account(worker_id).timeline()
+    assert timeline[:2] == history
+    assert sum(new.account(worker_id).seconds(START_S + 13).values()) == 2.0, "what it did before is in no sum"
+    new.join(replace(hello(devices=2), history=(*history, *history[:1])), START_S + 14)
+    assert new.account(worker_id).timeline()[:2] == history, "known once is known"
+
+
+def test_what_a_clock_ahead_of_the_coordinators_says_is_not_in_the_timeline() -> None:
+    ledger = Ledger()
+    ahead = StateChange(state=WorkerState.ROLLOUT, at_unix_s=START_S + 60)
+    ledger.join(replace(hello(), history=(ahead,)), START_S)
+    assert [change.at_unix_s for change in ledger.account(WorkerId("a")).timeline()] == [START_S]
 
 
 def test_without_a_bubble_none_was_used() -> None:
