@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tlt_common.aio import Signal
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish, WorkerState
-from tlt_common.domain.ids import Epoch
+from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.whole_file import write_whole
@@ -42,6 +42,8 @@ class State:
     """No epoch above it was ever granted."""
     seconds: Mapping[WorkerState, float] = field(default_factory=dict)
     """Device-seconds of the fleet by state."""
+    excluded: tuple[WorkerId, ...] = ()
+    """Workers that operators excluded from lending."""
 
 
 STATE_CODEC = TypeAdapter(State)

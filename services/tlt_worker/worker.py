@@ -191,7 +191,7 @@ class Worker:
 
     @property
     def _has_trainer(self) -> bool:
-        return bool(self.spot and self.spot.progress) and not self._retired
+        return bool(self.spot and self.spot.ready) and not self._retired
 
     def make_way(self) -> None:
         """Take the device back from the trainer if it holds it. Returns immediately."""

@@ -259,6 +259,8 @@ class WorkerAccount:
     timeline: tuple[StateChange, ...]
     unsettled: Mapping[WorkerState, float] = field(default_factory=dict)
     """The part of `seconds` that counts as training as soon as the trainer says that it computed meanwhile."""
+    standing: str = ""
+    """Why it is lent, or not; a `Standing`, unless the coordinator is a newer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
+from tlt_common.aio import backoff
 from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import TltError, UnavailableError
@@ -22,6 +23,8 @@ from tlt_worker.lending.trainer_control import TrainerControl
 log = get_logger(__name__)
 
 PROGRESS_EVERY_S = 1.0
+FAILED_S, MOST_FAILED_S = 1.0, 60.0
+"""Seconds without a lease after a trainer did not start training: at first, doubled each time, and at most."""
 _INSIDE = {Tenancy.TRAINING, Tenancy.WAITING}
 
 
@@ -65,6 +68,8 @@ class HeldLease:
         self._progress: TrainingProgress | None = None
         self._retired = False
         self._lives = 0  # trainer processes that have exited
+        self._delays = backoff(FAILED_S, MOST_FAILED_S)
+        self._not_before_s = 0.0
         self.trained = TrainedTime()
 
     @property
@@ -87,6 +92,11 @@ class HeldLease:
             and known.policy_version == self._policy()[1]
             and known.drafter_version >= self._drafter()
         )
+
+    @property
+    def ready(self) -> bool:
+        """Whether the trainer answers, and has not just failed to start training."""
+        return self._progress is not None and asyncio.get_running_loop().time() >= self._not_before_s
 
     @property
     def unused(self) -> WorkerState:
@@ -114,7 +124,7 @@ class HeldLease:
         """
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return
-        if self._retired or self._activity.busy or self._progress is None or self.resting:
+        if self._retired or self._activity.busy or not self.ready or self.resting:
             self._ended = lease.epoch
             self._on_change()
             return
@@ -195,9 +205,12 @@ class HeldLease:
         except TimeoutError:
             return  # taken back meanwhile: `_end` expired this timeout, and `_leave` follows
         except TltError as error:
-            log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message)
+            again_s = next(self._delays)
+            self._not_before_s = asyncio.get_running_loop().time() + again_s
+            log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message, again_s=round(again_s, 1))
             self._end("trainer_failed")
             return
+        self._delays = backoff(FAILED_S, MOST_FAILED_S)
         if self._activity.tenancy is Tenancy.ENTERING:
             log.info("training_started", epoch=lease.epoch, policy_version=version)
             self._activity.set_tenancy(Tenancy.TRAINING)

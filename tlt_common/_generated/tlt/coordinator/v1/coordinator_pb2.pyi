@@ -228,6 +228,20 @@ class SetLendingResponse(_message.Message):
     was_enabled: bool
     def __init__(self, was_enabled: _Optional[bool] = ...) -> None: ...
 
+class ExcludeWorkersRequest(_message.Message):
+    __slots__ = ("worker_ids", "excluded")
+    WORKER_IDS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    worker_ids: _containers.RepeatedScalarFieldContainer[str]
+    excluded: bool
+    def __init__(self, worker_ids: _Optional[_Iterable[str]] = ..., excluded: _Optional[bool] = ...) -> None: ...
+
+class ExcludeWorkersResponse(_message.Message):
+    __slots__ = ("excluded_worker_ids",)
+    EXCLUDED_WORKER_IDS_FIELD_NUMBER: _ClassVar[int]
+    excluded_worker_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, excluded_worker_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GetFleetRequest(_message.Message):
     __slots__ = ("max_changes",)
     MAX_CHANGES_FIELD_NUMBER: _ClassVar[int]
@@ -251,16 +265,18 @@ class StateChange(_message.Message):
     def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., at_unix_s: _Optional[float] = ...) -> None: ...
 
 class WorkerAccount(_message.Message):
-    __slots__ = ("hello", "status", "ledger", "timeline")
+    __slots__ = ("hello", "status", "ledger", "timeline", "standing")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     TIMELINE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     hello: WorkerHello
     status: WorkerStatus
     ledger: _containers.RepeatedCompositeFieldContainer[StateSeconds]
     timeline: _containers.RepeatedCompositeFieldContainer[StateChange]
-    def __init__(self, hello: _Optional[_Union[WorkerHello, _Mapping]] = ..., status: _Optional[_Union[WorkerStatus, _Mapping]] = ..., ledger: _Optional[_Iterable[_Union[StateSeconds, _Mapping]]] = ..., timeline: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ...) -> None: ...
+    standing: str
+    def __init__(self, hello: _Optional[_Union[WorkerHello, _Mapping]] = ..., status: _Optional[_Union[WorkerStatus, _Mapping]] = ..., ledger: _Optional[_Iterable[_Union[StateSeconds, _Mapping]]] = ..., timeline: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., standing: _Optional[str] = ...) -> None: ...
 
 class GetFleetResponse(_message.Message):
     __slots__ = ("workers", "queued_count", "drafter_version", "drafter_uri", "lending_enabled", "bubble_utilisation", "drafters", "pause_left_s")
