@@ -16,19 +16,18 @@ STATES = {
     3: ("switching", "orange"),
     4: ("updating", "purple"),
     5: ("idle", "yellow"),
+    6: ("starting", "light-yellow"),
+    7: ("resting", "light-blue"),
 }
 COLOURS = dict(STATES.values())
-STACKED = ("rollout", "updating", "switching", "training", "idle", "down")
+STACKED = ("rollout", "updating", "switching", "training", "resting", "starting", "idle", "down")
 """Bottom to top, from useful work to downtime."""
-BUBBLE = 'state=~"idle|switching"'
+BUBBLE = 'state=~"idle|starting|resting|switching"'
 TRAINING = 'state="training"'
 UP = 'state!="down"'
-MONEY = "* $gpus_per_worker * $gpu_hour / 3600"
+MONEY = "* $gpu_hour / 3600"
 
-NUMBERS = (
-    Number("gpu_hour", "$ per GPU-hour", "2.50", "What one GPU costs you per hour."),
-    Number("gpus_per_worker", "GPUs per worker", "1", "The worker's tensor_parallel."),
-)
+NUMBERS = (Number("gpu_hour", "$ per GPU-hour", "2.50", "What one GPU costs you per hour."),)
 
 
 def bubbles() -> Dashboard:
@@ -52,15 +51,15 @@ def _figures() -> Sequence[AnyPanel]:
     return (
         value(
             "Bubble utilisation",
-            "Training / (training + idle + switching); training is what the device computed. Below 50 %: the row "
-            "Lending shows why workers are not lent. No data: there was no bubble at all.",
+            "Training / (training + unused + switching), in GPU-seconds; training is what GPUs computed. Below 50 %: "
+            "the row Lending shows why workers are not lent. No data: there was no bubble at all.",
             "percentunit",
             f"{trained} / ({trained} + {bubble})",
             steps=((None, BAD), (0.5, FAIR), (0.8, GOOD)),
         ),
         value(
             "Reclaimed time",
-            "Otherwise idle worker-seconds that trained the drafter. Zero: check that lending is enabled and frames "
+            "Otherwise idle GPU-seconds that trained the drafter. Zero: check that lending is enabled and frames "
             "arrive (TLT / Drafter).",
             "s",
             trained,
@@ -68,7 +67,7 @@ def _figures() -> Sequence[AnyPanel]:
         value(
             "Value of reclaimed time",
             "Reclaimed time at your price per GPU-hour: the cost of training the same drafter on dedicated devices. "
-            "Set the price and GPUs per worker above.",
+            "Set the price above.",
             "currencyUSD",
             f"{trained} {MONEY}",
             steps=((None, GOOD),),
@@ -104,8 +103,9 @@ def _timeline() -> AnyPanel:
     codes = " + ".join(f"{number} * max by (worker) ({shown})" for number, shown in is_in.items() if number)
     return states(
         "State of every worker",
-        "Yellow: an unused bubble. Blue: lent to the trainer, which has data. Orange: switching between the two. A "
-        "worker that stays yellow while others are blue has no ready trainer; look for trainer_exited in its log.",
+        "Yellow: an unused bubble. Blue: lent to the trainer, which has data. Light blue: its trainer has nothing to "
+        "learn. Orange: switching. A worker that stays light yellow has no ready trainer; look for trainer_exited in "
+        "its log.",
         Query(codes, "{{worker}}"),
         STATES,
     )
@@ -113,8 +113,8 @@ def _timeline() -> AnyPanel:
 
 def _shares() -> AnyPanel:
     return series(
-        "Workers by state",
-        "Number of workers in each state. The green area that narrows towards the end of a step is the long tail.",
+        "GPUs by state",
+        "Number of GPUs in each state. The green area that narrows towards the end of a step is the long tail.",
         "none",
         *(Query(rate(SECONDS, f'state="{word}"'), word) for word in STACKED),
         stacked=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
 
-DEFAULTS = {"namespace": ".*", "release": ".*", "gpu_hour": "2.50", "gpus_per_worker": "1"}
+DEFAULTS = {"namespace": ".*", "release": ".*", "gpu_hour": "2.50"}
 """Default values of the dashboard variables."""
 
 

@@ -1,7 +1,7 @@
 """The coordinator: combines the reports of workers and gateways, and decides what follows from them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Never
 
 from tlt_common.aio import Signal
@@ -15,6 +15,7 @@ from tlt_common.domain.fleet import (
     WorkerHello,
     WorkerStatus,
 )
+from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
 from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.telemetry.log import get_logger
@@ -24,12 +25,14 @@ from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.drafters.published import PublishedDrafters
+from tlt_coordinator.lending.excluded import ExcludedWorkers
 from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.plan import FleetView, Grant, plan
+from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
-from tlt_coordinator.state import Epochs, StateStore
+from tlt_coordinator.state import Epochs, StateStore, keep_totals
 
 log = get_logger(__name__)
 
@@ -52,8 +55,11 @@ class Coordinator:
     def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._ledger = Ledger()
+        self._ledger = Ledger(store.state.seconds)
+        self._store = store
         self._registry = Registry(self._ledger, clock.now())
+        self._excluded = ExcludedWorkers(store)
+        self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
         self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
@@ -69,6 +75,7 @@ class Coordinator:
         """Plan after every change, and at least every TICK_S, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._epochs.run(), name="epochs")
+            parts.create_task(keep_totals(self._store, lambda: self._ledger.totals(self._clock.now())), name="totals")
             await self._plan()
         raise AssertionError("the plan never ends")
 
@@ -165,6 +172,22 @@ class Coordinator:
             self._moved.set()
         self._due.set()
         return before
+
+    async def exclude(self, worker_ids: Iterable[WorkerId], *, excluded: bool) -> tuple[WorkerId, ...]:
+        """
+        Exclude workers from lending, or include them again; return all that are excluded now.
+
+        Raises:
+            InvalidRequestError: No worker is named, or one to exclude was never seen.
+            UnavailableError: The state could not be stored; nothing changed.
+        """
+        named = frozenset(worker_ids)
+        known = {member.hello.worker_id for member in self._registry.known()}
+        await self._excluded.change(named, excluded=excluded, known=known)
+        self._registry.exclude(self._excluded.worker_ids, self._clock.now())
+        log.info("workers_excluded" if excluded else "workers_included", worker_ids=sorted(named))
+        self._due.set()
+        return tuple(sorted(self._excluded.worker_ids))
 
     def end(self, error: TltError) -> None:
         """End all streams of workers and gateways with this error. No method may be called afterwards."""
@@ -272,6 +295,17 @@ class Coordinator:
             seconds=account.seconds(now_s),
             timeline=account.timeline(max_changes),
             unsettled=account.unsettled(now_s),
+            standing=self._registry.standing(member.hello.worker_id, self._circumstances(now_s), now_s),
+        )
+
+    def _circumstances(self, now_s: float) -> Circumstances:
+        policy = self._pace.policy
+        return Circumstances(
+            lending=self._lending,
+            queued=self._queues.queued(now_s),
+            settle_s=policy.settle_s,
+            keep_warm=policy.keep_warm,
+            free=self._registry.free,
         )
 
     def _step(self, now_s: float) -> bool:

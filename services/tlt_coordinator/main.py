@@ -50,7 +50,7 @@ CALLERS = Roles(
         "ReportQueue": ("gateway",),
     }
 )
-"""SetLending and GetFleet are for operators."""
+"""SetLending, ExcludeWorkers and GetFleet are for operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

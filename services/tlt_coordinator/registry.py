@@ -14,6 +14,7 @@ from tlt_common.domain.fleet import (
     WorkerStatus,
 )
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.domain.lending import Standing
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -22,6 +23,7 @@ from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge, Journal
 from tlt_coordinator.lending.pace import FASTEST_S
 from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
+from tlt_coordinator.lending.standing import Circumstances, standing_of
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
 from tlt_coordinator.outbox import Orders
 
@@ -44,13 +46,21 @@ class WorkerSession:
     report_every_s: float = FASTEST_S
     """The interval it was told."""
     outbox: Orders = field(default_factory=Orders)
+    excluded: bool = False
+    """Whether an operator excluded the worker from lending."""
 
     @property
     def view(self) -> WorkerView | None:
         """The worker as plans see it; None: it has not reported yet."""
         if self.status is None:
             return None
-        return WorkerView(worker_id=self.hello.worker_id, status=self.status, loan=self.loan, revoked=self.revoked)
+        return WorkerView(
+            worker_id=self.hello.worker_id,
+            status=self.status,
+            loan=self.loan,
+            revoked=self.revoked,
+            excluded=self.excluded,
+        )
 
 
 class Registry:
@@ -68,6 +78,7 @@ class Registry:
         self._ledger = ledger
         self._sessions: dict[WorkerId, WorkerSession] = {}
         self._known: dict[WorkerId, Member] = {}
+        self._excluded: frozenset[WorkerId] = frozenset()
         self._heard = ByAge()
         self._ran_s, self._ran_at_s = 0.0, now_s
         """Seconds in which this process ran on schedule, up to `_ran_at_s`; silence is measured in them."""
@@ -96,7 +107,10 @@ class Registry:
         former = self._sessions.get(hello.worker_id)
         if former is not None:
             self.leave(former, now_s, AbortedError(f"{hello.worker_id} opened a newer stream; this one has ended"))
-        session = self._sessions[hello.worker_id] = WorkerSession(hello=hello)
+        self._ledger.join(hello, now_s)
+        hello = replace(hello, history=())
+        is_excluded = hello.worker_id in self._excluded
+        session = self._sessions[hello.worker_id] = WorkerSession(hello=hello, excluded=is_excluded)
         self.opened += 1
         self._heard.mark(hello.worker_id, self._ran(now_s))
         self._set_down(session, now_s)
@@ -164,6 +178,25 @@ class Registry:
             ends: Whether all loans end now.
         """
         return self._views(self._worklist.take(now_s, policy, ends=ends))
+
+    def exclude(self, worker_ids: frozenset[WorkerId], now_s: float) -> None:
+        """Set the workers that are not lent, whether they are connected or not."""
+        for worker_id in self._excluded ^ worker_ids:
+            session = self._sessions.get(worker_id)
+            if session is not None:
+                session.excluded = worker_id in worker_ids
+                self._note(session, now_s)
+        self._excluded = worker_ids
+
+    def standing(self, worker_id: WorkerId, now: Circumstances, now_s: float) -> Standing:
+        """Return why a worker is lent, or not."""
+        session = self._sessions.get(worker_id)
+        return standing_of(session.view if session else None, self._worklist.idle_s(worker_id, now_s), now)
+
+    @property
+    def free(self) -> int:
+        """Number of workers that are idle, hold no lease and are not excluded."""
+        return self._worklist.free
 
     @property
     def connected(self) -> int:

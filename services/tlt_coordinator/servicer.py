@@ -80,6 +80,13 @@ class CoordinatorServicer(wire.Servicer):
     async def SetLending(self, request: wire.pb.SetLendingRequest, context: Context) -> wire.pb.SetLendingResponse:
         return wire.pb.SetLendingResponse(was_enabled=self._active.coordinator.set_lending(enabled=request.enabled))
 
+    async def ExcludeWorkers(
+        self, request: wire.pb.ExcludeWorkersRequest, context: Context
+    ) -> wire.pb.ExcludeWorkersResponse:
+        worker_ids = map(WorkerId, request.worker_ids)
+        excluded = await self._active.coordinator.exclude(worker_ids, excluded=request.excluded)
+        return wire.pb.ExcludeWorkersResponse(excluded_worker_ids=excluded)
+
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
         fleet = await self._active.fleet(request.max_changes if request.HasField("max_changes") else None)
         # In a thread, between whose steps the event loop runs: a fleet may have thousands of workers.

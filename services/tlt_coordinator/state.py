@@ -1,16 +1,16 @@
-"""State that outlives the coordinator: the newest drafter, the drafter records, and a bound on the epochs granted."""
+"""State that outlives the coordinator: the drafters, a bound on the epochs granted, and the sums of the ledger."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Never, Protocol, Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from tlt_common.aio import Signal
-from tlt_common.domain.fleet import DrafterRecord, DrafterWish
-from tlt_common.domain.ids import Epoch
+from tlt_common.domain.fleet import DrafterRecord, DrafterWish, WorkerState
+from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.whole_file import write_whole
@@ -25,6 +25,9 @@ Epochs reserved at once, and again when half of them are granted, so that no pla
 workers of a fleet are lent at once. A restart skips the rest of the block.
 """
 
+TOTALS_EVERY_S = 30.0
+"""Seconds between two times that the sums of the ledger are stored: as many are lost with a coordinator, at most."""
+
 RETRY_S = 1.0
 """Seconds to wait after epochs could not be reserved."""
 
@@ -37,6 +40,10 @@ class State:
     drafters: tuple[DrafterRecord, ...] = ()
     reserved_epoch: Epoch = Epoch(0)
     """No epoch above it was ever granted."""
+    seconds: Mapping[WorkerState, float] = field(default_factory=dict)
+    """Device-seconds of the fleet by state."""
+    excluded: tuple[WorkerId, ...] = ()
+    """Workers that operators excluded from lending."""
 
 
 STATE_CODEC = TypeAdapter(State)
@@ -171,3 +178,13 @@ class Epochs:
 
     def _with_a_block(self, state: State) -> State:
         return replace(state, reserved_epoch=Epoch(self._last + EPOCH_BLOCK))
+
+
+async def keep_totals(store: StateStore, totals: Callable[[], Mapping[WorkerState, float]]) -> Never:
+    """Store the sums of the ledger from time to time, until cancelled."""
+    while True:
+        await asyncio.sleep(TOTALS_EVERY_S)
+        try:
+            await store.update(lambda state: replace(state, seconds=totals()))
+        except UnavailableError as error:
+            log.warning("totals_not_stored", reason=error.message)

@@ -10,13 +10,15 @@ from rich.text import Text
 
 from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
 
-LEFT = {"worker", "state", "arm"}
+LEFT = {"worker", "state", "arm", "lending"}
 COLORS = {
     WorkerState.ROLLOUT: "green",
     WorkerState.TRAINING: "magenta",
     WorkerState.SWITCHING: "yellow",
     WorkerState.UPDATING: "cyan",
     WorkerState.IDLE: "white",
+    WorkerState.STARTING: "white",
+    WorkerState.RESTING: "white",
     WorkerState.DOWN: "red",
 }
 
@@ -29,7 +31,19 @@ def summary(fleet: Fleet) -> dict[str, Any]:
 def picture(fleet: Fleet) -> Group:
     """Return the fleet as a table and a summary line."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in ("worker", "state", "run", "lease", "policy", "drafter", "arm", "accept", "tokens", "trainer"):
+    for heading in (
+        "worker",
+        "state",
+        "run",
+        "lease",
+        "policy",
+        "drafter",
+        "arm",
+        "accept",
+        "tokens",
+        "trainer",
+        "lending",
+    ):
         table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True, overflow="fold")
     for account in fleet.workers:
         table.add_row(*row(account))
@@ -47,10 +61,9 @@ def problem_lines(fleet: Fleet) -> list[str]:
 
 
 def row(account: WorkerAccount) -> tuple[Text | str, ...]:
-    """Return one worker's cells; a dash where there is no value. The trainer's has steps, last loss and rest."""
+    """Return one worker's cells; a dash where there is no value. The trainer's has steps and last loss."""
     status = account.status
     training = f"{status.training_steps}: {status.training_loss:.2f}" if status.training_steps else "-"
-    trainer = f"{training}, resting" if status.trainer_resting else training
     return (
         account.hello.worker_id,
         Text(status.state.value, style=COLORS[status.state]),
@@ -61,7 +74,8 @@ def row(account: WorkerAccount) -> tuple[Text | str, ...]:
         status.arm or "-",
         f"{status.accept_length:.2f}" if status.accept_length else "-",
         str(status.produced_tokens),
-        trainer if status.trainer_ready else "not ready",
+        training if status.trainer_ready else "not ready",
+        account.standing,
     )
 
 

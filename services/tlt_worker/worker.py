@@ -1,6 +1,7 @@
 """One worker: the parts around its engine, and their lifetimes."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.held_lease import HeldLease
+from tlt_worker.lending.state_history import StateHistory
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_process import TrainerWatch
 from tlt_worker.requests.ahead import Ahead
@@ -123,10 +125,11 @@ class Worker:
             accept_length=lambda: self.rounds.accept_length,
             kill=trainer.process.kill,
             on_change=self._tell_coordinator,
-            devices=info.devices,
         )
         engine.set_capture(OFF)
         self._retired = False
+        self._history = StateHistory()
+        self._history.note(self._state, time.time())
 
     @property
     def info(self) -> WorkerInfo:
@@ -154,7 +157,7 @@ class Worker:
     def status(self) -> WorkerStatus:
         progress = self.spot.progress if self.spot else None
         return WorkerStatus(
-            state=self.activity.state,
+            state=self._state,
             running=self.activity.running,
             policy_version=self.weights.version,
             drafter_version=self.drafter.version,
@@ -173,6 +176,12 @@ class Worker:
         )
 
     @property
+    def _state(self) -> WorkerState:
+        """The state of its devices. If they are unused, its trainer says why."""
+        state = self.activity.state
+        return self.spot.unused if self.spot and state is WorkerState.IDLE and not self._retired else state
+
+    @property
     def _trainer_problem(self) -> str:
         """Why its trainer does not run, or not continue from the drafter; empty: it does, or there is none."""
         progress = self.spot.progress if self.spot else None
@@ -182,7 +191,7 @@ class Worker:
 
     @property
     def _has_trainer(self) -> bool:
-        return bool(self.spot and self.spot.progress) and not self._retired
+        return bool(self.spot and self.spot.ready) and not self._retired
 
     def make_way(self) -> None:
         """Take the device back from the trainer if it holds it. Returns immediately."""
@@ -246,7 +255,7 @@ class Worker:
         if self._config.coordinator:
             self._stream = CoordinatorStream(
                 self._config.coordinator,
-                self._hello(address),
+                lambda: self._hello(address),
                 status=lambda: self.status,
                 obey=self._obey,
                 tls=self._config.tls,
@@ -261,6 +270,8 @@ class Worker:
             device=self._engine_info.device,
             max_running=self._engine_info.max_running,
             pod=self._config.pod,
+            devices=self._engine_info.devices,
+            history=self._history.changes,
         )
 
     def _obey(self, order: Order) -> None:
@@ -285,5 +296,6 @@ class Worker:
         self._tell_coordinator()
 
     def _tell_coordinator(self) -> None:
+        self._history.note(self._state, time.time())
         if self._stream:
             self._stream.poke()

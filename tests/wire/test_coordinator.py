@@ -9,6 +9,7 @@ from tlt_common.domain.fleet import (
     Lease,
     ReportInterval,
     Revocation,
+    StateChange,
     WorkerHello,
     WorkerState,
     WorkerStatus,
@@ -30,6 +31,59 @@ from tlt_common.wire.coordinator import (
 def test_a_hello_arrives_whole(pod: str) -> None:
     hello = WorkerHello(worker_id=WorkerId("w0"), address="a:1", model="m", device="cpu", max_running=3, pod=pod)
     assert report_from_pb(report_to_pb(hello)) == hello
+
+
+HELLO = WorkerHello(
+    worker_id=WorkerId("w0"),
+    address="a:1",
+    model="m",
+    device="cpu",
+    max_running=3,
+    devices=4,
+    training_devices=2,
+    history=(
+        StateChange(state=WorkerState.STARTING, at_unix_s=1.0),
+        StateChange(state=WorkerState.RESTING, at_unix_s=2.5),
+    ),
+)
+
+
+def test_devices_and_history_arrive_whole() -> None:
+    assert report_from_pb(report_to_pb(HELLO)) == HELLO
+
+
+def test_a_worker_that_says_no_number_of_devices_has_one() -> None:
+    message = report_to_pb(HELLO)
+    message.hello.device_count = message.hello.training_device_count = 0
+    hello = report_from_pb(message)
+    assert isinstance(hello, WorkerHello)
+    assert (hello.devices, hello.training_devices) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("device_count", -1),
+        ("device_count", 10**6),
+        ("training_device_count", 5),
+        ("changed_states", [pb.WORKER_STATE_UNSPECIFIED, pb.WORKER_STATE_IDLE]),
+        ("changed_states", [pb.WORKER_STATE_IDLE]),
+        ("changed_states", [pb.WORKER_STATE_IDLE] * 257),
+        ("changed_at_unix_s", [2.0, 1.0]),
+        ("changed_at_unix_s", [1.0, float("nan")]),
+        ("changed_at_unix_s", [1.0, float("inf")]),
+        ("changed_at_unix_s", [-1.0, 1.0]),
+    ],
+)
+def test_devices_and_history_that_cannot_be_are_refused(field: str, values: int | list[float]) -> None:
+    message = report_to_pb(HELLO)
+    if isinstance(values, int):
+        setattr(message.hello, field, values)
+    else:
+        del getattr(message.hello, field)[:]
+        getattr(message.hello, field).extend(values)
+    with pytest.raises(InvalidRequestError, match="hello"):
+        report_from_pb(message)
 
 
 STATUS = WorkerStatus(

@@ -11,9 +11,12 @@ from tlt_common.domain.weights import ReleaseId, ServedRelease
 MAX_PROBLEM = 500
 """Characters of a worker's problem."""
 
+HISTORY_CHANGES = 256
+"""Changes of state that a worker tells a coordinator which does not know them: 2.3 kB."""
+
 
 class WorkerState(StrEnum):
-    """What a worker uses its device for. Every device-second is in exactly one state."""
+    """What a worker uses its devices for. Every device-second is in exactly one state."""
 
     ROLLOUT = "rollout"
     """At least one request is running."""
@@ -25,8 +28,27 @@ class WorkerState(StrEnum):
     """Policy weights are being loaded."""
     IDLE = "idle"
     """The device is unused: a bubble."""
+    STARTING = "starting"
+    """Unused, and the spot trainer does not answer yet: a bubble."""
+    RESTING = "resting"
+    """Unused, and the spot trainer has nothing to learn from: a bubble."""
     DOWN = "down"
     """The worker is unreachable."""
+
+
+FREE = frozenset({WorkerState.IDLE, WorkerState.STARTING, WorkerState.RESTING})
+"""States in which devices are unused."""
+
+BUBBLES = FREE | {WorkerState.TRAINING, WorkerState.SWITCHING}
+"""States in which no rollout needs the devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """Transition of a worker to a state."""
+
+    state: WorkerState
+    at_unix_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +66,12 @@ class WorkerHello:
     """Name of its Kubernetes pod; empty outside Kubernetes."""
     accepts_report_interval: bool = False
     """Whether it understands a ReportInterval."""
+    devices: int = 1
+    """How many its engine uses: tensor-parallel ranks."""
+    training_devices: int = 1
+    """How many of them its trainer uses."""
+    history: tuple[StateChange, ...] = ()
+    """Its latest changes of state, oldest first; empty in what is shown of a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +94,7 @@ class WorkerStatus:
     lent: bool = False
     """Whether the trainer may be computing on the device."""
     training_s: float = 0.0
-    """Seconds the worker's devices computed for training since it started, of one of N an Nth; only increases."""
+    """Device-seconds computed for training since the worker started, over all its devices; only increases."""
     training_age_s: float = 0.0
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
     trainer_resting: bool = False
@@ -221,23 +249,18 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateChange:
-    """Transition of a worker to a state."""
-
-    state: WorkerState
-    at_unix_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAccount:
     """A worker and its device-seconds."""
 
     hello: WorkerHello
     status: WorkerStatus
     seconds: Mapping[WorkerState, float]
+    """Device-seconds: of a worker with N devices, N per second."""
     timeline: tuple[StateChange, ...]
     unsettled: Mapping[WorkerState, float] = field(default_factory=dict)
     """The part of `seconds` that counts as training as soon as the trainer says that it computed meanwhile."""
+    standing: str = ""
+    """Why it is lent, or not; a `Standing`, unless the coordinator is a newer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +273,7 @@ class Fleet:
     drafters: tuple[DrafterRecord, ...]
     lending: bool
     bubble_utilisation: float
-    """training / (training + idle + switching) since start; 0 if there was no bubble."""
+    """Training / all bubbles since start; 0 if there was no bubble."""
     pause_left_s: float = 0.0
     """Seconds until a pause of generation ends by itself; infinite without a limit, 0 while it is not paused."""
 

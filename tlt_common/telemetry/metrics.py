@@ -176,7 +176,10 @@ WORKER_STATE_SECONDS = Counter(
     ["worker", "state"],
 )
 WORKER_STATE = Gauge("tlt_worker_state", "1 for the current state of a worker.", ["worker", "state"])
-BUBBLE_UTILISATION = Gauge("tlt_bubble_utilisation_ratio", "training / (training + idle + switching).")
+BUBBLE_UTILISATION = Gauge(
+    "tlt_bubble_utilisation_ratio",
+    "Training / all bubbles, in device-seconds: training, switching, idle, starting and resting.",
+)
 FLEET_QUEUED = Gauge("tlt_fleet_queued_requests", "Requests queued at gateways.")
 LENDING = Gauge("tlt_lending_enabled", "1 while lending is enabled.")
 DRAFTER_AGE = Gauge("tlt_drafter_age_versions", "Weight updates since the newest drafter was published; 0 if none.")

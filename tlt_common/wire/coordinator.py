@@ -202,6 +202,7 @@ def account_to_pb(account: WorkerAccount) -> pb.WorkerAccount:
         timeline=[
             pb.StateChange(state=STATE_TO_PB[change.state], at_unix_s=change.at_unix_s) for change in account.timeline
         ],
+        standing=account.standing,
     )
 
 
@@ -213,6 +214,7 @@ def account_from_pb(message: pb.WorkerAccount) -> WorkerAccount:
         timeline=tuple(
             StateChange(state=STATE_FROM_PB[change.state], at_unix_s=change.at_unix_s) for change in message.timeline
         ),
+        standing=message.standing,
     )
 
 

@@ -4,9 +4,12 @@ from math import isfinite
 
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.fleet import WorkerHello, WorkerState, WorkerStatus, in_a_line
+from tlt_common.domain.fleet import HISTORY_CHANGES, StateChange, WorkerHello, WorkerState, WorkerStatus, in_a_line
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
+
+MAX_DEVICES = 1024
+"""Of one worker."""
 
 STATE_TO_PB = {
     WorkerState.ROLLOUT: pb.WORKER_STATE_ROLLOUT,
@@ -15,6 +18,8 @@ STATE_TO_PB = {
     WorkerState.UPDATING: pb.WORKER_STATE_UPDATING,
     WorkerState.IDLE: pb.WORKER_STATE_IDLE,
     WorkerState.DOWN: pb.WORKER_STATE_DOWN,
+    WorkerState.STARTING: pb.WORKER_STATE_STARTING,
+    WorkerState.RESTING: pb.WORKER_STATE_RESTING,
 }
 STATE_FROM_PB = {value: key for key, value in STATE_TO_PB.items()}
 
@@ -28,13 +33,18 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         max_running=hello.max_running,
         pod=hello.pod,
         accepts_report_interval=hello.accepts_report_interval,
+        device_count=hello.devices,
+        training_device_count=hello.training_devices,
+        changed_states=[STATE_TO_PB[change.state] for change in hello.history],
+        changed_at_unix_s=[change.at_unix_s for change in hello.history],
     )
 
 
 def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     """
     Raises:
-        InvalidRequestError: A name is missing, too long or not printable, or the number of slots is negative.
+        InvalidRequestError: A name is missing, too long or not printable, a number is out of range, or a change of
+            state is not after the one before.
     """
     require_name("hello.worker_id", message.worker_id, least=1)
     require_name("hello.address", message.address, least=1)
@@ -42,6 +52,10 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     require_name("hello.device", message.device)
     require_name("hello.pod", message.pod)
     require_range("hello.max_running", message.max_running, low=0, high=INT32_MAX)
+    # 0: a worker of an earlier version.
+    devices, trained = message.device_count or 1, message.training_device_count or 1
+    require_range("hello.device_count", devices, low=1, high=MAX_DEVICES)
+    require_range("hello.training_device_count", trained, low=1, high=devices)
     return WorkerHello(
         worker_id=WorkerId(message.worker_id),
         address=message.address,
@@ -50,6 +64,34 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
         max_running=message.max_running,
         pod=message.pod,
         accepts_report_interval=message.accepts_report_interval,
+        devices=devices,
+        training_devices=trained,
+        history=_history(message),
+    )
+
+
+def _history(message: pb.WorkerHello) -> tuple[StateChange, ...]:
+    states, times = message.changed_states, message.changed_at_unix_s
+    require_range("hello.changed_states", len(states), low=0, high=HISTORY_CHANGES)
+    if len(states) != len(times):
+        raise InvalidRequestError(
+            f"hello has {len(states)} changed_states and {len(times)} changed_at_unix_s; accepted: as many of both",
+            field="hello.changed_at_unix_s",
+        )
+    earlier = 0.0
+    for state, at_s in zip(states, times, strict=True):
+        if state not in STATE_FROM_PB:
+            raise InvalidRequestError(
+                f"hello.changed_states has {state}; accepted: WorkerStates", field="hello.changed_states"
+            )
+        if not earlier <= at_s < float("inf"):
+            raise InvalidRequestError(
+                f"hello.changed_at_unix_s has {at_s} after {earlier}; accepted: finite times in order",
+                field="hello.changed_at_unix_s",
+            )
+        earlier = at_s
+    return tuple(
+        StateChange(state=STATE_FROM_PB[state], at_unix_s=at_s) for state, at_s in zip(states, times, strict=True)
     )
 
 

@@ -13,7 +13,7 @@ from tlt_bench.lease.percentiles import SHARES, add_percentiles
 from tlt_bench.ratios import Figures
 from tlt_bench.workload import mixed_prompts
 from tlt_common.client import Client, SamplingParams
-from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.fleet import FREE, WorkerState
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
 
@@ -70,9 +70,9 @@ async def _first_token_s(
     coordinator: str, client: Client, side: str, prompt: tuple[int, ...], rng: random.Random
 ) -> float:
     await lend(coordinator, enabled=SIDES[side])
-    wanted = WorkerState.TRAINING if SIDES[side] else WorkerState.IDLE
+    wanted = {WorkerState.TRAINING} if SIDES[side] else FREE
     async with asyncio.timeout(STATE_S):
-        while (await fleet_at(coordinator)).workers[0].status.state is not wanted:  # noqa: ASYNC110
+        while (await fleet_at(coordinator)).workers[0].status.state not in wanted:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
     await asyncio.sleep(rng.uniform(0, LONGEST_PAUSE_S))
     began_s, first_s = time.monotonic(), 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import mean, median, stdev
 
 from countdown.record import Pairs, Run, Side, Step
+from tlt_common.domain.fleet import BUBBLES
 
 NORMAL_95 = 1.96
 """Standard errors on each side of a mean in a 95 % confidence interval."""
@@ -43,13 +44,13 @@ def figures(run: Run) -> dict[str, Figure]:
 
 
 def utilisation(steps: Sequence[Step]) -> float:
-    """Return training / (training + idle + switching) while lending was enabled: the `on` rollouts and learning."""
+    """Return training / all bubbles while lending was enabled: the `on` rollouts and learning."""
     seconds: dict[str, float] = {}
     for step in steps:
         for ledger in (step.side("on").ledger, step.learn_ledger):
             for state, spent_s in ledger.items():
                 seconds[state] = seconds.get(state, 0.0) + spent_s
-    bubble_s = sum(seconds.get(state, 0.0) for state in ("training", "idle", "switching"))
+    bubble_s = sum(seconds.get(state, 0.0) for state in BUBBLES)
     return seconds.get("training", 0.0) / bubble_s if bubble_s else 0.0
 
 

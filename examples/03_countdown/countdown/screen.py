@@ -17,7 +17,15 @@ from tlt_common.domain.fleet import Fleet
 
 OVERTIME_MINUTES = 0.5
 """Time to stop the suite and write the report."""
-COLORS = {"rollout": "green", "training": "magenta", "switching": "yellow", "updating": "cyan", "idle": "dim"}
+COLORS = {
+    "rollout": "green",
+    "training": "magenta",
+    "switching": "yellow",
+    "updating": "cyan",
+    "idle": "dim",
+    "starting": "dim",
+    "resting": "dim",
+}
 
 
 def first_screen(settings: DemoSettings) -> str:

@@ -1,17 +1,17 @@
 """
 Accounts for every device-second. Pure: times come from the caller, in monotonic Unix seconds.
 
-A worker is in exactly one state from the moment it is first seen, so its seconds add up to the time since then. Only
-what the device computed is training: time for which it was lent is split by what the trainer reports.
+A worker is in exactly one state from the moment it is first seen, so its seconds add up to the time since then, times
+its devices. Only what devices computed is training: time for which they were lent is split by what the trainer reports.
 
 Sums over all workers are kept up to date by every change, so that reading them does not look at the workers.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from tlt_common.domain.fleet import StateChange, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import BUBBLES, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
 from tlt_coordinator.account.lent_time import LENT_STATES, LentTime, Span, without_training
@@ -23,15 +23,15 @@ _STATES = tuple(WorkerState)
 _NUMBER = {state: number for number, state in enumerate(_STATES)}
 _ZEROS = dict.fromkeys(_STATES, 0.0)
 """Copied, since to iterate over an enum takes longer than all else that a report costs."""
-_BUBBLES = (WorkerState.TRAINING, WorkerState.IDLE, WorkerState.SWITCHING)
 
 
 class Account:
-    """The seconds of one worker."""
+    """The device-seconds of one worker, with one device unless it was resized."""
 
     def __init__(self, state: WorkerState, now_s: float) -> None:
         self._state = state
         self._since_s = now_s
+        self._devices = 1
         self._lent = False
         self._lent_time = LentTime()
         self._training_s: float | None = None  # as last reported; None: nothing was reported on this stream
@@ -50,8 +50,13 @@ class Account:
 
     @property
     def grows(self) -> WorkerState:
-        """The state whose seconds grow with time until the next change."""
+        """The state whose seconds grow with time until the next change, by `devices` each second."""
         return without_training(self._state) if self._is_open else self._state
+
+    @property
+    def devices(self) -> int:
+        """How many devices it has."""
+        return self._devices
 
     def timeline(self, count: int | None = None) -> tuple[StateChange, ...]:
         """Return the latest `count` changes, oldest first; None: all that are kept."""
@@ -84,6 +89,26 @@ class Account:
         else:
             self._add(self._lent_time.end(now_s))
 
+    def recall(self, history: Iterable[StateChange]) -> None:
+        """Begin the timeline with what the worker did before it was first seen. That is in no sum."""
+        earlier = [change for change in history if change.at_unix_s <= self._change_times[0]]
+        self._change_states[:0] = bytearray(_NUMBER[change.state] for change in earlier)
+        self._change_times[:0] = array("d", [change.at_unix_s for change in earlier])
+
+    def resize(self, devices: int, training_devices: int, now_s: float) -> None:
+        """
+        Account for the time up to now; from now on the worker has so many devices.
+
+        Args:
+            devices: How many it has.
+            training_devices: How many of them its trainer uses.
+            now_s: Current time.
+        """
+        self._enter(self._state, now_s)
+        self._add(self._lent_time.end(now_s))
+        self._devices = devices
+        self._lent_time = LentTime(devices, training_devices)
+
     def lose(self, now_s: float) -> None:
         """Account for the time up to now; the worker is gone, and says no more about it."""
         self._enter(WorkerState.DOWN, now_s)
@@ -92,37 +117,37 @@ class Account:
 
     def seconds(self, now_s: float) -> dict[WorkerState, float]:
         """
-        Return the seconds per state up to now, for every state. They add up to the time since it was first seen.
+        Return the device-seconds per state up to now, for every state. They add up to the time since it was first seen,
+        times its devices.
 
-        Time that is not settled counts as if the device had not computed; see `unsettled`.
+        Time that is not settled counts as if no device had computed; see `unsettled`.
         """
         unsettled = self.unsettled(now_s)
         whole = {state: seconds + unsettled[state] for state, seconds in self._seconds.items()}
         if not self._is_open:
-            whole[self._state] += now_s - self._since_s
+            whole[self._state] += self._since(now_s)
         return whole
 
-    def bubbles(self) -> Iterator[tuple[WorkerState, float]]:
-        """Yield `seconds` up to the latest change in the states that count as bubbles, in parts."""
-        for state in _BUBBLES:
-            yield state, self._seconds[state]
+    def parts(self) -> Iterator[tuple[WorkerState, float]]:
+        """Yield `seconds` up to the latest change, in parts."""
+        yield from self._seconds.items()
         for span in self._lent_time.spans:
-            yield without_training(span.state), span.to_s - span.from_s
+            yield without_training(span.state), self._devices * (span.to_s - span.from_s)
 
     def unsettled(self, now_s: float) -> dict[WorkerState, float]:
         """Return the part of `seconds` that may turn out to be training. What is left only increases."""
         seconds = _ZEROS.copy()
         for span in self._lent_time.spans:
-            seconds[without_training(span.state)] += span.to_s - span.from_s
+            seconds[without_training(span.state)] += self._devices * (span.to_s - span.from_s)
         if self._is_open:
-            seconds[without_training(self._state)] += now_s - self._since_s
+            seconds[without_training(self._state)] += self._since(now_s)
         return seconds
 
     def settled(self, now_s: float) -> dict[WorkerState, float]:
         """Return `seconds` without `unsettled`; each only increases, apart from rounding."""
         settled = self._seconds.copy()
         if not self._is_open:
-            settled[self._state] += now_s - self._since_s
+            settled[self._state] += self._since(now_s)
         return settled
 
     @property
@@ -130,11 +155,15 @@ class Account:
         """Whether the time since the last change may turn out to be training."""
         return self._state is WorkerState.TRAINING or (self._lent and self._state in LENT_STATES)
 
+    def _since(self, now_s: float) -> float:
+        """Return the device-seconds since the latest change."""
+        return self._devices * (now_s - self._since_s)
+
     def _enter(self, state: WorkerState, now_s: float) -> None:
         if self._is_open:
             self._lent_time.add(Span(state=self._state, from_s=self._since_s, to_s=now_s))
         else:
-            self._seconds[self._state] += now_s - self._since_s
+            self._seconds[self._state] += self._since(now_s)
         self._since_s = now_s
         if state is not self._state:
             self._state = state
@@ -149,7 +178,7 @@ class Account:
 
 
 class _Sum:
-    """Seconds of all workers in one state: those up to each worker's latest change, and those since."""
+    """Device-seconds of all workers in one state: those up to each worker's latest change, and those since."""
 
     def __init__(self) -> None:
         self.until_changes_s = 0.0
@@ -161,12 +190,18 @@ class _Sum:
 
 
 class Ledger:
-    """The accounts of all workers ever seen."""
+    """
+    The accounts of all workers ever seen.
 
-    def __init__(self) -> None:
+    Args:
+        earlier: Device-seconds of the fleet in earlier ledgers, by state.
+    """
+
+    def __init__(self, earlier: Mapping[WorkerState, float] | None = None) -> None:
+        self._earlier = {**_ZEROS, **(earlier or {})}
         self._accounts: dict[WorkerId, Account] = {}
         self._order: list[WorkerId] = []
-        self._sums = {state: _Sum() for state in _BUBBLES}
+        self._sums = {state: _Sum() for state in _STATES}
         self._began_s = 0.0
         """Sums are relative to it: of Unix times, thousands of which are added, the last digits would be lost."""
 
@@ -177,6 +212,17 @@ class Ledger:
             return
         self._count(account, -1)
         account.report(status, now_s)
+        self._count(account, 1)
+
+    def join(self, hello: WorkerHello, now_s: float) -> None:
+        """Set a worker down that has said hello but not what it does; open an account for a new one."""
+        is_new = hello.worker_id not in self._accounts
+        account = self._opened(hello.worker_id, WorkerState.DOWN, now_s)
+        if is_new:
+            account.recall(hello.history)
+        self._count(account, -1)
+        account.lose(now_s)
+        account.resize(hello.devices, hello.training_devices, now_s)
         self._count(account, 1)
 
     def lose(self, worker_id: WorkerId, now_s: float) -> None:
@@ -201,10 +247,15 @@ class Ledger:
         following = after + len(chosen)
         return chosen, following if following < len(self._order) else 0
 
+    def totals(self, now_s: float) -> dict[WorkerState, float]:
+        """Return the device-seconds of all workers together by state, those of earlier ledgers included."""
+        since_s = now_s - self._began_s
+        return {state: self._earlier[state] + max(0.0, total.at(since_s)) for state, total in self._sums.items()}
+
     def bubbles(self, now_s: float) -> Bubbles:
-        """Return the seconds of all workers together that are no rollout."""
-        seconds = {state: max(0.0, total.at(now_s - self._began_s)) for state, total in self._sums.items()}
-        return Bubbles(total_s=sum(seconds.values()), training_s=seconds[WorkerState.TRAINING])
+        """Return the device-seconds of all workers together that are no rollout."""
+        seconds = self.totals(now_s)
+        return Bubbles(total_s=sum(seconds[state] for state in BUBBLES), training_s=seconds[WorkerState.TRAINING])
 
     def _opened(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> Account:
         account = self._accounts.get(worker_id)
@@ -217,8 +268,8 @@ class Ledger:
 
     def _count(self, account: Account, sign: int) -> None:
         """Add an account to the sums, or take it out before it changes."""
-        for state, seconds in account.bubbles():
+        for state, seconds in account.parts():
             self._sums[state].until_changes_s += sign * seconds
-        if (growing := self._sums.get(account.grows)) is not None:
-            growing.growing += sign
-            growing.growing_since_s += sign * (account.since_s - self._began_s)
+        growing = self._sums[account.grows]
+        growing.growing += sign * account.devices
+        growing.growing_since_s += sign * account.devices * (account.since_s - self._began_s)

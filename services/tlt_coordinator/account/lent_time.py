@@ -1,5 +1,5 @@
 """
-Time for which a spot trainer held a device, until the trainer has said how much of it the device computed.
+Time for which a spot trainer held devices, until the trainer has said how much of it they computed.
 
 A worker knows what its trainer computed a second late, so what was lent last is neither training nor anything else yet.
 Pure: times come from the caller, in monotonic seconds.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tlt_common.domain.fleet import WorkerState
 
-_IN_ORDER = (WorkerState.TRAINING, WorkerState.SWITCHING, WorkerState.IDLE)
+_IN_ORDER = (WorkerState.TRAINING, WorkerState.SWITCHING, WorkerState.IDLE, WorkerState.RESTING)
 """The states of lent time. Computed seconds are taken from the first that has some."""
 
 LENT_STATES = frozenset(_IN_ORDER)
@@ -31,9 +31,17 @@ class Span:
 
 
 class LentTime:
-    """Spans that are not settled yet, and computed seconds that are not assigned yet."""
+    """
+    Spans that are not settled yet, and computed seconds that are not assigned yet.
 
-    def __init__(self) -> None:
+    Args:
+        devices: How many the worker has.
+        used: How many of them its trainer uses. The others are idle while it trains.
+    """
+
+    def __init__(self, devices: int = 1, used: int = 1) -> None:
+        self._devices = devices
+        self._used = used
         self._spans: deque[Span] = deque()
         self._computed_s = 0.0
 
@@ -48,19 +56,22 @@ class LentTime:
             self._spans.append(span)
 
     def compute(self, seconds: float) -> None:
-        """Note that the device computed."""
+        """Note that devices computed, in seconds of all together."""
         self._computed_s += seconds
 
     def settle(self, until_s: float) -> dict[WorkerState, float]:
-        """Return the seconds per state of all time up to then, which is no longer kept."""
+        """Return the device-seconds per state of all time up to then, which is no longer kept."""
         lent_s = dict.fromkeys(_IN_ORDER, 0.0)
         while self._spans and self._spans[0].from_s < until_s:
             span = self._spans.popleft()
             end_s = min(span.to_s, until_s)
-            lent_s[span.state] += end_s - span.from_s
+            lent_s[span.state] += self._devices * (end_s - span.from_s)
             if end_s < span.to_s:
                 self._spans.appendleft(Span(state=span.state, from_s=end_s, to_s=span.to_s))
         settled = dict.fromkeys(_IN_ORDER, 0.0)
+        unused_s = lent_s[WorkerState.TRAINING] * (self._devices - self._used) / self._devices
+        lent_s[WorkerState.TRAINING] -= unused_s
+        settled[WorkerState.IDLE] += unused_s
         for state in _IN_ORDER:
             computed_s = min(self._computed_s, lent_s[state])
             self._computed_s -= computed_s

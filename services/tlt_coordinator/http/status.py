@@ -120,11 +120,14 @@ def accept_length(fleet: Fleet) -> float | None:
 
 def _worker_json(account: WorkerAccount) -> dict[str, JsonValue]:
     status = account.status
+    hello = asdict(account.hello)
+    del hello["history"]
     return {
-        **asdict(account.hello),
+        **hello,
         **asdict(status),
         "state": status.state.value,
         "training_loss": status.training_loss if isfinite(status.training_loss) else None,
+        "standing": account.standing,
         "seconds": {state.value: seconds for state, seconds in account.seconds.items()},
         "timeline": [{"state": change.state.value, "at_unix_s": change.at_unix_s} for change in account.timeline],
     }

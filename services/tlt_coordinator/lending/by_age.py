@@ -27,6 +27,11 @@ class ByAge:
         """Forget a worker. Does nothing if it is unknown."""
         self._at_s.pop(worker_id, None)
 
+    def age_s(self, worker_id: WorkerId, now_s: float) -> float | None:
+        """Return the seconds since a worker's latest event; None: it has none."""
+        at_s = self._at_s.get(worker_id)
+        return None if at_s is None else now_s - at_s
+
     def oldest(self, count: int) -> list[WorkerId]:
         """Return this many workers, oldest event first."""
         return list(islice(self._at_s, count))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from tlt_common.domain.fleet import Lease, Revocation, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import FREE, Lease, Revocation, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
 
@@ -19,6 +19,8 @@ class Reason(StrEnum):
     """Why a lease ends."""
 
     LENDING_OFF = "lending_off"
+    EXCLUDED = "excluded"
+    """By an operator."""
     QUEUE = "queue"
     """Requests are queued at a gateway."""
     PREEMPTED = "preempted"
@@ -50,6 +52,8 @@ class WorkerView:
     loan: Loan | None = None
     revoked: Epoch = Epoch(0)
     """Highest epoch revoked on its current stream."""
+    excluded: bool = False
+    """Whether an operator excluded it from lending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,8 @@ def why_end(worker: WorkerView, loan: Loan, fleet: FleetView, now_s: float, poli
     status = worker.status
     if not fleet.lending:
         return Reason.LENDING_OFF
+    if worker.excluded:
+        return Reason.EXCLUDED
     if fleet.queued > 0:
         return Reason.QUEUE
     if status.state in _BUSY or status.running > 0 or (loan.taken_up and status.epoch != loan.epoch):
@@ -146,9 +152,9 @@ def _grants(fleet: FleetView, policy: SpotConfig) -> Iterator[RoleChange]:
 
 
 def is_free(worker: WorkerView) -> bool:
-    """Return whether a worker is idle and holds no lease."""
-    status = worker.status
-    return status.state is WorkerState.IDLE and status.running == 0 and status.epoch == 0 and worker.loan is None
+    """Return whether a worker's devices are unused, it holds no lease and is not excluded."""
+    status, unbound = worker.status, worker.loan is None and not worker.excluded
+    return status.state in FREE and status.running == 0 and status.epoch == 0 and unbound
 
 
 def _grant(worker: WorkerView, epoch: Epoch, fleet: FleetView, policy: SpotConfig) -> Grant:

@@ -87,6 +87,10 @@ class Worklist:
         chosen |= dict.fromkeys(self._offered.at_least(policy.lease_ttl_s, now_s, STEP_WORKERS))
         return list(chosen)
 
+    def idle_s(self, worker_id: WorkerId, now_s: float) -> float | None:
+        """Return the seconds since which a worker could be lent; None if it cannot."""
+        return self._lendable.age_s(worker_id, now_s)
+
     def settled(self, now_s: float, policy: SpotConfig) -> list[WorkerId]:
         """Return workers to lend, idle longest first, without those held in reserve."""
         count = min(STEP_WORKERS, max(0, self.free - policy.keep_warm))

@@ -29,14 +29,14 @@ class CoordinatorStream:
     def __init__(
         self,
         coordinator: str,
-        hello: WorkerHello,
+        hello: Callable[[], WorkerHello],
         *,
         status: Callable[[], WorkerStatus],
         obey: Callable[[Order], None],
         tls: TlsSettings | None = None,
     ) -> None:
         self._coordinator = coordinator
-        self._hello = replace(hello, accepts_report_interval=True)
+        self._hello = hello
         self._status = status
         self._obey = obey
         self._tls = tls
@@ -62,7 +62,7 @@ class CoordinatorStream:
 
     async def _reports(self) -> AsyncIterator[wire.pb.HoldLeaseRequest]:
         self._every_s = STATUS_EVERY_S  # another coordinator may expect it
-        yield wire.report_to_pb(self._hello)
+        yield wire.report_to_pb(replace(self._hello(), accepts_report_interval=True))
         while True:
             self._changed.clear()
             yield wire.report_to_pb(self._status())

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
-from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress
+from tlt_common.aio import backoff
+from tlt_common.domain.fleet import Lease, Revocation, TrainingProgress, WorkerState
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
@@ -22,6 +23,8 @@ from tlt_worker.lending.trainer_control import TrainerControl
 log = get_logger(__name__)
 
 PROGRESS_EVERY_S = 1.0
+FAILED_S, MOST_FAILED_S = 1.0, 60.0
+"""Seconds without a lease after a trainer did not start training: at first, doubled each time, and at most."""
 _INSIDE = {Tenancy.TRAINING, Tenancy.WAITING}
 
 
@@ -35,7 +38,6 @@ class HeldLease:
         accept_length: Return the tokens per request and round in the engine's last rounds; 0 before the first.
         kill: Kill a trainer process that does not answer Preempt, so that it does not keep the device.
         on_change: Called when `epoch` or `progress` has changed.
-        devices: How many the worker has; its trainer computes on one.
     """
 
     def __init__(
@@ -48,7 +50,6 @@ class HeldLease:
         accept_length: Callable[[], float],
         kill: Callable[[], None],
         on_change: Callable[[], None],
-        devices: int = 1,
     ) -> None:
         self._link = link
         self._activity = activity
@@ -67,7 +68,9 @@ class HeldLease:
         self._progress: TrainingProgress | None = None
         self._retired = False
         self._lives = 0  # trainer processes that have exited
-        self.trained = TrainedTime(devices)
+        self._delays = backoff(FAILED_S, MOST_FAILED_S)
+        self._not_before_s = 0.0
+        self.trained = TrainedTime()
 
     @property
     def epoch(self) -> Epoch:
@@ -91,6 +94,19 @@ class HeldLease:
         )
 
     @property
+    def ready(self) -> bool:
+        """Whether the trainer answers, and has not just failed to start training."""
+        return self._progress is not None and asyncio.get_running_loop().time() >= self._not_before_s
+
+    @property
+    def unused(self) -> WorkerState:
+        """The state of devices that nothing uses."""
+        if self._progress is None:
+            return WorkerState.STARTING
+        is_waiting = self._activity.tenancy is Tenancy.WAITING
+        return WorkerState.RESTING if is_waiting or self.resting else WorkerState.IDLE
+
+    @property
     def lent(self) -> bool:
         """Whether the trainer may be computing on the device."""
         return self._activity.tenancy is not Tenancy.NONE
@@ -108,7 +124,7 @@ class HeldLease:
         """
         if lease.epoch <= self._ended or lease.epoch < self.epoch:
             return
-        if self._retired or self._activity.busy or self._progress is None or self.resting:
+        if self._retired or self._activity.busy or not self.ready or self.resting:
             self._ended = lease.epoch
             self._on_change()
             return
@@ -189,9 +205,12 @@ class HeldLease:
         except TimeoutError:
             return  # taken back meanwhile: `_end` expired this timeout, and `_leave` follows
         except TltError as error:
-            log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message)
+            again_s = next(self._delays)
+            self._not_before_s = asyncio.get_running_loop().time() + again_s
+            log.warning("trainer_did_not_start", epoch=lease.epoch, error=error.message, again_s=round(again_s, 1))
             self._end("trainer_failed")
             return
+        self._delays = backoff(FAILED_S, MOST_FAILED_S)
         if self._activity.tenancy is Tenancy.ENTERING:
             log.info("training_started", epoch=lease.epoch, policy_version=version)
             self._activity.set_tenancy(Tenancy.TRAINING)

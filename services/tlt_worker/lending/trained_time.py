@@ -1,24 +1,18 @@
-"""The seconds a worker's devices computed for training, over all its trainer processes. Pure."""
+"""The device-seconds a worker computed for training, over all its trainer processes. Pure."""
 
 
 class TrainedTime:
-    """
-    Adds up the counters of successive trainer processes, each of which begins at 0.
+    """Adds up the counters of successive trainer processes, each of which begins at 0."""
 
-    Args:
-        devices: How many the worker has. A trainer computes on one of them, and the others are idle meanwhile.
-    """
-
-    def __init__(self, devices: int = 1) -> None:
-        self._devices = devices
+    def __init__(self) -> None:
         self._seconds = 0.0
         self._counter_s = 0.0
         self._read_at_s = 0.0
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole worker since it started; only increases."""
-        return self._seconds / self._devices
+        """Since the worker started; only increases."""
+        return self._seconds
 
     def age_s(self, now_s: float) -> float:
         """Return the seconds since the counter was read."""

@@ -29,6 +29,7 @@ TARGETS = service_targets(
             wire.pb.PublishDrafterRequest(base_version=0, uri="/drafters/1", worker_id="w", held_out_top1=0.5),
         ),
         "SetLending": (wire.pb.SetLendingRequest(enabled=True),),
+        "ExcludeWorkers": (wire.pb.ExcludeWorkersRequest(worker_ids=["w"], excluded=True),),
         "GetFleet": (wire.pb.GetFleetRequest(),),
         "WatchFleet": (wire.pb.WatchFleetRequest(),),
     },

@@ -69,8 +69,8 @@ def test_the_last_line_shows_queue_drafter_and_bubbles() -> None:
 
 
 def test_a_trainer_that_rests_is_said_to() -> None:
-    resting = replace(BUSY, status=replace(BUSY.status, trainer_resting=True))
-    assert "50: 0.25, resting" in seen(replace(FLEET, workers=(resting,)))
+    resting = replace(BUSY, standing="nothing to learn")
+    assert "nothing to learn" in seen(replace(FLEET, workers=(resting,)))
 
 
 def test_what_keeps_workers_from_training_is_said_once_for_all_of_them() -> None:

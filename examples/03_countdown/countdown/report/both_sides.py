@@ -13,7 +13,7 @@ from countdown.report.palette import INK, SOFT, STATES
 from countdown.report.timeline import columns
 
 NAMES: Final = {"on": "with TLT", "off": "without"}
-SHOWN: Final = ("rollout", "training", "switching", "idle")
+SHOWN: Final = ("rollout", "training", "switching", "resting", "idle")
 GAP: Final = 0.7
 """Space between the two sides, in lanes."""
 

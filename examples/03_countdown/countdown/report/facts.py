@@ -7,7 +7,7 @@ from scipy.stats import ks_2samp
 from countdown.figures import figures, had_drafter
 from countdown.record import Response, Run, Side, Step
 
-IN_BUBBLES = ("training", "switching", "idle")
+IN_BUBBLES = ("training", "switching", "starting", "resting", "idle")
 """States of a worker that has no request and is not being updated: the denominator of `bubble_utilisation`."""
 
 

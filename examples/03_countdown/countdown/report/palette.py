@@ -31,6 +31,8 @@ STATES: Final = {
     "switching": "#dba816",
     "updating": "#8a5cd1",
     "idle": "#d9dde5",
+    "starting": "#c3c4a8",
+    "resting": "#b3bdcf",
     "down": "#b3261e",
 }
 """By value of `WorkerState`."""
@@ -51,6 +53,8 @@ SHADES: Final = {
     "switching": Shade(STATES["switching"], "#eac14d"),
     "updating": Shade(STATES["updating"], "#b08cf0"),
     "idle": Shade(STATES["idle"], "#363d49"),
+    "starting": Shade(STATES["starting"], "#5a5b3c"),
+    "resting": Shade(STATES["resting"], "#4d586b"),
     "down": Shade(STATES["down"], "#f2716a"),
     "mix-0": Shade(MIX[0], "#26436d"),
     "mix-1": Shade(MIX[1], "#3f74bd"),

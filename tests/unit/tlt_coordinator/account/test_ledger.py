@@ -1,10 +1,11 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.domain.fleet import WorkerState, WorkerStatus
+from tlt_common.domain.fleet import BUBBLES, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_coordinator.account.ledger import TIMELINE_CHANGES, Account, Ledger
 
@@ -71,6 +72,86 @@ def test_bubble_utilisation_is_training_over_all_bubbles_of_all_workers() -> Non
     ledger.report(WorkerId("b"), WorkerStatus(state=WorkerState.ROLLOUT), START_S)
     ledger.report(WorkerId("b"), WorkerStatus(state=WorkerState.IDLE), START_S + 7)
     assert ledger.bubbles(START_S + 10).utilisation == 6 / (6 + 1 + 3)
+
+
+def hello(worker_id: str = "a", *, devices: int = 1, training_devices: int = 1) -> WorkerHello:
+    return WorkerHello(
+        worker_id=WorkerId(worker_id),
+        address="host:1",
+        model="m",
+        device="gpu",
+        max_running=1,
+        devices=devices,
+        training_devices=training_devices,
+    )
+
+
+@pytest.mark.parametrize("used", [1, 4])
+def test_a_worker_with_four_devices_has_four_seconds_per_second_and_those_not_used_for_training_are_idle(
+    used: int,
+) -> None:
+    ledger, worker_id = Ledger(), WorkerId("a")
+    ledger.join(hello(devices=4, training_devices=used), START_S)
+    ledger.report(worker_id, WorkerStatus(state=WorkerState.ROLLOUT), START_S)
+    ledger.report(worker_id, lent(WorkerState.TRAINING, 0.0), START_S + 10)
+    ledger.report(worker_id, lent(WorkerState.TRAINING, 7.0 * used), START_S + 20)
+    seconds = ledger.account(worker_id).seconds(START_S + 20)
+    assert seconds[WorkerState.ROLLOUT] == 40.0
+    assert seconds[WorkerState.TRAINING] == 7.0 * used
+    assert seconds[WorkerState.SWITCHING] == 3.0 * used
+    assert seconds[WorkerState.IDLE] == 10.0 * (4 - used)
+    assert ledger.bubbles(START_S + 20).utilisation == 7.0 * used / 40.0
+
+
+reports = st.lists(
+    st.tuples(st.sampled_from(WorkerState), st.booleans(), st.floats(0, 50), st.integers(0, 100), st.integers(1, 8)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(reports)
+def test_seconds_add_up_to_wall_time_times_devices_whatever_is_reported(
+    reports: list[tuple[WorkerState, bool, float, int, int]],
+) -> None:
+    ledger, worker_id, now_s, expected_s, computed_s = Ledger(), WorkerId("a"), START_S, 0.0, 0.0
+    for state, is_lent, more_s, lasted_s, devices in reports:
+        ledger.join(hello(devices=devices, training_devices=(devices + 1) // 2), now_s)
+        computed_s += more_s
+        ledger.report(worker_id, WorkerStatus(state=state, lent=is_lent, training_s=computed_s), now_s)
+        now_s += lasted_s
+        expected_s += devices * lasted_s
+        seconds = ledger.account(worker_id).seconds(now_s)
+        assert sum(seconds.values()) == pytest.approx(expected_s)
+        bubbles = sum(seconds[state] for state in BUBBLES)
+        assert ledger.bubbles(now_s).total_s == pytest.approx(bubbles, abs=1e-6)
+
+
+def test_a_new_leader_knows_what_was_and_what_workers_did_before_it_saw_them() -> None:
+    former, worker_id = Ledger(), WorkerId("a")
+    former.join(hello(devices=2), START_S)
+    former.report(worker_id, WorkerStatus(state=WorkerState.IDLE), START_S)
+    new = Ledger(former.totals(START_S + 10))
+    history = (
+        StateChange(state=WorkerState.ROLLOUT, at_unix_s=START_S - 5),
+        StateChange(state=WorkerState.IDLE, at_unix_s=START_S),
+    )
+    new.join(replace(hello(devices=2), history=history), START_S + 12)
+    new.report(worker_id, WorkerStatus(state=WorkerState.IDLE), START_S + 12)
+    assert new.totals(START_S + 13)[WorkerState.IDLE] == 22.0
+    assert new.bubbles(START_S + 13).total_s == 22.0
+    timeline = new.account(worker_id).timeline()
+    assert timeline[:2] == history
+    assert sum(new.account(worker_id).seconds(START_S + 13).values()) == 2.0, "what it did before is in no sum"
+    new.join(replace(hello(devices=2), history=(*history, *history[:1])), START_S + 14)
+    assert new.account(worker_id).timeline()[:2] == history, "known once is known"
+
+
+def test_what_a_clock_ahead_of_the_coordinators_says_is_not_in_the_timeline() -> None:
+    ledger = Ledger()
+    ahead = StateChange(state=WorkerState.ROLLOUT, at_unix_s=START_S + 60)
+    ledger.join(replace(hello(), history=(ahead,)), START_S)
+    assert [change.at_unix_s for change in ledger.account(WorkerId("a")).timeline()] == [START_S]
 
 
 def test_without_a_bubble_none_was_used() -> None:
@@ -191,7 +272,7 @@ def test_the_sums_are_those_of_all_accounts(
     accounts, following = ledger.next_accounts(0, 10)
     assert following == 0
     seconds = {state: sum(account.seconds(now_s)[state] for _, account in accounts) for state in WorkerState}
-    bubbles_s = sum(seconds[state] for state in (WorkerState.TRAINING, WorkerState.IDLE, WorkerState.SWITCHING))
+    bubbles_s = sum(seconds[state] for state in BUBBLES)
     expected = seconds[WorkerState.TRAINING] / bubbles_s if bubbles_s > 1e-3 else None
     assert expected is None or ledger.bubbles(now_s).utilisation == pytest.approx(expected, abs=1e-3)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_common.domain.fleet import WorkerState, WorkerStatus
+from tlt_common.domain.fleet import FREE, WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge, Journal
@@ -39,8 +39,8 @@ def test_a_worker_that_ran_dry_just_now_is_left_to_settle() -> None:
     assert settled(worklist, 10.5) == ["w0"]
 
 
-@pytest.mark.parametrize("state", [state for state in WorkerState if state is not WorkerState.IDLE])
-def test_a_worker_in_any_other_state_than_idle_is_not_lent(state: WorkerState) -> None:
+@pytest.mark.parametrize("state", [state for state in WorkerState if state not in FREE])
+def test_a_worker_whose_devices_are_used_is_not_lent(state: WorkerState) -> None:
     worklist = Worklist()
     worklist.note(worker(), 0.0)
     worklist.note(worker(status=replace(IDLE, state=state)), 1.0)

@@ -18,7 +18,7 @@ HELLO = WorkerHello(worker_id=WorkerId("w0"), address="w0:1", model="m", device=
 class Bench:
     def __init__(self) -> None:
         self.obeyed: list[Lease | Revocation | DrafterWish] = []
-        self.stream = CoordinatorStream("nowhere:1", HELLO, status=WorkerStatus, obey=self.obeyed.append)
+        self.stream = CoordinatorStream("nowhere:1", lambda: HELLO, status=WorkerStatus, obey=self.obeyed.append)
 
     def tell(self, order: Lease | ReportInterval) -> None:
         self.stream._receive(wire.order_to_pb(order))

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ async def test_a_lease_starts_training_with_the_served_policy() -> None:
 
 
 @pytest.mark.parametrize("start_s", [0.0, 0.5])
-async def test_a_lease_that_the_trainer_refuses_ends_and_the_next_one_is_taken(start_s: float) -> None:
+async def test_a_lease_that_the_trainer_refuses_ends_and_later_ones_are_taken(start_s: float) -> None:
     trainer = FakeTrainer(start_s=start_s)
     trainer.refuses = WeightsError("/policy has no tensor lm_head.weight")
     async with running(trainer) as device:
@@ -96,7 +97,27 @@ async def test_a_lease_that_the_trainer_refuses_ends_and_the_next_one_is_taken(s
         assert device.spot.epoch == 0
         assert device.state is WorkerState.IDLE
         trainer.refuses = None
+        await asyncio.sleep(1)
         device.spot.grant(lease(2))
+        await asyncio.sleep(1)
+        assert device.is_in(WorkerState.TRAINING)
+
+
+async def test_a_trainer_that_keeps_failing_to_start_is_tried_less_and_less_often() -> None:
+    trainer, clock, starts = FakeTrainer(), asyncio.get_running_loop(), list[float]()
+    trainer.refuses = WeightsError("/policy has no tensor lm_head.weight")
+    async with running(trainer) as device:
+        for epoch in range(1, 3000):  # a coordinator that lends as soon as the worker is ready
+            if device.spot.ready:
+                device.spot.grant(lease(epoch))
+                starts.append(clock.time())
+            await asyncio.sleep(0.1)
+        waits = [later - earlier for earlier, later in pairwise(starts)]
+        assert len(starts) < 12
+        assert waits[0] < 2 < waits[3] < waits[5] <= 80
+        trainer.refuses = None
+        await asyncio.sleep(80)
+        device.spot.grant(lease(3001))
         await asyncio.sleep(1)
         assert device.is_in(WorkerState.TRAINING)
 
@@ -222,6 +243,7 @@ async def test_a_trainer_that_dies_ends_its_lease() -> None:
         device.trainer.gone = True
         device.spot.lose_trainer()
         assert (device.spot.epoch, device.state) == (0, WorkerState.IDLE)
+        assert device.spot.unused is WorkerState.STARTING
         await asyncio.sleep(2)
         device.spot.grant(lease(2))
         assert device.spot.epoch == 0  # nobody is there to train

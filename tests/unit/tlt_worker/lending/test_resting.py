@@ -21,11 +21,13 @@ async def test_a_resting_trainer_gives_the_device_back_and_declines_leases() -> 
         await asyncio.sleep(3)
         assert device.is_in(WorkerState.TRAINING)
         assert not device.spot.resting
+        assert device.spot.unused is WorkerState.IDLE
         device.trainer.resting = True
         await asyncio.sleep(3)
         assert device.is_in(WorkerState.IDLE)
         assert device.trainer.calls == [("start", 1), ("preempt", 1)]
         assert device.spot.resting
+        assert device.spot.unused is WorkerState.RESTING
         device.spot.grant(lease(2))
         assert device.spot.epoch == 0
         await asyncio.sleep(3)

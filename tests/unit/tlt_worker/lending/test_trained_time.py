@@ -23,11 +23,3 @@ def test_its_age_is_counted_from_the_moment_the_trainer_was_asked() -> None:
     trained.read(3.0, asked_at_s=10.0)
     trained.read(2.0, asked_at_s=9.0)  # an older response that arrives late
     assert (trained.seconds, trained.age_s(12.0)) == (3.0, 2.0)
-
-
-def test_one_device_of_several_that_computes_is_a_part_of_the_worker() -> None:
-    trained = TrainedTime(devices=4)
-    trained.read(8.0, 1.0)
-    trained.restart()
-    trained.read(4.0, 2.0)
-    assert trained.seconds == 3.0, "the ledger counts the rest as idle"

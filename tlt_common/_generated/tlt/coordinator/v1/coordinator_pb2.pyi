@@ -16,6 +16,8 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_UPDATING: _ClassVar[WorkerState]
     WORKER_STATE_IDLE: _ClassVar[WorkerState]
     WORKER_STATE_DOWN: _ClassVar[WorkerState]
+    WORKER_STATE_STARTING: _ClassVar[WorkerState]
+    WORKER_STATE_RESTING: _ClassVar[WorkerState]
 WORKER_STATE_UNSPECIFIED: WorkerState
 WORKER_STATE_ROLLOUT: WorkerState
 WORKER_STATE_TRAINING: WorkerState
@@ -23,9 +25,11 @@ WORKER_STATE_SWITCHING: WorkerState
 WORKER_STATE_UPDATING: WorkerState
 WORKER_STATE_IDLE: WorkerState
 WORKER_STATE_DOWN: WorkerState
+WORKER_STATE_STARTING: WorkerState
+WORKER_STATE_RESTING: WorkerState
 
 class WorkerHello(_message.Message):
-    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval")
+    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval", "device_count", "training_device_count", "changed_states", "changed_at_unix_s")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +37,10 @@ class WorkerHello(_message.Message):
     MAX_RUNNING_FIELD_NUMBER: _ClassVar[int]
     POD_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_REPORT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_STATES_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     address: str
     model: str
@@ -40,7 +48,11 @@ class WorkerHello(_message.Message):
     max_running: int
     pod: str
     accepts_report_interval: bool
-    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ...) -> None: ...
+    device_count: int
+    training_device_count: int
+    changed_states: _containers.RepeatedScalarFieldContainer[WorkerState]
+    changed_at_unix_s: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ..., changed_states: _Optional[_Iterable[_Union[WorkerState, str]]] = ..., changed_at_unix_s: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem")
@@ -216,6 +228,20 @@ class SetLendingResponse(_message.Message):
     was_enabled: bool
     def __init__(self, was_enabled: _Optional[bool] = ...) -> None: ...
 
+class ExcludeWorkersRequest(_message.Message):
+    __slots__ = ("worker_ids", "excluded")
+    WORKER_IDS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_FIELD_NUMBER: _ClassVar[int]
+    worker_ids: _containers.RepeatedScalarFieldContainer[str]
+    excluded: bool
+    def __init__(self, worker_ids: _Optional[_Iterable[str]] = ..., excluded: _Optional[bool] = ...) -> None: ...
+
+class ExcludeWorkersResponse(_message.Message):
+    __slots__ = ("excluded_worker_ids",)
+    EXCLUDED_WORKER_IDS_FIELD_NUMBER: _ClassVar[int]
+    excluded_worker_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, excluded_worker_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GetFleetRequest(_message.Message):
     __slots__ = ("max_changes",)
     MAX_CHANGES_FIELD_NUMBER: _ClassVar[int]
@@ -239,16 +265,18 @@ class StateChange(_message.Message):
     def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., at_unix_s: _Optional[float] = ...) -> None: ...
 
 class WorkerAccount(_message.Message):
-    __slots__ = ("hello", "status", "ledger", "timeline")
+    __slots__ = ("hello", "status", "ledger", "timeline", "standing")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     TIMELINE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     hello: WorkerHello
     status: WorkerStatus
     ledger: _containers.RepeatedCompositeFieldContainer[StateSeconds]
     timeline: _containers.RepeatedCompositeFieldContainer[StateChange]
-    def __init__(self, hello: _Optional[_Union[WorkerHello, _Mapping]] = ..., status: _Optional[_Union[WorkerStatus, _Mapping]] = ..., ledger: _Optional[_Iterable[_Union[StateSeconds, _Mapping]]] = ..., timeline: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ...) -> None: ...
+    standing: str
+    def __init__(self, hello: _Optional[_Union[WorkerHello, _Mapping]] = ..., status: _Optional[_Union[WorkerStatus, _Mapping]] = ..., ledger: _Optional[_Iterable[_Union[StateSeconds, _Mapping]]] = ..., timeline: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., standing: _Optional[str] = ...) -> None: ...
 
 class GetFleetResponse(_message.Message):
     __slots__ = ("workers", "queued_count", "drafter_version", "drafter_uri", "lending_enabled", "bubble_utilisation", "drafters", "pause_left_s")

@@ -65,6 +65,11 @@ class CoordinatorServiceStub:
                 request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.SetLendingRequest.SerializeToString,
                 response_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.SetLendingResponse.FromString,
                 _registered_method=True)
+        self.ExcludeWorkers = channel.unary_unary(
+                '/tlt.coordinator.v1.CoordinatorService/ExcludeWorkers',
+                request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.ExcludeWorkersRequest.SerializeToString,
+                response_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.ExcludeWorkersResponse.FromString,
+                _registered_method=True)
         self.GetFleet = channel.unary_unary(
                 '/tlt.coordinator.v1.CoordinatorService/GetFleet',
                 request_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.GetFleetRequest.SerializeToString,
@@ -119,6 +124,13 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExcludeWorkers(self, request, context):
+        """Excludes workers from lending, or includes them again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetFleet(self, request, context):
         """Returns the state of the fleet.
         """
@@ -158,6 +170,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.SetLending,
                     request_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.SetLendingRequest.FromString,
                     response_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.SetLendingResponse.SerializeToString,
+            ),
+            'ExcludeWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExcludeWorkers,
+                    request_deserializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.ExcludeWorkersRequest.FromString,
+                    response_serializer=tlt_dot_coordinator_dot_v1_dot_coordinator__pb2.ExcludeWorkersResponse.SerializeToString,
             ),
             'GetFleet': grpc.unary_unary_rpc_method_handler(
                     servicer.GetFleet,

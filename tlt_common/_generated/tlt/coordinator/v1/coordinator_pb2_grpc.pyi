@@ -47,6 +47,8 @@ class CoordinatorServiceStub:
     """Returns the newest drafter. For trainers."""
     SetLending: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.SetLendingRequest, _coordinator_pb2.SetLendingResponse]
     """Enables or disables lending."""
+    ExcludeWorkers: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.ExcludeWorkersRequest, _coordinator_pb2.ExcludeWorkersResponse]
+    """Excludes workers from lending, or includes them again."""
     GetFleet: _grpc.UnaryUnaryMultiCallable[_coordinator_pb2.GetFleetRequest, _coordinator_pb2.GetFleetResponse]
     """Returns the state of the fleet."""
 
@@ -69,6 +71,8 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
     """Returns the newest drafter. For trainers."""
     SetLending: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.SetLendingRequest, _coordinator_pb2.SetLendingResponse]  # type: ignore[assignment]
     """Enables or disables lending."""
+    ExcludeWorkers: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.ExcludeWorkersRequest, _coordinator_pb2.ExcludeWorkersResponse]  # type: ignore[assignment]
+    """Excludes workers from lending, or includes them again."""
     GetFleet: _aio.UnaryUnaryMultiCallable[_coordinator_pb2.GetFleetRequest, _coordinator_pb2.GetFleetResponse]  # type: ignore[assignment]
     """Returns the state of the fleet."""
 
@@ -124,6 +128,14 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordinator_pb2.SetLendingResponse, _abc.Awaitable[_coordinator_pb2.SetLendingResponse]]:
         """Enables or disables lending."""
+
+    @_abc_1.abstractmethod
+    def ExcludeWorkers(
+        self,
+        request: _coordinator_pb2.ExcludeWorkersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_pb2.ExcludeWorkersResponse, _abc.Awaitable[_coordinator_pb2.ExcludeWorkersResponse]]:
+        """Excludes workers from lending, or includes them again."""
 
     @_abc_1.abstractmethod
     def GetFleet(

@@ -1,0 +1,47 @@
+"""Tells operators why a worker is lent, or not. Pure."""
+
+from dataclasses import dataclass
+
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.lending import Standing
+from tlt_coordinator.lending.plan import WorkerView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What holds for all workers."""
+
+    lending: bool
+    queued: int
+    settle_s: float
+    keep_warm: int
+    free: int
+    """Workers that are idle and hold no lease."""
+
+
+def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstances) -> Standing:
+    """
+    Return why a worker is lent, or not, as `plan` decides.
+
+    Args:
+        worker: The worker; None if it is not connected.
+        idle_s: Seconds since it could be lent; None: it cannot.
+        now: What holds for all workers.
+    """
+    if worker is None:
+        return Standing.DOWN
+    status = worker.status
+    found = (
+        (worker.excluded, Standing.EXCLUDED),
+        (not now.lending, Standing.LENDING_OFF),
+        (status.state is WorkerState.ROLLOUT or status.running > 0, Standing.ROLLOUT),
+        (status.state is WorkerState.UPDATING, Standing.UPDATING),
+        (worker.loan is not None and worker.loan.taken_up, Standing.LENT),
+        (worker.loan is not None or status.epoch != 0 or status.state is WorkerState.SWITCHING, Standing.SWITCHING),
+        (not status.trainer_ready, Standing.NO_TRAINER),
+        (status.trainer_resting, Standing.RESTING),
+        (now.queued > 0, Standing.QUEUE),
+        (idle_s is None or idle_s < now.settle_s, Standing.SETTLING),
+        (now.free <= now.keep_warm, Standing.RESERVED),
+    )
+    return next((standing for holds, standing in found if holds), Standing.OFFERED)
