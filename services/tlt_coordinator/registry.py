@@ -14,7 +14,6 @@ from tlt_common.domain.fleet import (
     WorkerStatus,
 )
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
-from tlt_common.domain.lending import Standing
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
@@ -23,7 +22,7 @@ from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge, Journal
 from tlt_coordinator.lending.pace import FASTEST_S
 from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
-from tlt_coordinator.lending.standing import Circumstances, standing_of
+from tlt_coordinator.lending.standing import Circumstances, Standing, standing_of
 from tlt_coordinator.lending.worklist import STEP_WORKERS, Worklist
 from tlt_coordinator.outbox import Orders
 

@@ -1,10 +1,41 @@
 """Tells operators why a worker is lent, or not. Pure."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tlt_common.domain.fleet import WorkerState
-from tlt_common.domain.lending import Standing
 from tlt_coordinator.lending.plan import WorkerView
+
+
+class Standing(StrEnum):
+    """Why a worker is lent, or not: the first that holds."""
+
+    DOWN = "down"
+    """It is unreachable."""
+    EXCLUDED = "excluded"
+    """An operator excluded it."""
+    LENDING_OFF = "lending is off"
+    """No worker is lent."""
+    ROLLOUT = "requests run"
+    """Rollouts have priority."""
+    UPDATING = "weights are loaded"
+    """As they do."""
+    LENT = "lent"
+    """It holds a lease."""
+    SWITCHING = "switching"
+    """Its devices are being returned, or it has not answered a lease yet."""
+    NO_TRAINER = "no trainer"
+    """It has none, or it does not answer."""
+    RESTING = "nothing to learn"
+    """Its trainer wants no lease."""
+    QUEUE = "requests wait"
+    """At a gateway."""
+    SETTLING = "idle too short"
+    """Since less than spot.settle_s."""
+    RESERVED = "kept warm"
+    """One of spot.keep_warm."""
+    OFFERED = "about to be lent"
+    """Nothing stands against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ import pytest
 from tests.unit.tlt_coordinator.scripted import Worker, running
 from tlt_common.domain.fleet import Lease, Revocation
 from tlt_common.domain.ids import WorkerId
-from tlt_common.domain.lending import Standing
 from tlt_common.errors import InvalidRequestError
 from tlt_coordinator.coordinator import Coordinator
+from tlt_coordinator.lending.standing import Standing
 from tlt_coordinator.state import State, StateStore
 
 pytestmark = pytest.mark.looptime

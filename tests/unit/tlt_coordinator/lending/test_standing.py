@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_common.domain.lending import Standing
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.plan import FleetView, Loan, WorkerView, plan
-from tlt_coordinator.lending.standing import Circumstances, standing_of
+from tlt_coordinator.lending.standing import Circumstances, Standing, standing_of
 from tlt_coordinator.lending.worklist import Worklist
 
 IDLE = WorkerStatus(state=WorkerState.IDLE, trainer_ready=True)
