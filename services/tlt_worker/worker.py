@@ -114,7 +114,7 @@ class Worker:
             policy_version=lambda: self.weights.version,
             make_way=self.make_way,
         )
-        self.ahead = Ahead(engine, self.activity, at_once=info.max_running, policy_version=lambda: self.weights.version)
+        self.ahead = Ahead(engine, self.activity, places=info.max_running, policy_version=lambda: self.weights.version)
         self._trainer = trainer
         self.rounds = RoundLog(engine)
         self.spot = trainer and HeldLease(

@@ -5,7 +5,8 @@ Their states are training data of the very prompts to come, and their text is wh
 them: they are no samples, whatever the policy does meanwhile.
 
 They run under a lease only, so the ledger counts their time as training, and end with it: a request or new weights end
-the lease before the engine receives them, and nothing waits for what ran ahead but the round in progress.
+the lease before the engine receives them, and nothing waits for what ran ahead but the round in progress, which is kept
+short.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity, Tenancy
 from tlt_worker.engine.base import Engine
+from tlt_worker.requests.ahead_pace import AheadPace
 
 log = get_logger(__name__)
 
@@ -36,16 +38,19 @@ class Ahead:
     The announced prompts of one worker.
 
     Args:
-        at_once: How many are decoded at a time.
+        places: How many requests the engine decodes at a time.
         policy_version: The served version. What was announced under another one is dropped: its time is over.
     """
 
     def __init__(
-        self, engine: Engine, activity: Activity, *, at_once: int, policy_version: Callable[[], PolicyVersion]
+        self, engine: Engine, activity: Activity, *, places: int, policy_version: Callable[[], PolicyVersion]
     ) -> None:
         self._engine = engine
         self._activity = activity
-        self._at_once = at_once
+        self._places = places
+        self._pace = AheadPace(places)
+        self._underway: dict[RequestId, Prompt] = {}
+        """Those that are answered, and begin again if they are cut short."""
         self._policy_version = policy_version
         self._announced: dict[str, deque[Prompt]] = {}
         self._version = PolicyVersion(0)
@@ -64,6 +69,7 @@ class Ahead:
             self._announced.clear()
             self._version = self._policy_version()
         self._announced.pop(owner, None)
+        self._underway = {name: prompt for name, prompt in self._underway.items() if prompt.owner != owner}
         if wanted := deque(replace(prompt, request_id=_new_id(), owner=owner) for prompt in prompts):
             self._announced[owner] = wanted
         self._due.set()
@@ -75,10 +81,11 @@ class Ahead:
             self._due.clear()
             if not self._may_run:
                 continue
+            self._pace = AheadPace(self._places)
             with suppress(TimeoutError):
                 async with self._running.until_ended(), asyncio.TaskGroup() as parts:
-                    for place in range(min(self._at_once, self.waiting)):
-                        parts.create_task(self._answer(), name=f"ahead-{place}")
+                    self._begin(parts)
+            self._begin_again_later()
 
     @property
     def _may_run(self) -> bool:
@@ -90,18 +97,26 @@ class Ahead:
         else:
             self._running.end()
 
-    async def _answer(self) -> None:
-        """Generate one response after another until none is left. A response that is cut short begins again later."""
-        while (prompt := self._next()) is not None:
-            try:
-                async for chunk in self._engine.generate(prompt):
-                    metrics.AHEAD_TOKENS.inc(len(chunk.token_ids))
-            except asyncio.CancelledError:
-                self._again(prompt)
-                raise
-            except TltError as error:  # the caller learns of it from its requests
-                log.debug("ahead_failed", error=error.message)
-                return
+    def _begin(self, parts: asyncio.TaskGroup) -> None:
+        """Begin as many responses as there is room for."""
+        while self._may_run and self._pace.room > 0 and (prompt := self._next()) is not None:
+            self._underway[prompt.request_id] = prompt
+            self._pace.begin(prompt.request_id)
+            parts.create_task(self._answer(prompt, parts), name=prompt.request_id)
+
+    async def _answer(self, prompt: Prompt, parts: asyncio.TaskGroup) -> None:
+        """Generate one response, and let others follow."""
+        loop = asyncio.get_running_loop()
+        try:
+            async for chunk in self._engine.generate(prompt):
+                metrics.AHEAD_TOKENS.inc(len(chunk.token_ids))
+                self._pace.note(prompt.request_id, loop.time())
+                self._begin(parts)
+        except TltError as error:  # the caller learns of it from its requests
+            log.debug("ahead_failed", error=error.message)
+        self._underway.pop(prompt.request_id, None)
+        self._pace.end(prompt.request_id)
+        self._begin(parts)
 
     def _next(self) -> Prompt | None:
         """Return the next prompt, of the owners in turn."""
@@ -115,10 +130,13 @@ class Ahead:
             return prompt
         return None
 
-    def _again(self, prompt: Prompt) -> None:
+    def _begin_again_later(self) -> None:
+        """Keep the prompts of responses that were cut short."""
         if self._version == self._policy_version():
-            again = replace(prompt, request_id=_new_id())
-            self._announced.setdefault(prompt.owner, deque()).append(again)
+            for prompt in self._underway.values():
+                again = replace(prompt, request_id=_new_id())
+                self._announced.setdefault(prompt.owner, deque()).append(again)
+        self._underway.clear()
 
 
 def _new_id() -> RequestId:

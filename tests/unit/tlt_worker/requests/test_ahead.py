@@ -17,26 +17,27 @@ pytestmark = pytest.mark.looptime
 
 
 class Bench:
-    """A worker's parts around a scripted engine that takes 8 s per response."""
+    """A worker's parts around a scripted engine of three places that takes 8 s per response."""
 
-    def __init__(self) -> None:
+    def __init__(self, token_s: float = 0.03, tokens: int = 267) -> None:
         self.answered = list[tuple[int, ...]]()
-        self.engine = FakeEngine(answer=self._answer, token_s=1.0)
+        self._tokens = tokens
+        self.engine = FakeEngine(answer=self._answer, token_s=token_s)
         self.activity = Activity()
         self.version = PolicyVersion(1)
-        self.ahead = Ahead(self.engine, self.activity, at_once=2, policy_version=lambda: self.version)
+        self.ahead = Ahead(self.engine, self.activity, places=3, policy_version=lambda: self.version)
 
     def _answer(self, prompt: Prompt) -> tuple[int, ...]:
         self.answered.append(prompt.token_ids)
-        return tuple(range(8))
+        return tuple(range(self._tokens))
 
     def announce(self, *ids: int, owner: str = "") -> None:
         self.ahead.announce(owner, [Prompt(request_id=RequestId("r"), token_ids=(each,)) for each in ids])
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Bench]:
-    bench = Bench()
+async def running(bench: Bench | None = None) -> AsyncIterator[Bench]:
+    bench = bench or Bench()
     await bench.engine.start()
     task = asyncio.create_task(bench.ahead.run())
     try:
@@ -137,3 +138,29 @@ async def test_an_engine_that_dies_ends_nothing_but_its_responses() -> None:
         await asyncio.sleep(1)
         bench.engine.die("gone")
         await asyncio.sleep(60)
+
+
+async def test_a_request_never_waits_for_a_long_round_or_for_a_place() -> None:
+    async with running(Bench(token_s=1.0, tokens=8)) as bench:
+        bench.announce(1, 2, 3)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(4)
+        assert len(bench.engine.running) == 1
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 0
+    async with running(Bench(token_s=0.001, tokens=2000)) as bench:
+        bench.announce(*range(9))
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(0.5)
+        assert len(bench.engine.running) == 2  # of three places
+
+
+async def test_what_its_owner_replaced_does_not_begin_again() -> None:
+    async with running() as bench:
+        bench.announce(1)
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(1)
+        bench.announce(2)
+        bench.activity.set_tenancy(Tenancy.NONE)
+        await asyncio.sleep(1)
+        assert bench.ahead.waiting == 1
