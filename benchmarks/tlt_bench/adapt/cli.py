@@ -8,7 +8,7 @@ import typer
 def adapt(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     part: Annotated[
-        list[str] | None, typer.Option(help="learning, shift, kinds or steps; repeatable. Default: all.")
+        list[str] | None, typer.Option(help="learning, shift, kinds, steps or announced; repeatable. Default: all.")
     ] = None,
 ) -> None:
     """
@@ -18,7 +18,7 @@ def adapt(
     change of prompts: the frozen drafter, the same after one tail of training, and one trained offline. EAGLE, EAGLE-3
     and block drafters after as many device seconds on the same responses, and what rounds of larger models then bring,
     calculated. What limits a drafter over the demo's steps: share of the processor, windows that are cut, responses to
-    the next prompts generated ahead.
+    the next prompts generated ahead; and what a request waits for the latter.
     """
     from tlt_bench.adapt.command import PARTS, measure
     from tlt_bench.engines.prepare import check_parts
