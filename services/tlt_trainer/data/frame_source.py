@@ -64,6 +64,9 @@ class FrameSource:
     """
     Fills the pool while a lease is held: with new frames only, and no more of them than are trained on.
 
+    The first take of a lease is not limited by that: what arrived meanwhile was never seen, and what a take passes over
+    does not come again.
+
     While training rests, it looks for frames that are worth going on for.
 
     Args:
@@ -100,9 +103,10 @@ class FrameSource:
         """
         seed = 0
         while True:
+            begins = not self._wanted.is_set()
             await self._wanted.wait()
             seed += 1
-            await self._try_to_take(self._needed(tokens), seed, self._wanted)
+            await self._try_to_take(tokens if begins else self._needed(tokens), seed, self._wanted)
             await asyncio.sleep(every_s)
 
     async def look(self, resting: asyncio.Event, *, every_s: float, tokens: int) -> Never:

@@ -113,6 +113,24 @@ async def test_frames_are_taken_by_cursor_and_only_as_many_as_are_trained_on(pol
 
 
 @pytest.mark.looptime
+async def test_a_lease_begins_with_all_that_arrived_before_it(policy: TinyPolicy) -> None:
+    cache = ScriptedCache([frame.blob for frame in encoded_frames_of(policy, 40)])
+    pool, wanted = FramePool(budget_bytes=MIB), asyncio.Event()
+    wanted.set()
+    source = FrameSource(cache, pool, policy.form, wanted=wanted, arrived=lambda: None)
+    running = asyncio.create_task(source.run(every_s=1.0, tokens=1000))
+    await asyncio.sleep(10)
+    pool.draw(320)
+    wanted.clear()
+    await asyncio.sleep(10)
+    wanted.set()
+    await asyncio.sleep(10)
+    assert cache.asked == [(1000, {}), (1000, {0: 1039})]
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.looptime
 async def test_unseen_frames_are_looked_for_while_training_rests_also_with_a_full_pool(policy: TinyPolicy) -> None:
     cache = ScriptedCache([frame.blob for frame in encoded_frames_of(policy, 40)])
     pool, resting = FramePool(budget_bytes=MIB), asyncio.Event()
