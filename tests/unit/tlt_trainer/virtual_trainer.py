@@ -9,7 +9,7 @@ from tests.unit.tlt_trainer.inline import InlineDevice
 from tests.unit.tlt_trainer.tiny import CPU, TinyPolicy, frames_of
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.drafter.token_counts import TokenCounts
-from tlt_trainer.config import TrainerConfig
+from tlt_trainer.config import PublishSettings, TrainerConfig
 from tlt_trainer.data.feed import Feed
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.learned import Snapshot
@@ -18,6 +18,7 @@ from tlt_trainer.lease.draft_tokens import DraftTokens
 from tlt_trainer.lease.learner_turn import LearnerTurn
 from tlt_trainer.lease.short_memory import ShortMemory
 from tlt_trainer.lease.training_lease import TrainingLease
+from tlt_trainer.sharing.drafter_sharing import DrafterSharing
 from tlt_trainer.sharing.evaluator import Evaluator
 from tlt_trainer.sharing.publish_gate import PublishGate
 from tlt_trainer.sharing.rest import Rest
@@ -42,12 +43,15 @@ class Recorder(Checkpoints):
 class Bench:
     """A loop with everything around it in reach."""
 
-    def __init__(self, policy: TinyPolicy) -> None:
+    def __init__(
+        self, policy: TinyPolicy, sharing: DrafterSharing | None = None, publish: PublishSettings | None = None
+    ) -> None:
         config = TrainerConfig(
             socket=Path("unused"),
             model=policy.directory,
             drafter_dir="memory://unused",
             checkpoint_dir="memory://unused",
+            publish=publish or PublishSettings(),
         )
         self.directory, self.frames = policy.directory, frames_of(policy, 80, seed=3)
         self.device = InlineDevice(CALL_S)
@@ -75,7 +79,7 @@ class Bench:
             tokens,
             evaluator,
             self.saved,
-            None,
+            sharing,
             gate,
             self.rest,
             memory,
