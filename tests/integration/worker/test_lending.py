@@ -52,7 +52,7 @@ async def test_a_lent_worker_generates_ahead_until_a_request_arrives_and_the_led
         await coordinator.until(lambda status: status.trainer_ready)
         assert bench.engine.running == frozenset()
         coordinator.orders.put_nowait(Lease(epoch=Epoch(3), ttl_s=60))
-        await eventually(lambda: len(bench.engine.running) == bench.engine.info.max_running)
+        await eventually(lambda: bool(bench.engine.running))
         status = await coordinator.until_state(WorkerState.TRAINING)
         assert (status.running, status.produced_tokens) == (0, 0)
         assert await bench.count() == 8
