@@ -76,7 +76,7 @@ async def learned(work: Path) -> Learned:
         await worker.start(1)
         first = await bench.coordinator.reached(1)
         await engine.load_drafter(Path(first.uri), first.version)  # at once: its trainer removes old ones
-        await worker.has_made(STEPS)
+        await worker.has_made(STEPS, within_s=120)
         await worker.preempt(1)
         last = bench.coordinator.history[-1]
         before = await _answers(engine, tests, "chain-3")
