@@ -1,7 +1,7 @@
 """The EAGLE format: Llama layers, mostly one, on the target's last state, with the target's head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -74,16 +74,8 @@ class EagleFormat(DrafterFormat):
     def written_biases(self) -> tuple[str, ...]:
         return (BIAS,)
 
-    def reduced(self, tokens: int, *, ranks: int) -> "EagleFormat":
-        return replace(self, draft_vocab_size=min(self.vocab_size, tokens + -tokens % ranks))
-
-    @property
-    def head_rows(self) -> int:
-        return self.draft_vocab_size if self.draft_vocab_size < self.vocab_size else 0
-
     def own_config(self) -> dict[str, Any]:
-        rows = {"hot_vocab_size": self.head_rows} if self.head_rows else {}
-        return {"bias": True, **rows}  # bias of fc and attention: zeros if the drafter has none
+        return {"bias": True}  # bias of fc and attention: zeros if the drafter has none
 
 
 def layer_shapes(form: DrafterFormat, read: int, number: int = 0) -> Shapes:

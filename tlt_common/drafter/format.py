@@ -8,7 +8,7 @@ the first drafter may have any format its target allows, and later ones must be 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -145,19 +145,20 @@ class DrafterFormat(ABC):
         """Whether it has a head of its own, tensor `HEAD`, which is trained; otherwise it uses the target's."""
         return False
 
-    def reduced(self, tokens: int, *, ranks: int) -> "DrafterFormat":
+    def reduced(self, tokens: int, *, ranks: int) -> Self:
         """
         Return the format with which engines draft from at most so many tokens, rounded up to equal shares of the ranks.
 
-        Only where that saves time: for a head of the target's that every draft reads.
+        Of the target's head, that is; one of its own stays as it was trained.
         """
-        del tokens, ranks
-        return self
+        if self.trains_head:
+            return self
+        return replace(self, draft_vocab_size=min(self.vocab_size, tokens + -tokens % ranks))
 
     @property
     def head_rows(self) -> int:
-        """Rows of the target's head that an engine copies, to draft from those; 0: it drafts from the whole head."""
-        return 0
+        """Rows of the target's head that an engine copies, to draft from those; 0: it drafts from a whole head."""
+        return self.draft_vocab_size if not self.trains_head and self.draft_vocab_size < self.vocab_size else 0
 
     @property
     def is_targets_own(self) -> bool:

@@ -163,13 +163,15 @@ def write_served_config(directory: Path, form: DrafterFormat, target: Mapping[st
     """
     Write the config.json that makes SGLang choose the class that runs the drafter.
 
-    And the target return the states that it reads: EAGLE-3's fields, whatever the architecture.
+    And the target return the states that it reads, by EAGLE-3's fields, and the head have as many rows as it copies of
+    the target's, by EAGLE's field, whatever the architecture.
     """
     reads = {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": list(form.layers)}
     config = {
         **form.config(target),
         "architectures": [form.served_as],
         **({"eagle_config": reads} if form.layers else {}),
+        **({"hot_vocab_size": form.head_rows} if form.head_rows else {}),
     }
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 

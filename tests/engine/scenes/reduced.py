@@ -1,4 +1,4 @@
-"""EAGLE drafters in engines that draft from a part of the target's vocabulary."""
+"""Drafters in engines that draft from a part of the target's vocabulary."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from safetensors.torch import load_file, save_file
 
-from tests.engine import models
+from tests.engine import block, models
 from tests.engine.scenes.answers import accepted, rounds
 from tests.engine.scenes.engine import PROMPT, answer, prompt, running
 from tests.lossless import exact
@@ -20,8 +22,6 @@ from tlt_worker.engine_config import EngineConfig
 from tlt_worker.experiment import Experiment
 
 VOCABULARY, COVERED = 64, 20
-ARMS = ("off", "chain-3", "chain-7", "tree-3x4-8")
-TURNS = ("off", "chain-3", "tree-3x4-8", "off", "chain-7")
 SAMPLES = 2500
 
 
@@ -46,36 +46,111 @@ class Reduced:
     """Their distribution."""
 
 
-def _write_target(directory: Path, seed: int = 11) -> Path:
-    return models.write_target(directory, vocabulary=VOCABULARY, weight=0.05, seed=seed)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A kind of drafter that uses its target's head."""
+
+    arms: tuple[str, ...] = ("off", "chain-3", "chain-7")
+    """The second one is what figures are about, the last one the longest."""
+    family: str = "llama"
+
+    def write_target(self, directory: Path, seed: int = 11) -> Path:
+        """Write a target, with a head if its family's checkpoints bring one."""
+        target = models.write_target(directory, vocabulary=VOCABULARY, weight=0.05, seed=seed, family=self.family)
+        return models.write_head(target, noise=0.02) if self.brings_head else target
+
+    def write_drafter(self, directory: Path, target: Path) -> Path:
+        """Write a drafter as it is published."""
+        if self.brings_head:
+            return models.write_published_head(directory, target, noise=0.02, gain=1.0)
+        return models.write_drafter(directory, target, noise=0.02)
+
+    @property
+    def brings_head(self) -> bool:
+        """Whether the target's checkpoint brings the drafter."""
+        return self.family != "llama"
+
+    def config(self, drafter: Path, **more: Any) -> EngineConfig:
+        """Return the configuration of an engine; one whose target brings a head finds that by itself."""
+        given = {} if self.brings_head else {"drafter": drafter}
+        return EngineConfig(
+            draft_vocabulary=COVERED,
+            dtype="float32",
+            max_running=256,
+            context_length=256,
+            arms=self.arms,
+            **given,
+            **more,
+        )  # fmt: skip
 
 
-def _config(drafter: Path, **more: Any) -> EngineConfig:
-    return EngineConfig(
-        drafter=drafter,
-        draft_vocabulary=COVERED,
-        dtype="float32",
-        max_running=256,
-        context_length=256,
-        arms=ARMS,
-        **more,
-    )  # fmt: skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glm(Case):
+    """A head with copies of its target's embedding and head, as published; they are of no use."""
+
+    family: str = "glm4_moe"
+
+    def write_target(self, directory: Path, seed: int = 11) -> Path:
+        target = Case.write_target(self, directory, seed)
+        tensors = load_file(target / "model.safetensors")
+        for name in models.head_format(target).head.copies:
+            tensors[f"model.layers.2.{name}"] = torch.randn(tensors["lm_head.weight"].shape)
+        save_file(tensors, target / "model.safetensors", {"format": "pt"})
+        return target
 
 
-async def reduced(work: Path) -> Reduced:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block(Case):
+    """A block drafter."""
+
+    arms: tuple[str, ...] = ("off", "block-3", "block-7")
+
+    def write_target(self, directory: Path, seed: int = 11) -> Path:
+        return block.write_target(
+            directory, vocabulary=VOCABULARY, hidden=48, layers=8, kv_heads=4, weight=0.05, seed=seed
+        )
+
+    def write_drafter(self, directory: Path, target: Path) -> Path:
+        return block.write_drafter(directory, target, block.DSPARK, noise=0.02)
+
+
+_EAGLE, _MIMO = Case(arms=("off", "chain-3", "tree-3x4-8", "chain-7")), Case(family="mimo")
+
+
+async def eagle(work: Path) -> Reduced:
+    """With chains and trees."""
+    return await _played(work, _EAGLE)
+
+
+async def glm(work: Path) -> Reduced:
+    """A sparse head of a checkpoint."""
+    return await _played(work, Glm())
+
+
+async def mimo(work: Path) -> Reduced:
+    """A dense one."""
+    return await _played(work, _MIMO)
+
+
+async def dspark(work: Path) -> Reduced:
+    """Blocks."""
+    return await _played(work, Block())
+
+
+async def _played(work: Path, case: Case) -> Reduced:
     """Greedy, seeded and sampled answers, before and after tokens are chosen, and under new weights."""
-    target, newer = _write_target(work / "target"), _write_target(work / "newer", seed=5)
-    drafter = models.write_drafter(work / "drafter", target, noise=0.02)
-    async with running(target, _config(drafter), Experiment(seed=1)) as engine:
-        first = await _greedy(engine, "first", "chain-3")
+    target, newer = case.write_target(work / "target"), case.write_target(work / "newer", seed=5)
+    drafter, arm = case.write_drafter(work / "drafter", target), case.arms[1]
+    async with running(target, case.config(drafter), Experiment(seed=1)) as engine:
+        first = await _greedy(engine, "first", arm)
         await _greedy(engine, "seen", "off", count=16)
-        later = await _greedy(engine, "later", "chain-3")
-        off, in_turn = await _greedy(engine, "off", "off"), await _greedy(engine, "turns", *TURNS)
-        seeded = {arm: await _greedy(engine, f"seeded {arm}", arm, temperature=1.0, seed=7) for arm in ARMS}
-        sampled = {arm: await _sampled(engine, arm) for arm in ("chain-3", "tree-3x4-8")}
+        later = await _greedy(engine, "later", arm)
+        off, in_turn = await _greedy(engine, "off", "off"), await _greedy(engine, "turns", *case.arms, "off")
+        seeded = {arm: await _greedy(engine, f"seeded {arm}", arm, temperature=1.0, seed=7) for arm in case.arms}
+        sampled = {arm: await _sampled(engine, arm) for arm in case.arms[1:-1]}
         await engine.load_weights(newer, PolicyVersion(1))
-        await engine.load_drafter(drafter, DrafterVersion(2))
-        updated, updated_off = await _greedy(engine, "new", "chain-3"), await _greedy(engine, "new off", "off")
+        await engine.load_drafter(case.write_drafter(work / "next", newer), DrafterVersion(2))
+        updated, updated_off = await _greedy(engine, "new", arm), await _greedy(engine, "new off", "off")
     sampling = SamplingParams(max_new_tokens=exact.TOKENS, temperature=0.9, top_p=0.95)
     return Reduced(
         off=off,
@@ -90,13 +165,27 @@ async def reduced(work: Path) -> Reduced:
     )
 
 
-async def reduced_ranks(work: Path) -> dict[str, list[TokenChunk]]:
+async def eagle_ranks(work: Path) -> dict[str, list[TokenChunk]]:
     """Answers of two ranks, each of which covers tokens of its own shard, by arm."""
-    target = _write_target(work / "target")
-    drafter = models.write_drafter(work / "drafter", target, noise=0.02)
-    async with running(target, _config(drafter, tensor_parallel=2), Experiment(seed=1)) as engine:
+    return await _over_ranks(work, _EAGLE)
+
+
+async def mimo_ranks(work: Path) -> dict[str, list[TokenChunk]]:
+    """The same with the head of a checkpoint."""
+    return await _over_ranks(work, _MIMO)
+
+
+async def dspark_ranks(work: Path) -> dict[str, list[TokenChunk]]:
+    """The same with blocks."""
+    return await _over_ranks(work, Block())
+
+
+async def _over_ranks(work: Path, case: Case) -> dict[str, list[TokenChunk]]:
+    target = case.write_target(work / "target")
+    drafter = case.write_drafter(work / "drafter", target)
+    async with running(target, case.config(drafter, tensor_parallel=2), Experiment(seed=1)) as engine:
         await _greedy(engine, "seen", "off", count=16)
-        return {arm: await _greedy(engine, arm, arm) for arm in ("off", "chain-7", "tree-3x4-8")}
+        return {arm: await _greedy(engine, arm, arm) for arm in ("off", *case.arms[2:])}
 
 
 async def _greedy(engine: SglangEngine, name: str, *arms: str, count: int = 4, **more: Any) -> list[TokenChunk]:

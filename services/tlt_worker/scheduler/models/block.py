@@ -20,25 +20,26 @@ each, H hidden size, V vocabulary.
 from collections.abc import Iterable
 from typing import Any
 
+from sglang.srt.distributed import tensor_model_parallel_all_gather
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc
 from sglang.srt.models.dflash import DFlashDraftModel
 from sglang.srt.models.dspark import DSparkDraftModel, gather_and_crop_vocab, project_through_lm_head
 from sglang.srt.speculative.dspark_components.dspark_config import parse_dspark_draft_config
 from torch import Tensor
 
+from tlt_worker.scheduler.models.targets_head import TargetsHead
 
-class TltDFlash(DFlashDraftModel):  # type: ignore[misc] # SGLang is untyped
+
+class TltDFlash(TargetsHead, DFlashDraftModel):  # type: ignore[misc] # SGLang is untyped
     """A DFlash drafter: drafts are drawn independently of each other."""
 
     markov_head: Any = None
     mask_token: int
-    lm_head: Any
     embed_tokens: Any
 
     def __init__(self, config: Any, *args: Any, **kw: Any) -> None:
         super().__init__(config, *args, **kw)
         self.mask_token = int(self.draft_config.mask_token_id)
-        self.lm_head = None
 
     @property
     def queries(self) -> int:
@@ -51,8 +52,9 @@ class TltDFlash(DFlashDraftModel):  # type: ignore[misc] # SGLang is untyped
         return 1
 
     def attach_shared_modules(self, *, embed_tokens: Any, lm_head: Any) -> None:
-        """Use the target's embedding and head."""
-        self.embed_tokens, self.lm_head = embed_tokens, lm_head
+        """Use the target's embedding, and its head or rows of it."""
+        self.embed_tokens = embed_tokens
+        self.use_head_of(lm_head)
 
     def forward_embed(self, input_ids: Tensor) -> Tensor:
         """Return the embeddings of a block. Where a drafter has this, SGLang captures it with the pass."""
@@ -61,6 +63,8 @@ class TltDFlash(DFlashDraftModel):  # type: ignore[misc] # SGLang is untyped
 
     def draft_logits(self, hidden_BNH: Tensor) -> Tensor:
         """Return the logits [B, N, V] of drafts, with DSpark those without its Markov head."""
+        if self.is_reduced:
+            return _spread(self, hidden_BNH)
         local_BNV = project_through_lm_head(hidden_BNH, self.lm_head)
         logits_BNV: Tensor = gather_and_crop_vocab(local_BNV, self.lm_head)
         return logits_BNV
@@ -78,7 +82,7 @@ class TltDFlash(DFlashDraftModel):  # type: ignore[misc] # SGLang is untyped
             pool.set_kv_buffer(radix, where, keys.view(by_head), values.view(by_head), radix.k_scale, radix.v_scale)
 
 
-class TltDSpark(DSparkDraftModel):  # type: ignore[misc] # SGLang is untyped
+class TltDSpark(TargetsHead, DSparkDraftModel):  # type: ignore[misc] # SGLang is untyped
     """A DSpark drafter: each draft depends on the one before it through the Markov head."""
 
     mask_token: int
@@ -98,8 +102,18 @@ class TltDSpark(DSparkDraftModel):  # type: ignore[misc] # SGLang is untyped
         """See `TltDFlash.first_query`."""
         return 0 if self.sample_from_anchor else 1
 
+    def attach_shared_modules(self, *, embed_tokens: Any, lm_head: Any) -> None:
+        """Likewise. Its Markov head stays whole: it is the drafter's own."""
+        if self.is_reduced:
+            self.embed_tokens = embed_tokens
+            self.use_head_of(lm_head)
+        else:
+            super().attach_shared_modules(embed_tokens=embed_tokens, lm_head=lm_head)
+
     def draft_logits(self, hidden_BNH: Tensor) -> Tensor:
         """See `TltDFlash.draft_logits`."""
+        if self.is_reduced:
+            return _spread(self, hidden_BNH)
         logits_BNV: Tensor = self.compute_base_logits(hidden_BNH)[0]
         return logits_BNV
 
@@ -116,6 +130,13 @@ class TltDSpark(DSparkDraftModel):  # type: ignore[misc] # SGLang is untyped
     def _fused_kv_write_bundle(self, pool: Any) -> Any:
         # Its kernel is Triton's, whatever the device.
         return super()._fused_kv_write_bundle(pool) if self.fc.weight.is_cuda else None
+
+
+def _spread(drafter: TargetsHead, hidden_BNH: Tensor) -> Tensor:
+    """Return the logits of a reduced head; it has padding on each rank, which SGLang would take for the last rows."""
+    local_BND = project_through_lm_head(hidden_BNH, drafter.lm_head)
+    spread_BNV: Tensor = drafter.spread(tensor_model_parallel_all_gather(local_BND, dim=-1))
+    return spread_BNV
 
 
 EntryClass = [TltDFlash, TltDSpark]

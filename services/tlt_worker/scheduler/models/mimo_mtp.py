@@ -1,13 +1,15 @@
 """
-SGLang's head of MiMo, as it is: engines run classes of ours only. Imported inside SGLang's processes only.
+SGLang's head of MiMo, whose own head may cover a part of the target's vocabulary.
 
-Written against SGLang 0.5.23: `models/mimo_mtp.py`.
+Imported inside SGLang's processes only. Written against SGLang 0.5.23: `models/mimo_mtp.py`.
 """
 
 from sglang.srt.models.mimo_mtp import MiMoMTP as UpstreamMiMoMTP
 
+from tlt_worker.scheduler.models.targets_head import SharesWithTarget
 
-class MiMoMTP(UpstreamMiMoMTP):  # type: ignore[misc] # SGLang is untyped
+
+class MiMoMTP(SharesWithTarget, UpstreamMiMoMTP):  # type: ignore[misc] # SGLang is untyped
     """The head of a MiMo policy."""
 
 

@@ -4,7 +4,7 @@ Logits of some of the target's tokens, spread over its whole vocabulary. Importe
 Tokens that a drafter's head does not cover get the logit -inf: q is then exact over the covered tokens and zero
 elsewhere, all arms share one vocabulary, and the covered tokens may change at run time.
 
-Shapes: M rows, D columns of the head, T covered tokens, V target vocabulary.
+Shapes: ... rows, D columns of the head, T covered tokens, V target vocabulary.
 """
 
 import torch
@@ -27,7 +27,7 @@ class SpreadLogits(nn.Module):
         self.column.fill_(self.columns)
         self.column[tokens_T] = columns_T
 
-    def forward(self, logits_MD: Tensor) -> Tensor:
-        """Return logits [M, V]."""
-        uncovered_M1 = logits_MD.new_full((logits_MD.shape[0], 1), float("-inf"))
-        return torch.cat([logits_MD, uncovered_M1], dim=1).index_select(1, self.column)
+    def forward(self, logits: Tensor) -> Tensor:
+        """Return logits [..., V] of those of the head [..., D]."""
+        uncovered = logits.new_full((*logits.shape[:-1], 1), float("-inf"))
+        return torch.cat([logits, uncovered], dim=-1).index_select(-1, self.column)
