@@ -82,6 +82,9 @@ def write_drafter(directory: Path, target: Path, kind: Kind, *, noise: float, ga
         after_VV = functional.rms_norm(embedding, (hidden,)) @ head.T
         tensors["markov_head.markov_w1.weight"] += torch.eye(len(embedding))
         tensors["markov_head.markov_w2.weight"] += SHARPNESS * gain * after_VV.T
+    if kind.markov == "rnn":  # what its last third makes of the token before is that token
+        rank = len(embedding)
+        tensors["markov_head.joint_proj.weight"][2 * rank :, rank : 2 * rank] += torch.eye(rank)
     directory.mkdir(parents=True, exist_ok=True)
     save_file(tensors, directory / "model.safetensors")
     (directory / "config.json").write_text(json.dumps(config_of(sizes, kind)))

@@ -36,9 +36,9 @@ def write_drafter(
     for name, scale in (("q", SHARPNESS), ("k", SHARPNESS), ("v", 1.0)):
         tensors[f"layers.0.self_attn.{name}_proj.weight"][:, :hidden] += torch.eye(hidden) * scale
     tensors["layers.0.self_attn.o_proj.weight"] += torch.eye(hidden)
-    for name in tensors:
+    for name, tensor in tensors.items():
         if "norm" in name:
-            tensors[name] = torch.ones(hidden)
+            tensor.fill_(1.0)
     known = torch.tensor(tokens)
     tensors["lm_head.weight"] = load_file(target / "model.safetensors")["lm_head.weight"][known].clone()
     tensors["d2t"] = known - torch.arange(len(known))
@@ -52,14 +52,16 @@ def write_drafter(
 
 def config_of(form: DrafterFormat, known: int) -> dict[str, Any]:
     """Return a config.json as in published drafters."""
-    sizes = asdict(form)
+    sizes, own = asdict(form), form.own_config()
+    variant: dict[str, Any] = {key: own[key] for key in ("fc_norm", "norm_output") if key in own}
+    reads = {key: own["eagle_config"][key] for key in ("norm_before_fc",) if key in own["eagle_config"]}
     return {
-        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
+        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": form.layer_count,
         "vocab_size": sizes["vocab_size"], "draft_vocab_size": known, "hidden_size": sizes["hidden_size"],
         "intermediate_size": sizes["intermediate_size"], "num_attention_heads": sizes["heads"],
         "num_key_value_heads": sizes["kv_heads"], "head_dim": sizes["head_dim"], "rms_norm_eps": sizes["norm_eps"],
         "rope_theta": sizes["rope"]["rope_theta"], "max_position_embeddings": 64,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(sizes["layers"])},
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(sizes["layers"]), **reads}, **variant,
     }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Targets and drafters small enough to compare whole distributions, created on the fly."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qw
 
 from tests.families import OWN, model_of
 from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_common.drafter.eagle import EagleFormat
 from tlt_common.drafter.format import Shapes
 from tlt_common.drafter.mtp import MtpFormat
 from tlt_common.drafter.reading import standard_format
@@ -86,9 +88,11 @@ def write_qwen(directory: Path, family: str, *, layers: int = 2) -> Path:
     return directory
 
 
-def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 1.0, seed: int = 3) -> Path:
+def write_drafter(
+    directory: Path, target: Path, *, noise: float, gain: float = 1.0, seed: int = 3, depth: int = 1
+) -> Path:
     """
-    Write a drafter that passes the token's embedding through, times `gain`, with noise; its layer adds only noise.
+    Write a drafter that passes the token's embedding through, times `gain`, with noise; its layers add only noise.
 
     A gain of -1 drafts the tokens least likely under `write_target`'s models, a gain of 0 random ones.
     """
@@ -96,9 +100,11 @@ def write_drafter(directory: Path, target: Path, *, noise: float, gain: float = 
     config = json.loads((target / "config.json").read_text())
     hidden = config["hidden_size"]
     form = standard_format(DrafterArchitecture.EAGLE, config)
+    assert isinstance(form, EagleFormat)
+    form = replace(form, depth=depth)
     tensors = {name: torch.randn(shape) * noise for name, shape in form.tensor_shapes().items()}
     tensors["fc.weight"][:, :hidden] += gain * torch.eye(hidden)
-    tensors["layers.0.post_attention_layernorm.weight"] = torch.ones(hidden)
+    tensors |= {name: torch.ones(hidden) for name in tensors if "norm" in name}
     directory.mkdir(parents=True, exist_ok=True)
     save_file(tensors, directory / "model.safetensors")
     (directory / "config.json").write_text(json.dumps(form.config(config)))

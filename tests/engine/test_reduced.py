@@ -17,7 +17,8 @@ LEVEL = 1e-4
 
 @pytest.fixture(scope="module", params=[reduced.eagle, reduced.glm, reduced.mimo, reduced.dspark])
 def result(play: Play, request: pytest.FixtureRequest) -> Reduced:
-    return play(request.param)
+    found: Reduced = play(request.param)
+    return found
 
 
 def test_greedy_answers_are_the_targets(result: Reduced) -> None:
@@ -43,7 +44,7 @@ def test_the_head_covers_what_responses_use(result: Reduced) -> None:
 
 def test_rows_follow_new_weights_of_the_target(result: Reduced) -> None:
     assert tokens(result.updated) == tokens(result.updated_off)
-    assert accept_length(result.updated) > 1.3  # by rows of the old weights: 1.0
+    assert accept_length(result.updated) > 1.2  # by rows of the old weights: 1.0
 
 
 @pytest.mark.parametrize("scene", [reduced.eagle_ranks, reduced.mimo_ranks, reduced.dspark_ranks])

@@ -1,11 +1,17 @@
-"""Checkpoints as streams of tensor pieces, read from safetensors files. Needs no torch: only headers and raw bytes."""
+"""
+Tensors of checkpoints in safetensors files: as streams of pieces, of which only headers and raw bytes are read, or some
+of them whole.
 
-from collections.abc import Iterator
+Imports neither torch nor safetensors, but for `read_tensors`.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import WeightsError
+from tlt_common.errors import WeightsError, WeightsUnreadableError
 from tlt_common.weights.files import weight_files
 from tlt_common.weights.safetensors_file import TensorEntry, entries_of
 
@@ -72,6 +78,31 @@ def entries_in(directory: Path) -> tuple[tuple[Path, TensorEntry], ...]:
                 )
             found[entry.name] = file, entry
     return tuple(found.values())
+
+
+def read_tensors(directory: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """
+    Read some tensors of a checkpoint as torch's, once it is known that it has all of them in these shapes.
+
+    Raises:
+        WeightsError: One, which the message names, is missing or of another shape; also as for `entries_in`.
+        WeightsUnreadableError: A file cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, Any] = {}
+    try:
+        entries = {entry.name: (file, entry) for file, entry in entries_in(directory)}
+        for name, shape in shapes.items():
+            if name not in entries or entries[name][1].shape != shape:
+                was = f"of shape {list(entries[name][1].shape)}" if name in entries else "missing"
+                raise WeightsError(f"tensor {name} of {directory} is {was}; accepted: one of shape {list(shape)}")
+        for file in {entries[name][0] for name in shapes}:
+            with safe_open(file, framework="pt") as tensors:
+                found |= {name: tensors.get_tensor(name) for name in shapes if entries[name][0] == file}
+    except (OSError, SafetensorError) as error:
+        raise WeightsUnreadableError(f"{directory} cannot be read: {error}") from error
+    return found
 
 
 def pieces_in(directory: Path) -> tuple[Piece, ...]:

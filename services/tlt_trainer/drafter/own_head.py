@@ -16,9 +16,8 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.mtp import MtpFormat
 from tlt_common.drafter.tensors import LAYER
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.weights.files import weight_files
+from tlt_common.weights.checkpoint import read_tensors
 from tlt_trainer.drafter.kinds.mtp import FrozenExperts
-from tlt_trainer.drafter.shared_weights import opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,27 +39,14 @@ def read_own_head(model: Path, form: DrafterFormat) -> OwnHead | None:
     """
     if not isinstance(form, MtpFormat):
         return None
+    shapes = form.tensor_shapes() | form.frozen_shapes()
     try:
-        found = _read(model, form)
+        read = read_tensors(model, {form.published_name(name): shape for name, shape in shapes.items()})
     except WeightsError as error:
         raise ConfigError(f"model: {error.message}", field="model") from error
+    found = {form.canonical_name(name): tensor for name, tensor in read.items()}
     trained = {name: found[name].float() for name in form.tensor_shapes()}
     return OwnHead(weights=trained, experts=_experts_of(found, form))
-
-
-def _read(model: Path, form: MtpFormat) -> dict[str, Tensor]:
-    shapes = form.tensor_shapes() | form.frozen_shapes()
-    wanted, found = {form.published_name(name): name for name in shapes}, dict[str, Tensor]()
-    for path in weight_files(model):
-        with opened(path) as tensors:
-            for name in wanted.keys() & set(tensors.keys()):
-                found[wanted[name]] = tensors.get_tensor(name)
-    for published, name in wanted.items():
-        shape = tuple(found[name].shape) if name in found else None
-        if shape != shapes[name]:
-            was = "missing" if shape is None else f"of shape {list(shape)}"
-            raise WeightsError(f"{model}: tensor {published} of its head is {was}; accepted: {list(shapes[name])}")
-    return found
 
 
 def _experts_of(found: Mapping[str, Tensor], form: MtpFormat) -> FrozenExperts | None:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.reading import standard_format
 from tlt_common.errors import ConfigError, WeightsError
-from tlt_common.weights.files import weight_files
+from tlt_common.weights.checkpoint import read_tensors
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.policy import read_headers
 from tlt_worker.engine_config import EngineConfig
@@ -56,19 +55,10 @@ def own_head(model: Path, form: DrafterFormat) -> Mapping[str, Tensor]:
         ConfigError: One, which the message names, is missing or of another shape.
     """
     shapes = form.tensor_shapes() | form.frozen_shapes()
-    wanted, found = {form.published_name(name): shape for name, shape in shapes.items()}, dict[str, Tensor]()
     try:
-        for file in weight_files(model):
-            with safe_open(file, framework="pt") as tensors:
-                found |= {name: tensors.get_tensor(name) for name in wanted.keys() & set(tensors.keys())}
-    except (OSError, SafetensorError) as error:
-        raise ConfigError(f"model: {model} cannot be read: {error}", field="model") from error
-    for name, shape in wanted.items():
-        if name not in found or tuple(found[name].shape) != shape:
-            was = f"of shape {list(found[name].shape)}" if name in found else "missing"
-            raise ConfigError(
-                f"engine.drafter_architecture is {form.architecture}, and tensor {name} of the head of {model} is "
-                f"{was}; accepted: a checkpoint that brings its head, with shape {list(shape)}",
-                field="engine.drafter_architecture",
-            )
-    return found
+        return read_tensors(model, {form.published_name(name): shape for name, shape in shapes.items()})
+    except WeightsError as error:
+        raise ConfigError(
+            f"engine.drafter_architecture is {form.architecture}, the head of the model: {error.message}",
+            field="engine.drafter_architecture",
+        ) from error

@@ -105,6 +105,23 @@ def test_a_head_may_know_fewer_tokens_than_the_running_one_but_not_more() -> Non
         require_fit(eagle3(5), eagle3(8))
 
 
+@given(targets_with_heads(), st.sampled_from(DrafterArchitecture), st.integers(1, 80), st.integers(1, 4))
+def test_an_engine_drafts_from_some_rows_of_its_targets_head(
+    target: dict[str, Any], architecture: DrafterArchitecture, tokens: int, ranks: int
+) -> None:
+    published = standard_format(architecture, target)
+    served = published.reduced(tokens, ranks=ranks)
+    if published.trains_head:
+        assert (served, served.head_rows) == (published, 0)
+        return
+    rows = served.draft_vocab_size
+    assert rows == published.vocab_size or (tokens <= rows < tokens + ranks and rows % ranks == 0)
+    assert served.head_rows == (rows if rows < published.vocab_size else 0)
+    # What is published and trained stays as it is, and fits.
+    assert (served.tensor_shapes(), served.config()) == (published.tensor_shapes(), published.config())
+    require_fit(served, published)
+
+
 def test_a_target_without_a_size_is_named() -> None:
     with pytest.raises(ConfigError, match="intermediate_size"):
         standard_format(DrafterArchitecture.EAGLE, {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1})

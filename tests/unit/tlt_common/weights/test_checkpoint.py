@@ -1,13 +1,15 @@
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from tlt_common.domain.weights import TensorChunk
-from tlt_common.errors import WeightsError
-from tlt_common.weights.checkpoint import PIECE_BYTES, pieces, pieces_in, read
+from tlt_common.errors import WeightsError, WeightsUnreadableError
+from tlt_common.weights.checkpoint import PIECE_BYTES, pieces, pieces_in, read, read_tensors
 from tlt_common.weights.spool import Spool
 
 tensors = st.dictionaries(
@@ -103,3 +105,19 @@ def test_a_file_whose_header_lies_is_refused_before_anything_is_read(content: by
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(WeightsError, match="is not a safetensors file"):
         pieces_in(tmp_path)
+
+
+def test_some_tensors_of_several_files_are_read(tmp_path: Path) -> None:
+    parts = [{"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2)}, {"c": torch.zeros(4, dtype=torch.bfloat16)}]
+    for number, part in enumerate(parts, 1):
+        save_file(part, tmp_path / f"model-{number}-of-2.safetensors")
+    found = read_tensors(tmp_path, {"c": (4,), "a": (2, 3)})
+    assert found.keys() == {"a", "c"}
+    assert torch.equal(found["a"], parts[0]["a"])
+    assert torch.equal(found["c"], parts[1]["c"])
+    with pytest.raises(WeightsError, match=r"tensor d of .* is missing; accepted: one of shape \[1\]"):
+        read_tensors(tmp_path, {"a": (2, 3), "d": (1,)})
+    with pytest.raises(WeightsError, match=r"tensor b of .* is of shape \[2\]; accepted: one of shape \[3\]"):
+        read_tensors(tmp_path, {"b": (3,)})
+    with pytest.raises(WeightsUnreadableError):
+        read_tensors(tmp_path / "nowhere", {"a": (2, 3)})

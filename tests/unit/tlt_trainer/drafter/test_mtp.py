@@ -74,7 +74,7 @@ def test_a_head_that_is_not_there_is_named(tmp_path: Path, family: str) -> None:
     name = form.published_name("norm.weight")
     tensors = {key: tensor for key, tensor in load_file(tmp_path / "model.safetensors").items() if key != name}
     save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(ConfigError, match=f"tensor {name} of its head is missing"):
+    with pytest.raises(ConfigError, match=f"tensor {name} of .* is missing"):
         read_own_head(tmp_path, form)
 
 

@@ -1,12 +1,14 @@
 """Durations of rounds, calculated."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_worker.capacity.rounds import Situation, Speed
+from tlt_common.drafter.architecture import DrafterArchitecture
+from tlt_worker.capacity.rounds import RoundTime, Situation, Speed
 from tlt_worker.commands.cards import CONFIGS, SHAPES, SPEEDS
 from tlt_worker.commands.round_plan import planned_rounds
 from tlt_worker.engine_config import EngineConfig
@@ -21,21 +23,29 @@ def test_a_plain_round_of_a_7b_policy_reads_its_weights_once() -> None:
     assert plain_s == pytest.approx(7.6e9 * 2 / (3.35e12 * 0.9), rel=0.1)
 
 
-def test_a_reduced_head_takes_a_fifth_of_a_7b_round() -> None:
-    rounds = {
-        (each.drafter, each.drafts, each.batch): each
-        for each in planned_rounds(EngineConfig(), CONFIGS["qwen2.5-7b"], "h100", "bfloat16")
-    }
-    whole, reduced = rounds["eagle, whole head", 7, 1], rounds["eagle", 7, 1]
-    assert (whole.head_tokens, reduced.head_tokens) == (152_064, 32_000)
+def rounds_of_seven(model: dict[str, Any]) -> dict[str, RoundTime]:
+    planned = planned_rounds(EngineConfig(), model, "h100", "bfloat16")
+    return {each.drafter: each for each in planned if (each.drafts, each.batch) == (7, 1)}
+
+
+@pytest.mark.parametrize(("model", "kind"), [("qwen2.5-7b", "eagle"), ("mimo-7b", "mtp")])
+def test_a_reduced_head_takes_a_fifth_of_a_7b_round(model: str, kind: str) -> None:
+    rounds = rounds_of_seven(CONFIGS[model])
+    whole, reduced = rounds[f"{kind}, whole head"], rounds[kind]
+    assert (whole.head_tokens, reduced.head_tokens) == (CONFIGS[model]["vocab_size"], 32_000)
     assert reduced.round_ms / whole.round_ms < 0.8
     assert reduced.draft_mb < whole.draft_mb / 2
 
 
-def test_a_vocabulary_that_is_small_has_no_reduced_head() -> None:
-    small = {**CONFIGS["qwen2.5-7b"], "vocab_size": 32_000}
-    rounds = planned_rounds(EngineConfig(), small, "h100", "bfloat16")
-    assert "eagle, whole head" not in {each.drafter for each in rounds}
+def test_a_block_computes_its_head_once() -> None:
+    rounds = rounds_of_seven(CONFIGS["qwen2.5-7b"])
+    assert 0.9 < rounds["block"].round_ms / rounds["block, whole head"].round_ms < 1
+
+
+def test_heads_that_are_small_or_drafters_own_are_not_reduced() -> None:
+    assert "eagle3, whole head" not in rounds_of_seven(CONFIGS["qwen2.5-7b"])
+    small = {**CONFIGS["mimo-7b"], "vocab_size": 32_000}
+    assert rounds_of_seven(small).keys() == set(DrafterArchitecture)
 
 
 @given(st.integers(1, 64), st.integers(1, 32))

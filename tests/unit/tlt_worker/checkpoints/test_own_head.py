@@ -72,7 +72,7 @@ def test_a_head_that_is_not_there_is_refused_by_name(tmp_path: Path, family: str
     tensors = load_file(model / "model.safetensors")
     del tensors[name]
     save_file(tensors, model / "model.safetensors")
-    with pytest.raises(ConfigError, match=f"tensor {name} of the head of .* is missing; accepted") as refused:
+    with pytest.raises(ConfigError, match=f"tensor {name} of .* is missing; accepted") as refused:
         write_launch_drafter(tmp_path / "launch", form, model, torch.float32)
     assert refused.value.field == "engine.drafter_architecture"
 
