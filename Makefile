@@ -43,7 +43,7 @@ hostile: install  ## send hostile and odd inputs to running gateways; wrong answ
 	$(BIN)/python -m tests.hostile
 
 LOOPED := tests/engine/test_switching.py tests/engine/test_failures.py
-SLOW := $(patsubst %,tests/engine/test_%.py,block export orphans ranks warming)
+SLOW := $(patsubst %,tests/engine/test_%.py,block block_alone export orphans ranks reduced variants warming)
 SLOWEST := tests/engine/test_failed_ranks.py
 FAMILIES := $(patsubst %,tests/engine/test_%.py,families plan_bytes public_drafters)
 engine: install  ## run the tests with the real SGLang engine, two engines at a time
@@ -55,7 +55,7 @@ families: install  ## run every family of models through one suite, the memory p
 	$(BIN)/pytest $(FAMILIES) --loop plain $(subst loadscope,load,$(ENGINES)) $(if $(ONLY),-k "$(ONLY)")
 
 .PHONY: engine-slow loops
-engine-slow: install  ## run the slow ones: several ranks, block drafters, processes that remain, drafters in SGLang alone (8 minutes)
+engine-slow: install  ## run the slow ones: several ranks, block drafters, reduced heads, processes that remain, drafters in SGLang alone (12 minutes)
 	$(BIN)/pytest $(SLOW) --loop plain $(ENGINES)
 
 loops: install  ## run both in the other scheduler loop than these do, the lossless tests, too, and the slowest ones

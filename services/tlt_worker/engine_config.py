@@ -80,10 +80,10 @@ class EngineConfig(Frozen):
     them. For public drafters whose sizes are not the ones that the suite chooses. Null: that of `drafter`, else as the
     other keys say."""
     draft_vocabulary: int | None = Field(None, ge=1)
-    """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For EAGLE, engines
-    copy those rows of the target's head whose tokens responses use most, and choose them again as responses change:
-    with a large vocabulary, the whole head takes most of a draft's time. The memory is reserved at start. Responses
-    keep their distribution. Null: that of an EAGLE-3 `drafter`, else 32,000."""
+    """Maximum number of tokens that drafts are drawn from. EAGLE-3 drafters have a head over them. For all others,
+    engines copy those rows of the target's head whose tokens responses use most, and choose them again as responses
+    change: with a large vocabulary, the whole head takes most of a draft's time. The memory is reserved at start.
+    Responses keep their distribution. Null: that of an EAGLE-3 `drafter`, else 32,000."""
     drafter_layers: tuple[int, ...] | None = None
     """Layers of the target that EAGLE-3 and block drafters read, numbered from 0 and excluding the last one: a list, or
     numbers separated by commas. Null: those of `drafter`, else a low, a middle and a high one, for targets of at least

@@ -9,6 +9,7 @@ field.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 from typing import Any, ClassVar, Final, Self
 
 from tlt_common.drafter.architecture import DrafterArchitecture
@@ -147,6 +148,14 @@ class BlockFormat(DrafterFormat):
     def first_query(self) -> int:
         """Query that gives the first draft."""
         return 0 if self.samples_anchor else 1
+
+    @property
+    def table_parameters(self) -> int:
+        return self.vocab_size * self.markov_rank
+
+    @property
+    def draft_parameters(self) -> int:
+        return sum(map(prod, self._markov_shapes().values())) - self.table_parameters
 
     def own_config(self) -> dict[str, Any]:
         block = {"mask_token_id": self.mask_token, "target_layer_ids": list(self.layers)}

@@ -90,6 +90,16 @@ class DrafterFormat(ABC):
         """Parameters among those that a token reads."""
         return 0
 
+    @property
+    def table_parameters(self) -> int:
+        """Parameters of its own tables among those that are trained, of which a draft reads a row."""
+        return 0
+
+    @property
+    def draft_parameters(self) -> int:
+        """Parameters among those that are trained that each draft of a block reads by itself, after the pass."""
+        return 0
+
     def shared_shapes(self) -> Shapes:
         """Return the shape of each tensor that may be in a file and is not read: the target's, or one that follows."""
         whole = (self.vocab_size, self.hidden_size)

@@ -49,7 +49,7 @@ class Situation:
         return self._pass_s(weights + kv, (shape.active_parameters + shape.vocab * shape.hidden) * rows)
 
     def draft_bytes(self) -> int:
-        """Return the bytes that a pass of the drafter reads, without its context."""
+        """Return the bytes that a pass of the drafter reads, without its context and what its drafts read after it."""
         return (self._draft_layers + self._draft_head) * self.shape.element_bytes
 
     def drafting_s(self, drafts: int) -> float:
@@ -58,7 +58,8 @@ class Situation:
         kv = self.batch * self.context * 2 * draft.layers * draft.kv_heads * draft.head_dim
         passes, rows = (1, self.batch * drafts) if draft.queries else (drafts, self.batch)
         weights = self._draft_layers + self._draft_head
-        return passes * self._pass_s(weights + kv, weights * rows)
+        steps = drafts * self._pass_s(draft.per_draft, draft.per_draft * self.batch)
+        return passes * self._pass_s(weights + kv, weights * rows) + steps
 
     @property
     def head_tokens(self) -> int:
@@ -70,7 +71,7 @@ class Situation:
     def _draft_layers(self) -> int:
         """Parameters; of routed experts those of one token, as if all requests of a batch chose the same."""
         draft = self.shape.drafter
-        return draft.parameters + draft.chosen - draft.head_parameters
+        return draft.parameters + draft.chosen - draft.head_parameters - draft.table - draft.per_draft
 
     @property
     def _draft_head(self) -> int:

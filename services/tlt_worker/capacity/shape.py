@@ -56,6 +56,10 @@ class DraftShape:
     """Of those, what a token reads."""
     head_parameters: int = 0
     """Those of a head that it trains."""
+    table: int = 0
+    """Those of its tables, of which a draft reads a row."""
+    per_draft: int = 0
+    """Those that each draft of a block reads by itself: the Markov head's."""
     layers: int = 1
     queries: int = 0
     """Tokens of a request that one pass of a block drafter computes; 0: it drafts one token after the other."""
@@ -82,6 +86,8 @@ class DraftShape:
             frozen=sum(map(prod, form.frozen_shapes().values())),
             chosen=form.chosen_parameters,
             head_parameters=matrices.get(HEAD, 0),
+            table=form.table_parameters,
+            per_draft=form.draft_parameters,
             layers=form.layer_count,
             queries=form.block_queries,
             states=form.read_states,

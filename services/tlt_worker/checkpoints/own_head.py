@@ -23,7 +23,7 @@ def with_architecture(engine: EngineConfig, model: Path) -> EngineConfig:
     policies without their head and leave its number. Without a head the architecture stays null, which is EAGLE: on the
     demo's policy, from nothing, it keeps 5.1 and 6.8 of 8 tokens after 15 and 50 s of training, a block drafter 3.5 and
     5.3, EAGLE-3 0.72 of EAGLE's (`tlt bench adapt --part kinds`). For a 7B policy on an H100, rounds of seven drafts
-    take 1.37, 1.16 and 1.39 plain ones (`tlt engine plan --rounds`, calculated), so a block would have to keep 0.85 of
+    take 1.37, 1.13 and 1.39 plain ones (`tlt engine plan --rounds`, calculated), so a block would have to keep 0.82 of
     EAGLE's tokens to be as fast; it keeps 0.78.
     """
     if engine.drafter_architecture is not None or engine.drafter is not None or not brings_head(model):
