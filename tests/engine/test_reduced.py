@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 LEVEL = 1e-4
 
 
-@pytest.fixture(scope="module", params=[reduced.eagle, reduced.glm, reduced.mimo, reduced.dspark])
+@pytest.fixture(scope="module", params=[reduced.eagle, reduced.glm, reduced.mimo, reduced.dflash])
 def result(play: Play, request: pytest.FixtureRequest) -> Reduced:
     found: Reduced = play(request.param)
     return found
@@ -44,7 +44,7 @@ def test_the_head_covers_what_responses_use(result: Reduced) -> None:
 
 def test_rows_follow_new_weights_of_the_target(result: Reduced) -> None:
     assert tokens(result.updated) == tokens(result.updated_off)
-    assert accept_length(result.updated) > 1.2  # by rows of the old weights: 1.0
+    assert accept_length(result.updated) > 1.3  # by rows of the old weights: 1.0
 
 
 @pytest.mark.parametrize("scene", [reduced.eagle_ranks, reduced.mimo_ranks, reduced.dspark_ranks])
