@@ -40,6 +40,7 @@ class TltDFlash(TargetsHead, DFlashDraftModel):  # type: ignore[misc] # SGLang i
     def __init__(self, config: Any, *args: Any, **kw: Any) -> None:
         super().__init__(config, *args, **kw)
         self.mask_token = int(self.draft_config.mask_token_id)
+        _use_kernels_of_the_device(self.layers)
 
     @property
     def queries(self) -> int:
@@ -91,6 +92,7 @@ class TltDSpark(TargetsHead, DSparkDraftModel):  # type: ignore[misc] # SGLang i
         super().__init__(config, *args, **kw)
         self.confidence_head = None
         self.mask_token = int(parse_dspark_draft_config(draft_hf_config=config).mask_token_id)
+        _use_kernels_of_the_device(self.layers)
 
     @property
     def queries(self) -> int:
@@ -130,6 +132,13 @@ class TltDSpark(TargetsHead, DSparkDraftModel):  # type: ignore[misc] # SGLang i
     def _fused_kv_write_bundle(self, pool: Any) -> Any:
         # Its kernel is Triton's, whatever the device.
         return super()._fused_kv_write_bundle(pool) if self.fc.weight.is_cuda else None
+
+
+def _use_kernels_of_the_device(layers: Iterable[Any]) -> None:
+    # In bfloat16, SGLang takes Triton's kernel for norms and positions whatever the device.
+    for layer in layers:
+        attention = layer.self_attn
+        attention.use_table_qk_norm_rope = attention.use_table_qk_norm_rope and attention.qkv_proj.weight.is_cuda
 
 
 def _spread(drafter: TargetsHead, hidden_BNH: Tensor) -> Tensor:
