@@ -39,12 +39,12 @@ def test_responses_keep_their_distribution(result: Reduced) -> None:
 
 
 def test_the_head_covers_what_responses_use(result: Reduced) -> None:
-    assert accept_length(result.later) > accept_length(result.first) + 0.3
+    assert accept_length(result.later) - 1 > 1.2 * (accept_length(result.first) - 1)
 
 
 def test_rows_follow_new_weights_of_the_target(result: Reduced) -> None:
     assert tokens(result.updated) == tokens(result.updated_off)
-    assert accept_length(result.updated) > 1.3  # by rows of the old weights: 1.0
+    assert accept_length(result.updated) > 1.05  # by rows of the old weights: 1.0
 
 
 @pytest.mark.parametrize("scene", [reduced.eagle_ranks, reduced.mimo_ranks, reduced.dspark_ranks])
