@@ -8,7 +8,9 @@ import typer
 from tlt_bench.adapt.cli import adapt
 from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
+from tlt_bench.consolidate.cli import consolidate
 from tlt_bench.curves.cli import curves
+from tlt_bench.forecast.cli import forecast
 from tlt_bench.lease.cli import lease
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 from tlt_bench.starts.cli import starts
@@ -226,6 +228,8 @@ app.command()(turns)
 app.command()(adapt)
 app.command()(capture)
 app.command()(curves)
+app.command()(forecast)
+app.command()(consolidate)
 
 
 @app.command()

@@ -18,6 +18,8 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
 from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.forecast import TailView
+from tlt_common.forecast.load import GatewayLoad
 from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, changes_per_worker
 from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
@@ -25,6 +27,7 @@ from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.drafters.published import PublishedDrafters
+from tlt_coordinator.forecasts import Forecasts
 from tlt_coordinator.lending.excluded import ExcludedWorkers
 from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.plan import FleetView, Grant, plan
@@ -61,6 +64,7 @@ class Coordinator:
         self._excluded = ExcludedWorkers(store)
         self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
+        self._forecasts = Forecasts(config.queue_stale_s)
         self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
         self._lending = config.lending
@@ -134,6 +138,12 @@ class Coordinator:
         self._queues.report(gateway_id, queued, now_s, pause_left_s=pause_left_s)
         self._due.set()
         return self._ledger.bubbles(now_s)
+
+    def report_load(self, gateway_id: str, load: GatewayLoad) -> tuple[TailView, float] | None:
+        """Record what runs for a gateway; return the tail that all gateways share, and its age in seconds."""
+        now_s = self._clock.now()
+        self._forecasts.report(gateway_id, load, now_s)
+        return self._forecasts.view(now_s) if self._lending else None
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """

@@ -75,10 +75,12 @@ class GatewayConfig(ServiceConfig):
     """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
     what workers have cached."""
-    tail_running: int = Field(4, ge=0)
+    tail_running: int = Field(4, ge=0, le=64)
     """In the tail, when nothing is queued and the coordinator lends idle workers, move running requests from workers
-    that can be lent to other workers, up to this many requests each. Moved requests are prefilled again. 0 disables
-    moving."""
+    that can be lent to other workers, up to this many requests each, where a forecast says that this does not delay the
+    end of the step. Moved requests are prefilled again. 0 disables moving."""
+    tail_slack: float = Field(0.0, ge=0, le=1)
+    """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent."""
     probe_s: float = Field(1.0, gt=0)
     """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
     silence_s: float | None = Field(10.0, gt=0)

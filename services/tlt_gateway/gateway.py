@@ -12,6 +12,8 @@ from tlt_common.domain.ids import DrafterVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
+from tlt_common.forecast import TailView
+from tlt_common.forecast.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.rpc.security.tokens import Scope, tokens_in
@@ -28,7 +30,9 @@ from tlt_gateway.requests.across import abort_on
 from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
+from tlt_gateway.requests.forecast import RequestForecast
 from tlt_gateway.requests.requests import Requests
+from tlt_gateway.requests.running_request import RunningRequest
 from tlt_gateway.requests.tail import Tail
 from tlt_gateway.weights.collected_updates import CollectedUpdates
 from tlt_gateway.weights.fanout import WeightsFanout
@@ -59,6 +63,8 @@ class Gateway:
                 report_s=config.report_s,
                 tls=config.tls,
                 pause_left_s=lambda: self.pauses.current.left_s,
+                load=self._load,
+                see=self._see,
             )
             if config.coordinator
             else None
@@ -66,7 +72,6 @@ class Gateway:
         self._slots = slots = WorkerSlots(
             self._pool,
             spill_load=config.spill_load,
-            tail_running=config.tail_running,
             affinity_tokens=config.affinity_tokens,
         )
         self._admission: Admission[PooledWorker] = Admission(
@@ -83,7 +88,10 @@ class Gateway:
         )
         self._pool.when_room(self._admission.pump)
         self._peers = GatewayPeers(config.peers, tls=config.tls)
-        self.requests = Requests(self._admission.withdraw)
+        self.requests = Requests(self._admission.withdraw, self._over)
+        self._forecast = RequestForecast(
+            config.gateway_id, lambda: self.requests, lambda: self._pool.workers, at_most=config.tail_running
+        )
         self._dispatch = Dispatch(
             self._pool,
             self._admission,
@@ -93,7 +101,14 @@ class Gateway:
             share_cache=config.share_cache,
         )
         self.pauses = Pauses(self._pool, self._admission, self.requests, self._peers, max_s=config.max_pause_s)
-        self._tail = Tail(slots, self.requests, at_most=config.tail_running)
+        self._tail = Tail(
+            config.gateway_id,
+            slots,
+            self.requests,
+            self._forecast,
+            at_most=config.tail_running,
+            slack=config.tail_slack,
+        )
         self.batches = Batches(self._dispatch, self._admission)
         self.announcements = Announcements(self._dispatch, self._pool, self.batches)
         self.weights = WeightsFanout(
@@ -191,6 +206,16 @@ class Gateway:
 
     def _controls(self, name: str) -> bool:
         return self._tokens is None or self._tokens.current().allows(name, Scope.UPDATE_WEIGHTS)
+
+    async def _load(self) -> GatewayLoad:
+        return await self._forecast.load()
+
+    def _see(self, view: TailView, age_s: float) -> None:
+        self._tail.see(view, age_s)
+
+    def _over(self, request: RunningRequest) -> None:
+        self._tail.over(request)
+        self._forecast.over(request)
 
     def _set_lending(self, lending: bool) -> None:
         self._tail.lending = lending

@@ -86,7 +86,7 @@ class Worker:
             ),
         )
         self.kept = Kept()
-        self.watchers = Watchers(lambda: self.info, self.kept)
+        self.watchers = Watchers(lambda: self.info, self.kept, rounds=lambda: self.rounds.worked)
         self.receiver = Receiver(
             CollectedTensors(spool_dir, config.model, lambda: self.weights.directory),
             config.receiving,
@@ -151,6 +151,7 @@ class Worker:
             machine=boot_id(),
             lendable=self._has_trainer and not (self.spot and self.spot.resting),
             receiving=self.receiver.active,
+            kv_room=self._engine_info.kv_tokens,
         )
 
     @property

@@ -12,6 +12,7 @@ from tests.fakes.fetched import fetched, require_newer
 from tests.fakes.prefix_cache import PrefixCache
 from tests.fakes.receiving_worker import ReceivingWorker
 from tests.fakes.scripted_chunk import scripted_chunk
+from tlt_common.domain.arm.rounds import NO_ROUNDS
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
@@ -50,6 +51,7 @@ class FakeWorker(ReceivingWorker):
         token_s: Seconds per token.
         next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
+        rounds, kv_room: What it reports of the cost of rounds, and of its KV cache.
         training, lendable: Whether it reports that its device trains, or can be lent.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         routes: Whether it returns routed experts.
@@ -98,10 +100,11 @@ class FakeWorker(ReceivingWorker):
         self.updates: list[PolicyVersion] = []
         self.reticent = self.silent = False
         self.training = self.lendable = False
+        self.rounds, self.kv_room = NO_ROUNDS, 0
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
         self.routes = False
-        self.watchers = Watchers(self._info, self.kept)
+        self.watchers = Watchers(self._info, self.kept, rounds=lambda: self.rounds)
         self._auth = security
         self.drain = Drain()
         self._streams: list[RequestStream] = []
@@ -114,7 +117,7 @@ class FakeWorker(ReceivingWorker):
     async def __aenter__(self) -> Self:
         """Serve, at the same address as before if there was one."""
         self._killed.clear()
-        self.watchers = Watchers(self._info, self.kept)
+        self.watchers = Watchers(self._info, self.kept, rounds=lambda: self.rounds)
         service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, self))
         server = await self._server.enter_async_context(
             serving(self.address, service, security=self._auth, drain=self.drain)
@@ -256,6 +259,7 @@ class FakeWorker(ReceivingWorker):
             receiving=self.receiving,
             finds_stop_strings=self.decode is not None,
             returns_routed_experts=self.routes,
+            kv_room=self.kv_room,
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:

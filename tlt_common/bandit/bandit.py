@@ -84,12 +84,20 @@ class Bandit:
         return candidates[0].arm if len(candidates) == 1 else self._pick(candidates, bucket(batch))[0].arm
 
     def record(
-        self, arm: Arm, batch: int, accepted: Sequence[int], elapsed_s: float, *, drafted: int | None = None
+        self,
+        arm: Arm,
+        batch: int,
+        accepted: Sequence[int],
+        elapsed_s: float,
+        *,
+        drafted: int | None = None,
+        kv_tokens: int = 0,
     ) -> None:
         """
         Learn from a round: accepted draft tokens per request (without bonus token), and seconds of draft plus verify.
 
         `drafted` is the number of draft tokens verified, over all requests; None means as many as the arm drafts.
+        `kv_tokens` are those in the KV cache, for reports.
 
         Raises:
             ValueError: No request was running, or no time passed.
@@ -99,7 +107,8 @@ class Bandit:
         self._tracks[name].add(group, accepted, elapsed_s)
         if (tally := self._tallies.get((name, group))) is None:
             tally = self._tallies[name, group] = RoundTally(self._config.window)
-        tally.add(accepted, arm.drafted_tokens * len(accepted) if drafted is None else drafted, elapsed_s)
+        drafted = arm.drafted_tokens * len(accepted) if drafted is None else drafted
+        tally.add(accepted, drafted, elapsed_s, kv_tokens)
 
     def drafter_changed(self) -> None:
         """

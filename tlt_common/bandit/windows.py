@@ -23,6 +23,7 @@ def pooled(windows: Sequence[ArmWindow]) -> ArmWindow:
         elapsed_s=sum(window.elapsed_s for window in windows),
         median_reward=weighted_median((window.median_reward, window.rounds) for window in windows),
         drafted_tokens=sum(window.drafted_tokens for window in windows),
+        kv_tokens=sum(window.kv_tokens for window in windows),
     )
 
 

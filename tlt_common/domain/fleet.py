@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tlt_common.domain.arm.rounds import NO_ROUNDS, WorkedRounds
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
@@ -132,6 +133,8 @@ class WorkerInfo:
     """Whether its device can be lent to drafter training as soon as no request runs on it."""
     receiving: bool = False
     """Whether it is in a trainer's process group, or has collected tensors of an update."""
+    kv_room: int = 0
+    """Tokens that its KV cache holds; 0: unknown."""
 
     @property
     def served(self) -> ServedRelease:
@@ -165,6 +168,8 @@ class WatchReport:
     """The latest pause that any gateway has told the worker."""
     kept: tuple[str, ...] = ()
     """Keys of the responses that the worker keeps, since their stream has broken."""
+    rounds: WorkedRounds = NO_ROUNDS
+    """The worker's last report of what its rounds cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

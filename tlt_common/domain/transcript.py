@@ -40,6 +40,11 @@ class Transcript:
         return self._last is not None
 
     @property
+    def generated(self) -> int:
+        """Tokens of the response so far, with those of a prefix."""
+        return len(self.prompt.prefix_token_ids) + len(self._token_ids)
+
+    @property
     def ended_attempts(self) -> int:
         """Number of attempts that ended before the response was complete."""
         return self.moves + self._handed_over

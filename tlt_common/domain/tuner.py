@@ -38,3 +38,7 @@ class RoundReport:
     """Tokens the target computed again for requests already started."""
     caught_up_tokens: int = 0
     """Tokens the drafter processed later, having skipped them at first."""
+    prefilled_tokens: int = 0
+    """Tokens of prompts, and of responses begun elsewhere, that the target computed."""
+    prefill_s: float = 0.0
+    """Seconds of the rounds that did."""

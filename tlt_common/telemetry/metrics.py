@@ -36,6 +36,14 @@ GATEWAY_MOVED_REQUESTS = Counter(
 GATEWAY_CONSOLIDATED_REQUESTS = Counter(
     "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, to free a worker for training."
 )
+GATEWAY_CONSOLIDATION_OFF = Gauge(
+    "tlt_gateway_consolidation_off", "1 once the gateway moves no requests any more, since moves have delayed steps."
+)
+GATEWAY_TAIL_LOSS = Histogram(
+    "tlt_gateway_tail_loss_ratio",
+    "Time from the first move in a tail to its end, divided by what it would have been without moves.",
+    buckets=(0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0),
+)
 GATEWAY_REFUSED = Counter("tlt_gateway_refused_requests", "Requests refused because the queue was full.")
 GATEWAY_RUNNING = Gauge("tlt_gateway_running_requests", "Requests running on workers.")
 GATEWAY_PRODUCED_TOKENS = Counter("tlt_gateway_produced_tokens", "Tokens sent to clients.")

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from tlt_common._generated.tlt.worker.v1 import worker_pb2 as pb
+from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.arm.rounds import WorkedRounds
 from tlt_common.domain.bounds import require_name
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
@@ -53,6 +55,7 @@ def report_to_pb(report: WatchReport) -> pb.WatchResponse:
         serial=report.serial,
         pause=_pause_to_pb(report.pause),
         kept_keys=report.kept,
+        rounds=_rounds_to_pb(report.rounds) if report.rounds.serial else None,
     )
 
 
@@ -63,6 +66,48 @@ def report_from_pb(message: pb.WatchResponse) -> WatchReport:
         serial=message.serial,
         pause=_pause_from_pb(message.pause),
         kept=tuple(message.kept_keys),
+        rounds=_rounds_from_pb(message.rounds),
+    )
+
+
+def _rounds_to_pb(rounds: WorkedRounds) -> pb.WorkedRounds:
+    return pb.WorkedRounds(
+        serial=rounds.serial,
+        arms=[
+            pb.ArmRounds(
+                arm=window.arm,
+                group=window.group,
+                round_count=window.rounds,
+                accepted_tokens=window.accepted_tokens,
+                produced_tokens=window.produced_tokens,
+                kv_tokens=window.kv_tokens,
+                elapsed_s=window.elapsed_s,
+            )
+            for window in rounds.arms
+        ],
+        prefilled_tokens=rounds.prefilled_tokens,
+        prefill_s=rounds.prefill_s,
+    )
+
+
+def _rounds_from_pb(message: pb.WorkedRounds) -> WorkedRounds:
+    return WorkedRounds(
+        serial=message.serial,
+        arms=tuple(
+            ArmWindow(
+                arm=window.arm,
+                group=window.group,
+                rounds=window.round_count,
+                accepted_tokens=window.accepted_tokens,
+                produced_tokens=window.produced_tokens,
+                elapsed_s=window.elapsed_s,
+                median_reward=0.0,
+                kv_tokens=window.kv_tokens,
+            )
+            for window in message.arms
+        ),
+        prefilled_tokens=message.prefilled_tokens,
+        prefill_s=message.prefill_s,
     )
 
 
@@ -94,6 +139,7 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         receiving=info.receiving,
         finds_stop_strings=info.finds_stop_strings,
         returns_routed_experts=info.returns_routed_experts,
+        kv_tokens=info.kv_room,
     )
 
 
@@ -118,4 +164,5 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         receiving=message.receiving,
         finds_stop_strings=message.finds_stop_strings,
         returns_routed_experts=message.returns_routed_experts,
+        kv_room=message.kv_tokens,
     )

@@ -1,16 +1,22 @@
-"""Report queue depth to the coordinator, which recalls workers from training when requests are queued."""
+"""Report to the coordinator what is queued, for which it recalls workers from training, and what runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Never
 
 from tlt_common.config.base import TlsSettings
 from tlt_common.domain.server_info import NO_BUBBLES, Bubbles
 from tlt_common.errors import TltError
+from tlt_common.forecast import TailView
+from tlt_common.forecast.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry import metrics
 from tlt_common.wire import coordinator as wire
+from tlt_common.wire.load import load_to_pb, tail_from_pb
+
+LOAD_S = 0.5
+"""Seconds between two reports of what runs; queues are reported whenever they change."""
 
 
 class QueueReport:
@@ -24,13 +30,21 @@ class QueueReport:
         report_s: float,
         tls: TlsSettings | None,
         pause_left_s: Callable[[], float] = lambda: 0.0,
+        load: Callable[[], Awaitable[GatewayLoad]] | None = None,
+        see: Callable[[TailView, float], object] = lambda _view, _age_s: None,
     ) -> None:
-        """`pause_left_s` returns for how long generation is paused."""
+        """
+        `pause_left_s` returns for how long generation is paused, and `load` what runs, None: that is not told; `see` is
+        called with the tail that the coordinator knows of all gateways, and its age in seconds.
+        """
         self._coordinator = coordinator
         self._gateway_id = gateway_id
         self._report_s = report_s
         self._tls = tls
         self._pause_left_s = pause_left_s
+        self._load = load
+        self._see = see
+        self._load_due_s = 0.0
         self._queued = 0
         self.bubbles = NO_BUBBLES
         """The fleet's, as of the last report."""
@@ -50,10 +64,15 @@ class QueueReport:
                 request = wire.pb.ReportQueueRequest(
                     gateway_id=self._gateway_id, queued_count=self._queued, pause_left_s=self._pause_left_s()
                 )
+                if self._load and (now_s := asyncio.get_running_loop().time()) >= self._load_due_s:
+                    self._load_due_s = now_s + LOAD_S
+                    request.load.CopyFrom(load_to_pb(await self._load()))
                 try:
                     with translated():
                         answer = await stub.ReportQueue(request, timeout=self._report_s)
                     self.bubbles = Bubbles(total_s=answer.bubble_s, training_s=answer.training_s)
+                    if answer.HasField("tail"):
+                        self._see(tail_from_pb(answer.tail), answer.tail.age_s)
                 except TltError:
                     metrics.GATEWAY_REPORT_FAILURES.inc()
                     # Without this delay, an unreachable coordinator would be called on every change of the queue.

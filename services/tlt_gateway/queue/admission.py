@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
@@ -30,9 +30,9 @@ class Slots(Protocol[Slot]):
         """Number of free slots."""
         ...
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> Slot | None:
+    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> Slot | None:
         """
-        Reserve a slot for a request, beside others if `packed`; return None while all are in use.
+        Reserve a slot for a request, on that worker if it has one; return None while all are in use.
 
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
@@ -105,7 +105,7 @@ class Admission(Generic[Slot]):
 
     @asynccontextmanager
     async def slot(
-        self, prompt: Prompt, *, room: Room, first: bool = False, packed: bool = False
+        self, prompt: Prompt, *, room: Room, first: bool = False, beside: WorkerId | None = None
     ) -> AsyncIterator[Slot]:
         """
         Hold a slot, waiting behind the owner's queued requests, or ahead of them if `first` is set.
@@ -116,7 +116,7 @@ class Admission(Generic[Slot]):
             prompt: The request.
             room: Whether it may start.
             first: An earlier attempt at the request has waited already.
-            packed: It moves in the tail: prefer a worker that runs other requests.
+            beside: It moves in the tail: prefer this worker, beside what it runs.
 
         Raises:
             AbortedError: `withdraw` was called while the request was queued.
@@ -126,7 +126,7 @@ class Admission(Generic[Slot]):
         arrived_s = asyncio.get_running_loop().time()
         while True:
             await room.until_open()
-            slot = None if self._waiters or self._held else self._slots.acquire(prompt, packed=packed)
+            slot = None if self._waiters or self._held else self._slots.acquire(prompt, beside=beside)
             if (slot := slot or await self._wait(prompt, room, first=first)) and not self._held:
                 break
             if slot:  # held since it was assigned

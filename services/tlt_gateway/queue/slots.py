@@ -2,11 +2,12 @@
 
 import asyncio
 
+from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
 from tlt_gateway.queue.affinity import Affinity, keys_of
 from tlt_gateway.workers.pooled_worker import PooledWorker
-from tlt_gateway.workers.routing import Candidate, choose, choose_packed, serves
+from tlt_gateway.workers.routing import Candidate, choose, serves
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 
@@ -15,14 +16,12 @@ class WorkerSlots:
     Args:
         pool: The workers.
         spill_load: As for `choose`.
-        tail_running: Requests that a worker runs at most after others have moved to it.
         affinity_tokens: As for `choose`; None ignores what workers have cached.
     """
 
-    def __init__(self, pool: WorkerPool, *, spill_load: float, tail_running: int, affinity_tokens: int | None) -> None:
+    def __init__(self, pool: WorkerPool, *, spill_load: float, affinity_tokens: int | None) -> None:
         self._pool = pool
         self._spill_load = spill_load
-        self._tail_running = tail_running
         self._affinity_tokens = affinity_tokens
         self._affinity = Affinity()
 
@@ -36,13 +35,13 @@ class WorkerSlots:
         """Number of requests that would run at once."""
         return sum(candidate.free for candidate in self.candidates())
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> PooledWorker | None:
+    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker | None:
         """
         Reserve a slot on the best worker; return None while all are full.
 
         Args:
             prompt: The request.
-            packed: Prefer a worker that runs other requests, so that idle ones stay idle.
+            beside: Prefer this worker, to which it moves.
 
         Raises:
             NotFoundError: The requested policy version is not served.
@@ -56,7 +55,7 @@ class WorkerSlots:
         if not any(candidate.has_room for candidate in candidates):
             return None
         keys = keys_of(prompt) if self._affinity_tokens else ()
-        chosen = choose_packed(candidates, at_most=self._tail_running) if packed else None
+        chosen = next((one for one in candidates if one.worker_id == beside and one.has_room), None)
         chosen = chosen or choose(
             candidates,
             version=prompt.policy_version and self._pool.version,

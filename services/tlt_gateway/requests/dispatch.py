@@ -158,7 +158,7 @@ class Dispatch:
                 transcript.rest(),
                 room=request.room,
                 first=request.waits_first,
-                packed=request.stage is RequestStage.MOVED,
+                beside=request.target if request.stage is RequestStage.MOVED else None,
             ) as worker:
                 try:
                     async with aclosing(self._from_worker(request, worker)) as chunks:

@@ -1,11 +1,12 @@
 """The requests of a gateway: who may enter, end or move them. A request belongs to its owner, as does its id."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 
 from tlt_common.aio import Signal
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named
 from tlt_common.errors import InvalidRequestError, TltError, UnavailableError
@@ -26,10 +27,15 @@ class Requests:
     """
     Args:
         withdraw: Takes a request out of the queue, if it is there.
+        over: Called with every request that is over.
     """
 
-    def __init__(self, withdraw: Callable[[Prompt], object]) -> None:
+    def __init__(
+        self, withdraw: Callable[[Prompt], object], over: Callable[[RunningRequest], object] = lambda _: None
+    ) -> None:
         self._withdraw = withdraw
+        self._over = over
+        self._refs = count(1)
         self._requests: dict[tuple[str, RequestId], RunningRequest] = {}
         self._aborts = Aborts()
         self._changed = Signal()
@@ -58,6 +64,7 @@ class Requests:
                 )
             self._end(running, Ending.ABORTED)
         self._requests[prompt.key] = request
+        request.ref = next(self._refs)
         if self._aborts.concern(prompt, now_s=asyncio.get_running_loop().time()):
             request.ending = Ending.ABORTED
         try:
@@ -66,6 +73,7 @@ class Requests:
             request.started()
             if self._requests.get(prompt.key) is request:  # a newer attempt may run
                 del self._requests[prompt.key]
+            self._over(request)
 
     def left(self) -> None:
         """Note that a request has left its worker."""
@@ -104,9 +112,14 @@ class Requests:
         while any(request.occupies for request in self._requests.values()):
             await self._until_changed(ASK_S)
 
-    async def hand_over(self, worker: PooledWorker, *, after_s: float) -> None:
+    @property
+    def all(self) -> tuple[RunningRequest, ...]:
+        """All queued and running requests."""
+        return tuple(self._requests.values())
+
+    async def hand_over(self, worker: PooledWorker, to: Mapping[int, WorkerId] | None = None) -> None:
         """
-        Ask a worker to end all requests, so that others continue them; those that run some are preferred.
+        Ask a worker to end requests, so that others continue them.
 
         The worker ends them, and sends what it has generated until then, so nothing is generated twice, and whether a
         request moves cannot depend on tokens that are still underway. One that finishes meanwhile has finished. Repeat
@@ -114,14 +127,17 @@ class Requests:
 
         Args:
             worker: The worker.
-            after_s: Does nothing unless all have run there for this many seconds.
+            to: Which requests, by `ref`, and the worker that is to continue each; None: all of them, on any worker.
         """
-        now_s = asyncio.get_running_loop().time()
-        leaving = [request for request in self._requests.values() if request.can_leave(worker)]
-        if not leaving or any(now_s - request.began_s < after_s for request in leaving):
+        leaving = [
+            request
+            for request in self._requests.values()
+            if request.can_leave(worker) and (to is None or request.ref in to)
+        ]
+        if not leaving:
             return
         for request in leaving:
-            request.leave()
+            request.leave(to.get(request.ref) if to is not None else None)
         try:
             await worker.remote.abort([request.attempt for request in leaving], owner="")
         except TltError as error:  # the worker may have done it, or may still do it
@@ -137,7 +153,7 @@ class Requests:
         try:
             async with asyncio.timeout(LEAVE_S):
                 while workers := self._occupied():
-                    await asyncio.gather(*(self.hand_over(worker, after_s=0.0) for worker in workers))
+                    await asyncio.gather(*(self.hand_over(worker) for worker in workers))
                     await self._until_changed(ASK_S)
         except TimeoutError:
             names = ", ".join(sorted(worker.name for worker in self._occupied()))

@@ -1,9 +1,10 @@
 """A queued or running request of a gateway."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import RequestId, WorkerId
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_gateway.queue.queue_room import Reservation
@@ -59,6 +60,15 @@ class RunningRequest:
     """The id by which that worker knows it."""
     began_s: float = 0.0
     """Loop time at which it was sent there."""
+    ref: int = 0
+    """By which the coordinator and other gateways know it: says nothing of it."""
+    target: WorkerId | None = None
+    """The worker it is moving to; None: any."""
+    group: Hashable = field(init=False)
+    """The same for requests of an owner with the same prompt."""
+
+    def __post_init__(self) -> None:
+        self.group = hash((self.transcript.prompt.owner, self.transcript.prompt.token_ids))
 
     @property
     def waits_first(self) -> bool:
@@ -80,8 +90,9 @@ class RunningRequest:
         self.stage = RequestStage.RUNNING
         self.started()
 
-    def leave(self) -> None:
-        """Record that its worker is asked to end it."""
+    def leave(self, to: WorkerId | None = None) -> None:
+        """Record that its worker is asked to end it, so that `to` continues it; None: any worker."""
+        self.target = to
         if self.worker is not None and self.stage is RequestStage.RUNNING:
             self.stage = RequestStage.LEAVING
             self.worker.leaving += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from tlt_common.aio import Signal
+from tlt_common.domain.arm.rounds import NO_ROUNDS
 from tlt_common.domain.fleet import WatchReport, WorkerInfo
 from tlt_common.domain.pause import Pause
 from tlt_common.telemetry import metrics
@@ -54,6 +55,8 @@ class PooledWorker:
         """Concurrent requests the worker grants to this gateway."""
         self.kept: frozenset[str] = frozenset()
         """Keys of the responses that the worker keeps, since their gateway was lost."""
+        self.rounds = NO_ROUNDS
+        """What its last rounds cost, as reported."""
         self.serial = 0
         """Serial of the last demand the worker has answered."""
         self.reported = Signal()
@@ -96,6 +99,7 @@ class PooledWorker:
         """Apply a report of the worker."""
         self.info, self.slots, self.serial = report.info, report.slots, report.serial
         self.kept = frozenset(report.kept)
+        self.rounds = report.rounds
         # Reports lag behind: without other gateways, the difference would be requests that have just ended.
         self._foreign = max(0, report.info.running - self.assigned) if self.shared else 0
         self.demands.granted(report.slots, shared=self.shared)

@@ -96,30 +96,3 @@ def choose(
 
     found = [c for c in suitable if c.worker_id in cached and not c.emptying and is_worth(c)]
     return max(found, key=lambda c: (cached[c.worker_id], -c.load, c.worker_id), default=least)
-
-
-def choose_packed(candidates: Iterable[Candidate], *, at_most: int) -> Candidate | None:
-    """Return the busiest worker that runs requests and fewer than `at_most`, for one that is moved in the tail."""
-    suitable = [c for c in candidates if c.has_room and 0 < c.running < at_most and not (c.training or c.emptying)]
-    return max(suitable, key=lambda c: (c.running, c.worker_id), default=None)
-
-
-def to_empty(candidates: Iterable[Candidate], *, at_most: int) -> tuple[WorkerId, ...]:
-    """
-    Return the workers whose requests other busy workers can run as well, so that their devices can be lent.
-
-    Counts the requests of all gateways: several gateways, each of which moves its own, choose the same workers.
-
-    Args:
-        candidates: Workers that accept requests.
-        at_most: Requests that a worker runs at most after others have moved to it.
-    """
-    busy = sorted((c for c in candidates if c.running and not c.training), key=lambda c: (c.running, c.worker_id))
-    rooms = {c.worker_id: min(c.free, max(0, at_most - c.running)) for c in busy}
-    room, found = sum(rooms.values()), []
-    for candidate in busy:
-        elsewhere = room - rooms[candidate.worker_id]
-        if candidate.lendable and candidate.running <= elsewhere:
-            room = elsewhere - candidate.running
-            found.append(candidate.worker_id)
-    return tuple(found)

@@ -25,6 +25,8 @@ class EngineInfo:
     """Device and kernels, as text."""
     devices: int = 1
     """How many it has."""
+    kv_tokens: int = 0
+    """Tokens that its KV cache holds; 0: unknown."""
     finds_stop_strings: bool = False
     """Whether it has the model's tokenizer."""
     memory_gib: Mapping[str, float] = field(default_factory=dict)

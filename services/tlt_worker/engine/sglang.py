@@ -146,6 +146,7 @@ class SglangEngine:
             returns_routed_experts=self._routing is not None,
             devices=config.tensor_parallel if self._device.kind == "cuda" else 1,
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
+            kv_tokens=report.max_total_tokens,
             memory_gib=report.gib,
             drafter_bytes=report.drafter_bytes,
             memory_over_plan=log_held(plan, report.gib),

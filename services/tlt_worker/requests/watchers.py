@@ -8,6 +8,7 @@ from math import ceil, inf
 from typing import TypeVar
 
 from tlt_common.aio import Signal
+from tlt_common.domain.arm.rounds import NO_ROUNDS, WorkedRounds
 from tlt_common.domain.fleet import WatchDemand, WatchReport, WorkerInfo
 from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.log import get_logger
@@ -39,10 +40,18 @@ class Watchers:
     Args:
         info: Returns the worker's current state.
         kept: Responses whose stream has broken.
+        rounds: Returns the last report of rounds.
     """
 
-    def __init__(self, info: Callable[[], WorkerInfo], kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        info: Callable[[], WorkerInfo],
+        kept: Kept | None = None,
+        *,
+        rounds: Callable[[], WorkedRounds] = lambda: NO_ROUNDS,
+    ) -> None:
         self._info = info
+        self._rounds = rounds
         self._kept = kept or Kept()
         self._kept.changed = self.changed
         self._watchers: list[_Watcher] = []
@@ -116,12 +125,13 @@ class Watchers:
             serial=watcher.demand.serial,
             pause=self.pause,
             kept=self._kept.keys,
+            rounds=self._rounds(),
         )
 
 
 def _uncounted(report: WatchReport | None) -> WatchReport | None:
-    """Return the report without the number of running requests, which changes with every request."""
-    return report and replace(report, info=replace(report.info, running=0))
+    """Return the report without the number of running requests and the rounds, which change all the time."""
+    return report and replace(report, info=replace(report.info, running=0), rounds=NO_ROUNDS)
 
 
 def max_min(slots: int, demands: Mapping[Key, int]) -> dict[Key, int]:

@@ -157,10 +157,14 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
     def _decide(self, launched: LaunchedRound, batch: Any) -> Decision:
         """Choose the arm of a round that decodes, on rank 0, and the drafts found for it."""
         if _runs_prompts(batch):
+            launched.prompt_tokens, launched.launched_s = sum(batch.extend_lens or ()), self.switch.clock()
             return Decision()
         blocked = all(is_blocked(req) for req in batch.reqs)
         choice = launched.choice = self.switch.launch(
-            len(batch.reqs), blocked=blocked, find=lambda arm: self.sources.find(arm, batch)
+            len(batch.reqs),
+            blocked=blocked,
+            find=lambda arm: self.sources.find(arm, batch),
+            kv_tokens=sum(req.seqlen for req in batch.reqs),
         )
         return Decision(self.arms.number(choice.arm), self.sources.found(choice.arm) or None)
 
@@ -223,7 +227,7 @@ class TltWorker(EAGLEWorkerV2):  # type: ignore[misc] # SGLang is untyped
         if launched is None:
             return
         if launched.choice is None:
-            self.switch.round_ended()
+            self.switch.prefilled(launched.prompt_tokens, launched.launched_s)
         if launched.states is not None:
             stretches = stretches_of(batch.reqs, launched.rows, lengths_before)
             self.states.add(launched.states, stretches, launched.version)

@@ -39,6 +39,10 @@ class LaunchedRound:
     choice: ArmChoice | None
     """None: the round did not decode."""
     version: PolicyVersion
+    prompt_tokens: int = 0
+    """Tokens of prompts that it computes, if it does not decode."""
+    launched_s: float = 0.0
+    """Then, on the switch's clock."""
     rows: Sequence[Chosen] = ()
     states: Tensor | None = None
     """[C, K] of `rows`, or [C, bytes] if they are scaled; on the device, after `to_host` in the host's memory. None:

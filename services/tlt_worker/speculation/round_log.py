@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tlt_common.domain.arm import ArmWindow
+from tlt_common.domain.arm.rounds import NO_ROUNDS, WorkedRounds
 from tlt_common.domain.tuner import RoundReport
 from tlt_common.telemetry import metrics
 from tlt_worker.engine.base import Engine
@@ -15,6 +16,8 @@ class RoundLog:
         self._engine = engine
         self._listeners: list[Callable[[RoundReport], None]] = []
         self._latest: tuple[ArmWindow, ...] = ()
+        self.worked = NO_ROUNDS
+        """The last report, for those who learn what rounds cost."""
 
     def on_report(self, listener: Callable[[RoundReport], None]) -> None:
         """Call `listener` with every report."""
@@ -36,6 +39,12 @@ class RoundLog:
         """Collect until the engine stops."""
         async for report in self._engine.reports():
             self._latest = report.arms or self._latest
+            self.worked = WorkedRounds(
+                serial=self.worked.serial + 1,
+                arms=report.arms,
+                prefilled_tokens=report.prefilled_tokens,
+                prefill_s=report.prefill_s,
+            )
             metrics.ARM_SWITCHES.inc(report.switches)
             metrics.NGRAM_BYTES.set(report.index_bytes)
             for window in report.arms:

@@ -11,6 +11,8 @@ from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import SamplingParams
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerStatus
 from tlt_common.wire import coordinator as wire
+from tlt_common.wire.load import load_from_pb, tail_to_pb
+from tlt_coordinator.forecasts import Forecasts
 
 EIGHT = SamplingParams(max_new_tokens=8)
 Pair = tuple[FakeWorker, FakeWorker]
@@ -22,6 +24,8 @@ class Views(wire.Servicer):
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.lending = False
+        self.forecast = True
+        self.forecasts = Forecasts(stale_s=5.0)
         self.reports: asyncio.Queue[int] = asyncio.Queue()
         self._changed = asyncio.Event()
         self.peer = Peer(wire.SERVICE_NAME, partial(wire.add_servicer, self))
@@ -41,6 +45,11 @@ class Views(wire.Servicer):
     async def ReportQueue(self, request: wire.pb.ReportQueueRequest, context: Any) -> wire.pb.ReportQueueResponse:
         assert request.gateway_id == "gateway"
         self.reports.put_nowait(request.queued_count)
+        if request.HasField("load"):
+            now_s = asyncio.get_running_loop().time()
+            self.forecasts.report("gateway", load_from_pb(request.load, gateway_id="gateway"), now_s)
+            if self.forecast and (found := self.forecasts.view(now_s)):
+                return wire.pb.ReportQueueResponse(tail=tail_to_pb(found[0], age_s=found[1]))
         return wire.pb.ReportQueueResponse()
 
     async def reported(self, queued: int) -> None:

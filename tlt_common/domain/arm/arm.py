@@ -152,6 +152,8 @@ class ArmWindow:
     """In tokens per second."""
     drafted_tokens: int = 0
     """Draft tokens verified, over all requests."""
+    kv_tokens: int = 0
+    """Tokens in the KV cache, summed over rounds; 0: not counted."""
 
     @property
     def accept_length(self) -> float:

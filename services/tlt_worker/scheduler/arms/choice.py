@@ -17,3 +17,5 @@ class ArmChoice:
     """On the switch's clock."""
     drafter_version: DrafterVersion
     """Latest drafter at launch."""
+    kv_tokens: int = 0
+    """Tokens that the requests of the round have in the KV cache; 0: not counted."""

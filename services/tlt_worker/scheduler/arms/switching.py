@@ -56,13 +56,17 @@ class ArmSwitching:
     """Tokens since the last report; see `RoundReport`. Counted by the worker."""
     caught_up_tokens: int = 0
     """Same."""
+    prefilled_tokens: int = 0
+    prefill_s: float = 0.0
     _turn: int = 0
     _latest: Arm = OFF
     _switches: int = 0
     _completed_s: float = 0.0
     _reported_s: float = 0.0
 
-    def launch(self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None) -> ArmChoice:
+    def launch(
+        self, batch: int, *, blocked: bool, find: Callable[[Arm], int] | None = None, kv_tokens: int = 0
+    ) -> ArmChoice:
         """
         Choose the arm of a round that starts now.
 
@@ -71,6 +75,7 @@ class ArmSwitching:
             blocked: Whether drafts are not allowed in this round.
             find: Looks up the drafts of an arm and returns their number over all requests; called for arms that find
                 their drafts. None: all drafts count as found.
+            kv_tokens: Tokens of the requests in the KV cache.
         """
         launched_s = self.clock()  # the lookup is part of the round
         arm, drafted = self._choose(batch, blocked=blocked), None
@@ -80,7 +85,13 @@ class ArmSwitching:
                 arm, drafted = self._stand_in(batch), None
         self._switches += arm != self._latest
         self._latest = arm
-        return ArmChoice(arm=arm, drafted=drafted, launched_s=launched_s, drafter_version=self.drafter_version)
+        return ArmChoice(
+            arm=arm,
+            drafted=drafted,
+            launched_s=launched_s,
+            drafter_version=self.drafter_version,
+            kv_tokens=kv_tokens,
+        )
 
     def followed(self, arm: Arm) -> ArmChoice:
         """Return the choice of rank 0 as the other ranks know it: it earns no reward there."""
@@ -106,11 +117,19 @@ class ArmSwitching:
         if accepted and elapsed_s > 0 and is_current:
             drafted = done.arm.drafted_tokens * len(accepted) if done.drafted is None else done.drafted
             drafted = max(drafted, sum(accepted))  # the padding of a missing draft may be accepted too
-            self.bandit.record(done.arm, len(accepted), accepted, elapsed_s, drafted=drafted)
+            self.bandit.record(done.arm, len(accepted), accepted, elapsed_s, drafted=drafted, kv_tokens=done.kv_tokens)
             if self.trace is not None:
                 self.trace.write(self._round(now_s, done.arm, accepted, elapsed_s, drafted))
         if now_s - self._reported_s >= REPORT_S:
             self.flush()
+
+    def prefilled(self, tokens: int, launched_s: float) -> None:
+        """Record a round that computed tokens of prompts. Its time runs as in `complete`."""
+        begun_s = max(launched_s, self._completed_s)
+        elapsed_s = self.round_ended() - begun_s
+        if not self.warms and tokens > 0:
+            self.prefilled_tokens += tokens
+            self.prefill_s += max(0.0, elapsed_s)
 
     def round_ended(self) -> float:
         """Record that a round of any kind has run; return the time. What runs next is not charged with its time."""
@@ -132,9 +151,12 @@ class ArmSwitching:
                     index_bytes=self.index_bytes(),
                     recomputed_tokens=self.recomputed_tokens,
                     caught_up_tokens=self.caught_up_tokens,
+                    prefilled_tokens=self.prefilled_tokens,
+                    prefill_s=self.prefill_s,
                 )
             )
-            self._switches = self.recomputed_tokens = self.caught_up_tokens = 0
+            self._switches = self.recomputed_tokens = self.caught_up_tokens = self.prefilled_tokens = 0
+            self.prefill_s = 0.0
 
     def drafter_loaded(self, version: DrafterVersion) -> None:
         """Switch to a new drafter version."""

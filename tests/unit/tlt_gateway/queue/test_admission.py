@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import AbortedError, NotFoundError, OverloadedError, UnavailableError
 from tlt_gateway.queue.admission import Admission
@@ -25,7 +25,7 @@ class Seats:
         self.free = count
         self.absent_since_s: float | None = None
 
-    def acquire(self, prompt: Prompt, *, packed: bool = False) -> str | None:
+    def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
         if prompt.policy_version:
             raise NotFoundError("another version is served", field="prompt.policy_version")
         if not self.free or self.absent_since_s is not None:

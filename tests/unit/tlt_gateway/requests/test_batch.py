@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from tlt_common.domain.batch import Batch
-from tlt_common.domain.ids import RequestId
+from tlt_common.domain.ids import RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_gateway.queue.admission import Admission
@@ -35,7 +35,7 @@ class Workers:
         limits = QueueLimits(requests=SAMPLES, tokens=SAMPLES)
         self.admission = Admission[str](self, limits=limits, worker_wait_s=60.0, retry_after_s=1.0)
 
-    def acquire(self, _prompt: Prompt, *, packed: bool = False) -> str | None:
+    def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
         if not self.free:
             return None
         self.free -= 1

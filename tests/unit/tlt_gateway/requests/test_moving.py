@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.errors import DrainingError, UnavailableError
@@ -93,7 +93,7 @@ class Fleet:
         pool = cast("WorkerPool", self)
         self.dispatch = Dispatch(pool, self.admission, self.requests, worker_wait_s=60, max_moves=3)
 
-    def acquire(self, _prompt: Prompt, *, packed: bool = False) -> PooledWorker:
+    def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker:
         return self.workers[self.open]
 
     def release(self, _worker: PooledWorker) -> None:
@@ -130,7 +130,7 @@ async def test_no_response_ends_when_the_answer_of_a_move_is_lost(late_s: float,
     answer = asyncio.ensure_future(fleet.answer())
     await asyncio.sleep(3.5)
     fleet.open = 1
-    await fleet.requests.hand_over(fleet.workers[0], after_s=2.0)
+    await fleet.requests.hand_over(fleet.workers[0])
     whole(await answer)
     assert [worker.leaving for worker in fleet.workers] == [0, 0]
 
@@ -141,9 +141,9 @@ async def test_a_move_that_had_no_effect_is_asked_for_again() -> None:
     answer = asyncio.ensure_future(fleet.answer())
     await asyncio.sleep(3.5)
     fleet.open = 1
-    await fleet.requests.hand_over(fleet.workers[0], after_s=2.0)
+    await fleet.requests.hand_over(fleet.workers[0])
     fleet.remotes[0].acts = fleet.remotes[0].answers = True
-    await fleet.requests.hand_over(fleet.workers[0], after_s=2.0)
+    await fleet.requests.hand_over(fleet.workers[0])
     await asyncio.sleep(2)
     assert not fleet.remotes[0].running
     assert fleet.remotes[1].running
@@ -155,7 +155,7 @@ async def test_a_client_that_aborts_a_request_on_its_way_gets_its_abort() -> Non
     fleet.remotes[0].answers = False
     answer = asyncio.ensure_future(fleet.answer())
     await asyncio.sleep(3.5)
-    await fleet.requests.hand_over(fleet.workers[0], after_s=2.0)
+    await fleet.requests.hand_over(fleet.workers[0])
     assert fleet.requests.abort([RequestId("r")], owner="me") == {"r"}
     assert (await answer)[-1].finish_reason is FinishReason.ABORT
     assert fleet.workers[0].leaving == 0

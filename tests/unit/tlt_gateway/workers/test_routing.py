@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
-from tlt_gateway.workers.routing import Candidate, choose, choose_packed, to_empty
+from tlt_gateway.workers.routing import Candidate, choose
 
 SPILL = 0.25
 
@@ -120,61 +120,6 @@ def lent(name: str, running: int, *, foreign: int = 0, lendable: bool = True, sl
         foreign=foreign,
         lendable=lendable,
     )
-
-
-@st.composite
-def tails(draw: st.DrawFn) -> list[Candidate]:
-    return [
-        replace(
-            lent(f"w{index}", draw(st.integers(0, 5)), foreign=draw(st.integers(0, 2)), slots=draw(st.integers(0, 8))),
-            lendable=draw(st.booleans()),
-            training=draw(st.booleans()),
-        )
-        for index in range(draw(st.integers(1, 6)))
-    ]
-
-
-@given(tails(), st.integers(0, 6))
-def test_what_moves_in_the_tail_fits_beside_what_runs(fleet: list[Candidate], at_most: int) -> None:
-    emptied = to_empty(fleet, at_most=at_most)
-    assert all(c.lendable and c.running and not c.training for c in fleet if c.worker_id in emptied)
-    now = {c.worker_id: replace(c, emptying=c.worker_id in emptied) for c in fleet}
-    for name in emptied:
-        for _ in range(now[name].running):
-            target = choose_packed(now.values(), at_most=at_most)
-            assert target is not None, "a request that moves finds a worker that runs others"
-            assert target.worker_id not in emptied
-            now[target.worker_id] = replace(target, assigned=target.assigned + 1)
-            assert now[target.worker_id].running <= at_most
-
-
-@given(tails(), st.integers(0, 6))
-def test_an_emptied_tail_is_stable(fleet: list[Candidate], at_most: int) -> None:
-    now = {c.worker_id: c for c in fleet}
-    emptied = to_empty(fleet, at_most=at_most)
-    for name in emptied:
-        for _ in range(now[name].running):
-            open_ones = [replace(c, emptying=c.worker_id in emptied) for c in now.values()]
-            target = choose_packed(open_ones, at_most=at_most)
-            assert target is not None
-            now[target.worker_id] = replace(now[target.worker_id], assigned=target.assigned + 1)
-        now[name] = replace(now[name], assigned=0, foreign=0)
-    assert to_empty(now.values(), at_most=at_most) == ()
-
-
-def test_the_fewest_requests_move() -> None:
-    assert to_empty([lent("a", 1), lent("b", 3)], at_most=4) == ("a",)
-    assert to_empty([lent("a", 2), lent("b", 3)], at_most=4) == ()
-    assert to_empty([lent("a", 1), lent("b", 1), lent("c", 2)], at_most=4) == ("a", "b")
-    assert to_empty([lent("a", 1, lendable=False), lent("b", 2)], at_most=4) == ("b",)
-    assert to_empty([lent("a", 1), lent("b", 2, foreign=1)], at_most=3) == ()
-    assert to_empty([lent("a", 1), lent("b", 1)], at_most=0) == ()
-
-
-def test_gateways_that_share_workers_empty_the_same_one() -> None:
-    mine = [lent("a", 1), lent("b", 0, foreign=1)]
-    theirs = [lent("a", 0, foreign=1), lent("b", 1)]
-    assert to_empty(mine, at_most=4) == to_empty(theirs, at_most=4) == ("a",)
 
 
 def test_a_request_goes_where_its_prefix_is_cached_while_loads_are_close() -> None:

@@ -171,6 +171,28 @@ def test_a_round_is_not_charged_with_prompts_that_ran_before_it() -> None:
     assert [window.elapsed_s for report in reports for window in report.arms] == [0.25]
 
 
+def test_what_prompts_and_cached_tokens_cost_is_reported_once() -> None:
+    reports: list[RoundReport] = []
+    switch, clock = make(reports)
+    switch.forced = [chain(3)]
+    launched_s = clock()
+    choice = switch.launch(2, blocked=False, kv_tokens=700)  # overlapped: launched while the prompts run
+    clock.now_s += 0.3
+    switch.prefilled(1000, launched_s)
+    clock.now_s += 0.2
+    switch.complete(choice, [3, 1])
+    following = switch.launch(2, blocked=False, kv_tokens=706)
+    clock.now_s += 0.2
+    switch.complete(following, [0, 0])
+    switch.flush()
+    assert (reports[0].prefilled_tokens, round(reports[0].prefill_s, 6)) == (1000, 0.3)
+    assert sum(report.prefilled_tokens for report in reports) == 1000
+    assert sum(window.kv_tokens for report in reports for window in report.arms) == 1406
+    switch.warms = True
+    switch.prefilled(5000, clock())
+    assert switch.prefilled_tokens == 0
+
+
 def test_a_round_of_another_drafter_says_nothing_of_this_one() -> None:
     reports: list[RoundReport] = []
     switch, clock = make(reports)

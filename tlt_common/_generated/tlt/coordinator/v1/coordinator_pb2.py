@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tlt/coordinator/v1/coordinator.proto\x12\x12tlt.coordinator.v1\"\x9c\x02\n\x0bWorkerHello\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x13\n\x0bmax_running\x18\x05 \x01(\x05\x12\x0b\n\x03pod\x18\x06 \x01(\t\x12\x1f\n\x17\x61\x63\x63\x65pts_report_interval\x18\x07 \x01(\x08\x12\x14\n\x0c\x64\x65vice_count\x18\x08 \x01(\x05\x12\x1d\n\x15training_device_count\x18\t \x01(\x05\x12\x37\n\x0e\x63hanged_states\x18\n \x03(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x19\n\x11\x63hanged_at_unix_s\x18\x0b \x03(\x01\"\x81\x03\n\x0cWorkerStatus\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x15\n\rrunning_count\x18\x02 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x04 \x01(\x03\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x15\n\raccept_length\x18\x06 \x01(\x01\x12\x17\n\x0fproduced_tokens\x18\x07 \x01(\x03\x12\x0b\n\x03\x61rm\x18\x08 \x01(\t\x12\x1b\n\x13training_step_count\x18\t \x01(\x03\x12\x15\n\rtraining_loss\x18\n \x01(\x01\x12\x15\n\rtrainer_ready\x18\x0b \x01(\x08\x12\x0c\n\x04lent\x18\x0c \x01(\x08\x12\x12\n\ntraining_s\x18\r \x01(\x01\x12\x16\n\x0etraining_age_s\x18\x0e \x01(\x01\x12\x17\n\x0ftrainer_resting\x18\x0f \x01(\x08\x12\x0f\n\x07problem\x18\x10 \x01(\t\"\x80\x01\n\x10HoldLeaseRequest\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHelloH\x00\x12\x32\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatusH\x00\x42\x06\n\x04part\"\xf2\x01\n\x11HoldLeaseResponse\x12/\n\x05grant\x18\x01 \x01(\x0b\x32\x1e.tlt.coordinator.v1.GrantLeaseH\x00\x12\x31\n\x06revoke\x18\x02 \x01(\x0b\x32\x1f.tlt.coordinator.v1.RevokeLeaseH\x00\x12\x32\n\x07\x64rafter\x18\x03 \x01(\x0b\x32\x1f.tlt.coordinator.v1.DrafterWishH\x00\x12=\n\x0freport_interval\x18\x04 \x01(\x0b\x32\".tlt.coordinator.v1.ReportIntervalH\x00\x42\x06\n\x04part\"\\\n\nGrantLease\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\r\n\x05ttl_s\x18\x02 \x01(\x01\x12\x1c\n\x0f\x64rafter_version\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x12\n\x10_drafter_version\"\x1c\n\x0bRevokeLease\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"!\n\x0eReportInterval\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\"3\n\x0b\x44rafterWish\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\",\n\x11WatchFleetRequest\x12\x17\n\x0f\x61\x63\x63\x65pts_changes\x18\x01 \x01(\x08\"o\n\x0b\x46leetMember\x12.\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHello\x12\x30\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatus\"\x86\x01\n\x12WatchFleetResponse\x12\x30\n\x07members\x18\x01 \x03(\x0b\x32\x1f.tlt.coordinator.v1.FleetMember\x12\x1a\n\x12removed_worker_ids\x18\x02 \x03(\t\x12\x11\n\tis_change\x18\x03 \x01(\x08\x12\x0f\n\x07lending\x18\x04 \x01(\x08\"T\n\x12ReportQueueRequest\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x05\x12\x14\n\x0cpause_left_s\x18\x03 \x01(\x01\";\n\x13ReportQueueResponse\x12\x10\n\x08\x62ubble_s\x18\x01 \x01(\x01\x12\x12\n\ntraining_s\x18\x02 \x01(\x01\"\xa2\x01\n\x15PublishDrafterRequest\x12\x14\n\x0c\x62\x61se_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x15\n\rheld_out_top1\x18\x04 \x01(\x01\x12\x16\n\tbase_top1\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\x42\x0c\n\n_base_top1\"\x13\n\x11GetDrafterRequest\"F\n\x12GetDrafterResponse\x12\x30\n\x07\x64rafter\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.DrafterWish\"1\n\x16PublishDrafterResponse\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\"$\n\x11SetLendingRequest\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\")\n\x12SetLendingResponse\x12\x13\n\x0bwas_enabled\x18\x01 \x01(\x08\"=\n\x15\x45xcludeWorkersRequest\x12\x12\n\nworker_ids\x18\x01 \x03(\t\x12\x10\n\x08\x65xcluded\x18\x02 \x01(\x08\"5\n\x16\x45xcludeWorkersResponse\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x01 \x03(\t\";\n\x0fGetFleetRequest\x12\x18\n\x0bmax_changes\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0e\n\x0c_max_changes\"O\n\x0cStateSeconds\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"P\n\x0bStateChange\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x11\n\tat_unix_s\x18\x02 \x01(\x01\"\xe8\x01\n\rWorkerAccount\x12.\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHello\x12\x30\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatus\x12\x30\n\x06ledger\x18\x03 \x03(\x0b\x32 .tlt.coordinator.v1.StateSeconds\x12\x31\n\x08timeline\x18\x04 \x03(\x0b\x32\x1f.tlt.coordinator.v1.StateChange\x12\x10\n\x08standing\x18\x05 \x01(\t\"\x8a\x02\n\x10GetFleetResponse\x12\x32\n\x07workers\x18\x01 \x03(\x0b\x32!.tlt.coordinator.v1.WorkerAccount\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x05\x12\x17\n\x0f\x64rafter_version\x18\x03 \x01(\x03\x12\x13\n\x0b\x64rafter_uri\x18\x04 \x01(\t\x12\x17\n\x0flending_enabled\x18\x05 \x01(\x08\x12\x1a\n\x12\x62ubble_utilisation\x18\x06 \x01(\x01\x12\x33\n\x08\x64rafters\x18\x07 \x03(\x0b\x32!.tlt.coordinator.v1.DrafterRecord\x12\x14\n\x0cpause_left_s\x18\x08 \x01(\x01\"}\n\rDrafterRecord\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x11\n\tat_unix_s\x18\x03 \x01(\x01\x12\x15\n\rheld_out_top1\x18\x04 \x01(\x01\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03*\xfa\x01\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14WORKER_STATE_ROLLOUT\x10\x01\x12\x19\n\x15WORKER_STATE_TRAINING\x10\x02\x12\x1a\n\x16WORKER_STATE_SWITCHING\x10\x03\x12\x19\n\x15WORKER_STATE_UPDATING\x10\x04\x12\x15\n\x11WORKER_STATE_IDLE\x10\x05\x12\x15\n\x11WORKER_STATE_DOWN\x10\x06\x12\x19\n\x15WORKER_STATE_STARTING\x10\x07\x12\x18\n\x14WORKER_STATE_RESTING\x10\x08\x32\x94\x06\n\x12\x43oordinatorService\x12\\\n\tHoldLease\x12$.tlt.coordinator.v1.HoldLeaseRequest\x1a%.tlt.coordinator.v1.HoldLeaseResponse(\x01\x30\x01\x12]\n\nWatchFleet\x12%.tlt.coordinator.v1.WatchFleetRequest\x1a&.tlt.coordinator.v1.WatchFleetResponse0\x01\x12^\n\x0bReportQueue\x12&.tlt.coordinator.v1.ReportQueueRequest\x1a\'.tlt.coordinator.v1.ReportQueueResponse\x12g\n\x0ePublishDrafter\x12).tlt.coordinator.v1.PublishDrafterRequest\x1a*.tlt.coordinator.v1.PublishDrafterResponse\x12[\n\nGetDrafter\x12%.tlt.coordinator.v1.GetDrafterRequest\x1a&.tlt.coordinator.v1.GetDrafterResponse\x12[\n\nSetLending\x12%.tlt.coordinator.v1.SetLendingRequest\x1a&.tlt.coordinator.v1.SetLendingResponse\x12g\n\x0e\x45xcludeWorkers\x12).tlt.coordinator.v1.ExcludeWorkersRequest\x1a*.tlt.coordinator.v1.ExcludeWorkersResponse\x12U\n\x08GetFleet\x12#.tlt.coordinator.v1.GetFleetRequest\x1a$.tlt.coordinator.v1.GetFleetResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tlt/coordinator/v1/coordinator.proto\x12\x12tlt.coordinator.v1\"\x9c\x02\n\x0bWorkerHello\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x13\n\x0bmax_running\x18\x05 \x01(\x05\x12\x0b\n\x03pod\x18\x06 \x01(\t\x12\x1f\n\x17\x61\x63\x63\x65pts_report_interval\x18\x07 \x01(\x08\x12\x14\n\x0c\x64\x65vice_count\x18\x08 \x01(\x05\x12\x1d\n\x15training_device_count\x18\t \x01(\x05\x12\x37\n\x0e\x63hanged_states\x18\n \x03(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x19\n\x11\x63hanged_at_unix_s\x18\x0b \x03(\x01\"\x81\x03\n\x0cWorkerStatus\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x15\n\rrunning_count\x18\x02 \x01(\x05\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x03\x12\x17\n\x0f\x64rafter_version\x18\x04 \x01(\x03\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x15\n\raccept_length\x18\x06 \x01(\x01\x12\x17\n\x0fproduced_tokens\x18\x07 \x01(\x03\x12\x0b\n\x03\x61rm\x18\x08 \x01(\t\x12\x1b\n\x13training_step_count\x18\t \x01(\x03\x12\x15\n\rtraining_loss\x18\n \x01(\x01\x12\x15\n\rtrainer_ready\x18\x0b \x01(\x08\x12\x0c\n\x04lent\x18\x0c \x01(\x08\x12\x12\n\ntraining_s\x18\r \x01(\x01\x12\x16\n\x0etraining_age_s\x18\x0e \x01(\x01\x12\x17\n\x0ftrainer_resting\x18\x0f \x01(\x08\x12\x0f\n\x07problem\x18\x10 \x01(\t\"\x80\x01\n\x10HoldLeaseRequest\x12\x30\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHelloH\x00\x12\x32\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatusH\x00\x42\x06\n\x04part\"\xf2\x01\n\x11HoldLeaseResponse\x12/\n\x05grant\x18\x01 \x01(\x0b\x32\x1e.tlt.coordinator.v1.GrantLeaseH\x00\x12\x31\n\x06revoke\x18\x02 \x01(\x0b\x32\x1f.tlt.coordinator.v1.RevokeLeaseH\x00\x12\x32\n\x07\x64rafter\x18\x03 \x01(\x0b\x32\x1f.tlt.coordinator.v1.DrafterWishH\x00\x12=\n\x0freport_interval\x18\x04 \x01(\x0b\x32\".tlt.coordinator.v1.ReportIntervalH\x00\x42\x06\n\x04part\"\\\n\nGrantLease\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\r\n\x05ttl_s\x18\x02 \x01(\x01\x12\x1c\n\x0f\x64rafter_version\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x12\n\x10_drafter_version\"\x1c\n\x0bRevokeLease\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"!\n\x0eReportInterval\x12\x0f\n\x07seconds\x18\x01 \x01(\x01\"3\n\x0b\x44rafterWish\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\",\n\x11WatchFleetRequest\x12\x17\n\x0f\x61\x63\x63\x65pts_changes\x18\x01 \x01(\x08\"o\n\x0b\x46leetMember\x12.\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHello\x12\x30\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatus\"\x86\x01\n\x12WatchFleetResponse\x12\x30\n\x07members\x18\x01 \x03(\x0b\x32\x1f.tlt.coordinator.v1.FleetMember\x12\x1a\n\x12removed_worker_ids\x18\x02 \x03(\t\x12\x11\n\tis_change\x18\x03 \x01(\x08\x12\x0f\n\x07lending\x18\x04 \x01(\x08\"\x83\x01\n\x12ReportQueueRequest\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x05\x12\x14\n\x0cpause_left_s\x18\x03 \x01(\x01\x12-\n\x04load\x18\x04 \x01(\x0b\x32\x1f.tlt.coordinator.v1.GatewayLoad\"\x96\x01\n\x0bGatewayLoad\x12/\n\x07workers\x18\x01 \x03(\x0b\x32\x1e.tlt.coordinator.v1.WorkerLoad\x12\x14\n\x0c\x65nded_tokens\x18\x02 \x03(\x05\x12\x12\n\ncut_tokens\x18\x03 \x03(\x05\x12,\n\x04tail\x18\x04 \x01(\x0b\x32\x1e.tlt.coordinator.v1.TailReport\"c\n\nWorkerLoad\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12/\n\x07running\x18\x02 \x03(\x0b\x32\x1e.tlt.coordinator.v1.CappedLoad\x12\x11\n\tkv_tokens\x18\x03 \x01(\x03\"0\n\nCappedLoad\x12\x12\n\ncap_tokens\x18\x01 \x01(\x05\x12\x0e\n\x06\x63ounts\x18\x02 \x03(\x05\"\x84\x01\n\nTailReport\x12\x12\n\nis_settled\x18\x01 \x01(\x08\x12/\n\x07workers\x18\x02 \x03(\x0b\x32\x1e.tlt.coordinator.v1.TailWorker\x12\x31\n\x08requests\x18\x03 \x03(\x0b\x32\x1f.tlt.coordinator.v1.TailRequest\"\x92\x01\n\nTailWorker\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12&\n\x04pace\x18\x02 \x01(\x0b\x32\x18.tlt.coordinator.v1.Pace\x12\x12\n\nslot_count\x18\x03 \x01(\x05\x12\x11\n\tkv_tokens\x18\x04 \x01(\x03\x12\x10\n\x08lendable\x18\x05 \x01(\x08\x12\x10\n\x08training\x18\x06 \x01(\x08\"D\n\x04Pace\x12\x0f\n\x07token_s\x18\x01 \x03(\x01\x12\x12\n\nkv_token_s\x18\x02 \x03(\x01\x12\x17\n\x0fprefill_token_s\x18\x03 \x01(\x01\"i\n\x0bTailRequest\x12\x0b\n\x03ref\x18\x01 \x01(\x03\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x11\n\tkv_tokens\x18\x03 \x01(\x03\x12\x13\n\x0bleft_tokens\x18\x04 \x03(\x01\x12\x12\n\ngateway_id\x18\x05 \x01(\t\"\x89\x01\n\x04Tail\x12\x0e\n\x06serial\x18\x01 \x01(\x03\x12\r\n\x05\x61ge_s\x18\x02 \x01(\x01\x12/\n\x07workers\x18\x03 \x03(\x0b\x32\x1e.tlt.coordinator.v1.TailWorker\x12\x31\n\x08requests\x18\x04 \x03(\x0b\x32\x1f.tlt.coordinator.v1.TailRequest\"c\n\x13ReportQueueResponse\x12\x10\n\x08\x62ubble_s\x18\x01 \x01(\x01\x12\x12\n\ntraining_s\x18\x02 \x01(\x01\x12&\n\x04tail\x18\x03 \x01(\x0b\x32\x18.tlt.coordinator.v1.Tail\"\xa2\x01\n\x15PublishDrafterRequest\x12\x14\n\x0c\x62\x61se_version\x18\x01 \x01(\x03\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x11\n\tworker_id\x18\x03 \x01(\t\x12\x15\n\rheld_out_top1\x18\x04 \x01(\x01\x12\x16\n\tbase_top1\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0epolicy_version\x18\x06 \x01(\x03\x42\x0c\n\n_base_top1\"\x13\n\x11GetDrafterRequest\"F\n\x12GetDrafterResponse\x12\x30\n\x07\x64rafter\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.DrafterWish\"1\n\x16PublishDrafterResponse\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\"$\n\x11SetLendingRequest\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\")\n\x12SetLendingResponse\x12\x13\n\x0bwas_enabled\x18\x01 \x01(\x08\"=\n\x15\x45xcludeWorkersRequest\x12\x12\n\nworker_ids\x18\x01 \x03(\t\x12\x10\n\x08\x65xcluded\x18\x02 \x01(\x08\"5\n\x16\x45xcludeWorkersResponse\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x01 \x03(\t\";\n\x0fGetFleetRequest\x12\x18\n\x0bmax_changes\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0e\n\x0c_max_changes\"O\n\x0cStateSeconds\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"P\n\x0bStateChange\x12.\n\x05state\x18\x01 \x01(\x0e\x32\x1f.tlt.coordinator.v1.WorkerState\x12\x11\n\tat_unix_s\x18\x02 \x01(\x01\"\xe8\x01\n\rWorkerAccount\x12.\n\x05hello\x18\x01 \x01(\x0b\x32\x1f.tlt.coordinator.v1.WorkerHello\x12\x30\n\x06status\x18\x02 \x01(\x0b\x32 .tlt.coordinator.v1.WorkerStatus\x12\x30\n\x06ledger\x18\x03 \x03(\x0b\x32 .tlt.coordinator.v1.StateSeconds\x12\x31\n\x08timeline\x18\x04 \x03(\x0b\x32\x1f.tlt.coordinator.v1.StateChange\x12\x10\n\x08standing\x18\x05 \x01(\t\"\x8a\x02\n\x10GetFleetResponse\x12\x32\n\x07workers\x18\x01 \x03(\x0b\x32!.tlt.coordinator.v1.WorkerAccount\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x05\x12\x17\n\x0f\x64rafter_version\x18\x03 \x01(\x03\x12\x13\n\x0b\x64rafter_uri\x18\x04 \x01(\t\x12\x17\n\x0flending_enabled\x18\x05 \x01(\x08\x12\x1a\n\x12\x62ubble_utilisation\x18\x06 \x01(\x01\x12\x33\n\x08\x64rafters\x18\x07 \x03(\x0b\x32!.tlt.coordinator.v1.DrafterRecord\x12\x14\n\x0cpause_left_s\x18\x08 \x01(\x01\"}\n\rDrafterRecord\x12\x17\n\x0f\x64rafter_version\x18\x01 \x01(\x03\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\x11\n\tat_unix_s\x18\x03 \x01(\x01\x12\x15\n\rheld_out_top1\x18\x04 \x01(\x01\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03*\xfa\x01\n\x0bWorkerState\x12\x1c\n\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14WORKER_STATE_ROLLOUT\x10\x01\x12\x19\n\x15WORKER_STATE_TRAINING\x10\x02\x12\x1a\n\x16WORKER_STATE_SWITCHING\x10\x03\x12\x19\n\x15WORKER_STATE_UPDATING\x10\x04\x12\x15\n\x11WORKER_STATE_IDLE\x10\x05\x12\x15\n\x11WORKER_STATE_DOWN\x10\x06\x12\x19\n\x15WORKER_STATE_STARTING\x10\x07\x12\x18\n\x14WORKER_STATE_RESTING\x10\x08\x32\x94\x06\n\x12\x43oordinatorService\x12\\\n\tHoldLease\x12$.tlt.coordinator.v1.HoldLeaseRequest\x1a%.tlt.coordinator.v1.HoldLeaseResponse(\x01\x30\x01\x12]\n\nWatchFleet\x12%.tlt.coordinator.v1.WatchFleetRequest\x1a&.tlt.coordinator.v1.WatchFleetResponse0\x01\x12^\n\x0bReportQueue\x12&.tlt.coordinator.v1.ReportQueueRequest\x1a\'.tlt.coordinator.v1.ReportQueueResponse\x12g\n\x0ePublishDrafter\x12).tlt.coordinator.v1.PublishDrafterRequest\x1a*.tlt.coordinator.v1.PublishDrafterResponse\x12[\n\nGetDrafter\x12%.tlt.coordinator.v1.GetDrafterRequest\x1a&.tlt.coordinator.v1.GetDrafterResponse\x12[\n\nSetLending\x12%.tlt.coordinator.v1.SetLendingRequest\x1a&.tlt.coordinator.v1.SetLendingResponse\x12g\n\x0e\x45xcludeWorkers\x12).tlt.coordinator.v1.ExcludeWorkersRequest\x1a*.tlt.coordinator.v1.ExcludeWorkersResponse\x12U\n\x08GetFleet\x12#.tlt.coordinator.v1.GetFleetRequest\x1a$.tlt.coordinator.v1.GetFleetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tlt.coordinator.v1.coordinator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WORKERSTATE']._serialized_start=3130
-  _globals['_WORKERSTATE']._serialized_end=3380
+  _globals['_WORKERSTATE']._serialized_start=4123
+  _globals['_WORKERSTATE']._serialized_end=4373
   _globals['_WORKERHELLO']._serialized_start=61
   _globals['_WORKERHELLO']._serialized_end=345
   _globals['_WORKERSTATUS']._serialized_start=348
@@ -55,38 +55,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLEETMEMBER']._serialized_end=1480
   _globals['_WATCHFLEETRESPONSE']._serialized_start=1483
   _globals['_WATCHFLEETRESPONSE']._serialized_end=1617
-  _globals['_REPORTQUEUEREQUEST']._serialized_start=1619
-  _globals['_REPORTQUEUEREQUEST']._serialized_end=1703
-  _globals['_REPORTQUEUERESPONSE']._serialized_start=1705
-  _globals['_REPORTQUEUERESPONSE']._serialized_end=1764
-  _globals['_PUBLISHDRAFTERREQUEST']._serialized_start=1767
-  _globals['_PUBLISHDRAFTERREQUEST']._serialized_end=1929
-  _globals['_GETDRAFTERREQUEST']._serialized_start=1931
-  _globals['_GETDRAFTERREQUEST']._serialized_end=1950
-  _globals['_GETDRAFTERRESPONSE']._serialized_start=1952
-  _globals['_GETDRAFTERRESPONSE']._serialized_end=2022
-  _globals['_PUBLISHDRAFTERRESPONSE']._serialized_start=2024
-  _globals['_PUBLISHDRAFTERRESPONSE']._serialized_end=2073
-  _globals['_SETLENDINGREQUEST']._serialized_start=2075
-  _globals['_SETLENDINGREQUEST']._serialized_end=2111
-  _globals['_SETLENDINGRESPONSE']._serialized_start=2113
-  _globals['_SETLENDINGRESPONSE']._serialized_end=2154
-  _globals['_EXCLUDEWORKERSREQUEST']._serialized_start=2156
-  _globals['_EXCLUDEWORKERSREQUEST']._serialized_end=2217
-  _globals['_EXCLUDEWORKERSRESPONSE']._serialized_start=2219
-  _globals['_EXCLUDEWORKERSRESPONSE']._serialized_end=2272
-  _globals['_GETFLEETREQUEST']._serialized_start=2274
-  _globals['_GETFLEETREQUEST']._serialized_end=2333
-  _globals['_STATESECONDS']._serialized_start=2335
-  _globals['_STATESECONDS']._serialized_end=2414
-  _globals['_STATECHANGE']._serialized_start=2416
-  _globals['_STATECHANGE']._serialized_end=2496
-  _globals['_WORKERACCOUNT']._serialized_start=2499
-  _globals['_WORKERACCOUNT']._serialized_end=2731
-  _globals['_GETFLEETRESPONSE']._serialized_start=2734
-  _globals['_GETFLEETRESPONSE']._serialized_end=3000
-  _globals['_DRAFTERRECORD']._serialized_start=3002
-  _globals['_DRAFTERRECORD']._serialized_end=3127
-  _globals['_COORDINATORSERVICE']._serialized_start=3383
-  _globals['_COORDINATORSERVICE']._serialized_end=4171
+  _globals['_REPORTQUEUEREQUEST']._serialized_start=1620
+  _globals['_REPORTQUEUEREQUEST']._serialized_end=1751
+  _globals['_GATEWAYLOAD']._serialized_start=1754
+  _globals['_GATEWAYLOAD']._serialized_end=1904
+  _globals['_WORKERLOAD']._serialized_start=1906
+  _globals['_WORKERLOAD']._serialized_end=2005
+  _globals['_CAPPEDLOAD']._serialized_start=2007
+  _globals['_CAPPEDLOAD']._serialized_end=2055
+  _globals['_TAILREPORT']._serialized_start=2058
+  _globals['_TAILREPORT']._serialized_end=2190
+  _globals['_TAILWORKER']._serialized_start=2193
+  _globals['_TAILWORKER']._serialized_end=2339
+  _globals['_PACE']._serialized_start=2341
+  _globals['_PACE']._serialized_end=2409
+  _globals['_TAILREQUEST']._serialized_start=2411
+  _globals['_TAILREQUEST']._serialized_end=2516
+  _globals['_TAIL']._serialized_start=2519
+  _globals['_TAIL']._serialized_end=2656
+  _globals['_REPORTQUEUERESPONSE']._serialized_start=2658
+  _globals['_REPORTQUEUERESPONSE']._serialized_end=2757
+  _globals['_PUBLISHDRAFTERREQUEST']._serialized_start=2760
+  _globals['_PUBLISHDRAFTERREQUEST']._serialized_end=2922
+  _globals['_GETDRAFTERREQUEST']._serialized_start=2924
+  _globals['_GETDRAFTERREQUEST']._serialized_end=2943
+  _globals['_GETDRAFTERRESPONSE']._serialized_start=2945
+  _globals['_GETDRAFTERRESPONSE']._serialized_end=3015
+  _globals['_PUBLISHDRAFTERRESPONSE']._serialized_start=3017
+  _globals['_PUBLISHDRAFTERRESPONSE']._serialized_end=3066
+  _globals['_SETLENDINGREQUEST']._serialized_start=3068
+  _globals['_SETLENDINGREQUEST']._serialized_end=3104
+  _globals['_SETLENDINGRESPONSE']._serialized_start=3106
+  _globals['_SETLENDINGRESPONSE']._serialized_end=3147
+  _globals['_EXCLUDEWORKERSREQUEST']._serialized_start=3149
+  _globals['_EXCLUDEWORKERSREQUEST']._serialized_end=3210
+  _globals['_EXCLUDEWORKERSRESPONSE']._serialized_start=3212
+  _globals['_EXCLUDEWORKERSRESPONSE']._serialized_end=3265
+  _globals['_GETFLEETREQUEST']._serialized_start=3267
+  _globals['_GETFLEETREQUEST']._serialized_end=3326
+  _globals['_STATESECONDS']._serialized_start=3328
+  _globals['_STATESECONDS']._serialized_end=3407
+  _globals['_STATECHANGE']._serialized_start=3409
+  _globals['_STATECHANGE']._serialized_end=3489
+  _globals['_WORKERACCOUNT']._serialized_start=3492
+  _globals['_WORKERACCOUNT']._serialized_end=3724
+  _globals['_GETFLEETRESPONSE']._serialized_start=3727
+  _globals['_GETFLEETRESPONSE']._serialized_end=3993
+  _globals['_DRAFTERRECORD']._serialized_start=3995
+  _globals['_DRAFTERRECORD']._serialized_end=4120
+  _globals['_COORDINATORSERVICE']._serialized_start=4376
+  _globals['_COORDINATORSERVICE']._serialized_end=5164
 # @@protoc_insertion_point(module_scope)

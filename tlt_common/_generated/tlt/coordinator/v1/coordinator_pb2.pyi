@@ -167,22 +167,118 @@ class WatchFleetResponse(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[FleetMember, _Mapping]]] = ..., removed_worker_ids: _Optional[_Iterable[str]] = ..., is_change: _Optional[bool] = ..., lending: _Optional[bool] = ...) -> None: ...
 
 class ReportQueueRequest(_message.Message):
-    __slots__ = ("gateway_id", "queued_count", "pause_left_s")
+    __slots__ = ("gateway_id", "queued_count", "pause_left_s", "load")
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUED_COUNT_FIELD_NUMBER: _ClassVar[int]
     PAUSE_LEFT_S_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     queued_count: int
     pause_left_s: float
-    def __init__(self, gateway_id: _Optional[str] = ..., queued_count: _Optional[int] = ..., pause_left_s: _Optional[float] = ...) -> None: ...
+    load: GatewayLoad
+    def __init__(self, gateway_id: _Optional[str] = ..., queued_count: _Optional[int] = ..., pause_left_s: _Optional[float] = ..., load: _Optional[_Union[GatewayLoad, _Mapping]] = ...) -> None: ...
+
+class GatewayLoad(_message.Message):
+    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail")
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerLoad]
+    ended_tokens: _containers.RepeatedScalarFieldContainer[int]
+    cut_tokens: _containers.RepeatedScalarFieldContainer[int]
+    tail: TailReport
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ...) -> None: ...
+
+class WorkerLoad(_message.Message):
+    __slots__ = ("worker_id", "running", "kv_tokens")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    running: _containers.RepeatedCompositeFieldContainer[CappedLoad]
+    kv_tokens: int
+    def __init__(self, worker_id: _Optional[str] = ..., running: _Optional[_Iterable[_Union[CappedLoad, _Mapping]]] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
+
+class CappedLoad(_message.Message):
+    __slots__ = ("cap_tokens", "counts")
+    CAP_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    cap_tokens: int
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, cap_tokens: _Optional[int] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TailReport(_message.Message):
+    __slots__ = ("is_settled", "workers", "requests")
+    IS_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    is_settled: bool
+    workers: _containers.RepeatedCompositeFieldContainer[TailWorker]
+    requests: _containers.RepeatedCompositeFieldContainer[TailRequest]
+    def __init__(self, is_settled: _Optional[bool] = ..., workers: _Optional[_Iterable[_Union[TailWorker, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[TailRequest, _Mapping]]] = ...) -> None: ...
+
+class TailWorker(_message.Message):
+    __slots__ = ("worker_id", "pace", "slot_count", "kv_tokens", "lendable", "training")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    PACE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LENDABLE_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    pace: Pace
+    slot_count: int
+    kv_tokens: int
+    lendable: bool
+    training: bool
+    def __init__(self, worker_id: _Optional[str] = ..., pace: _Optional[_Union[Pace, _Mapping]] = ..., slot_count: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., lendable: _Optional[bool] = ..., training: _Optional[bool] = ...) -> None: ...
+
+class Pace(_message.Message):
+    __slots__ = ("token_s", "kv_token_s", "prefill_token_s")
+    TOKEN_S_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKEN_S_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_TOKEN_S_FIELD_NUMBER: _ClassVar[int]
+    token_s: _containers.RepeatedScalarFieldContainer[float]
+    kv_token_s: _containers.RepeatedScalarFieldContainer[float]
+    prefill_token_s: float
+    def __init__(self, token_s: _Optional[_Iterable[float]] = ..., kv_token_s: _Optional[_Iterable[float]] = ..., prefill_token_s: _Optional[float] = ...) -> None: ...
+
+class TailRequest(_message.Message):
+    __slots__ = ("ref", "worker_id", "kv_tokens", "left_tokens", "gateway_id")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    ref: int
+    worker_id: str
+    kv_tokens: int
+    left_tokens: _containers.RepeatedScalarFieldContainer[float]
+    gateway_id: str
+    def __init__(self, ref: _Optional[int] = ..., worker_id: _Optional[str] = ..., kv_tokens: _Optional[int] = ..., left_tokens: _Optional[_Iterable[float]] = ..., gateway_id: _Optional[str] = ...) -> None: ...
+
+class Tail(_message.Message):
+    __slots__ = ("serial", "age_s", "workers", "requests")
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    serial: int
+    age_s: float
+    workers: _containers.RepeatedCompositeFieldContainer[TailWorker]
+    requests: _containers.RepeatedCompositeFieldContainer[TailRequest]
+    def __init__(self, serial: _Optional[int] = ..., age_s: _Optional[float] = ..., workers: _Optional[_Iterable[_Union[TailWorker, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[TailRequest, _Mapping]]] = ...) -> None: ...
 
 class ReportQueueResponse(_message.Message):
-    __slots__ = ("bubble_s", "training_s")
+    __slots__ = ("bubble_s", "training_s", "tail")
     BUBBLE_S_FIELD_NUMBER: _ClassVar[int]
     TRAINING_S_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
     bubble_s: float
     training_s: float
-    def __init__(self, bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ...) -> None: ...
+    tail: Tail
+    def __init__(self, bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ..., tail: _Optional[_Union[Tail, _Mapping]] = ...) -> None: ...
 
 class PublishDrafterRequest(_message.Message):
     __slots__ = ("base_version", "uri", "worker_id", "held_out_top1", "base_top1", "policy_version")

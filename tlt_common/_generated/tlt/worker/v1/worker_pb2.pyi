@@ -368,21 +368,53 @@ class Pause(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., left_s: _Optional[float] = ...) -> None: ...
 
 class WatchResponse(_message.Message):
-    __slots__ = ("info", "slot_count", "serial", "pause", "kept_keys")
+    __slots__ = ("info", "slot_count", "serial", "pause", "kept_keys", "rounds")
     INFO_FIELD_NUMBER: _ClassVar[int]
     SLOT_COUNT_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     PAUSE_FIELD_NUMBER: _ClassVar[int]
     KEPT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
     info: WorkerInfo
     slot_count: int
     serial: int
     pause: Pause
     kept_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, info: _Optional[_Union[WorkerInfo, _Mapping]] = ..., slot_count: _Optional[int] = ..., serial: _Optional[int] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., kept_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    rounds: WorkedRounds
+    def __init__(self, info: _Optional[_Union[WorkerInfo, _Mapping]] = ..., slot_count: _Optional[int] = ..., serial: _Optional[int] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., kept_keys: _Optional[_Iterable[str]] = ..., rounds: _Optional[_Union[WorkedRounds, _Mapping]] = ...) -> None: ...
+
+class WorkedRounds(_message.Message):
+    __slots__ = ("serial", "arms", "prefilled_tokens", "prefill_s")
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    ARMS_FIELD_NUMBER: _ClassVar[int]
+    PREFILLED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_S_FIELD_NUMBER: _ClassVar[int]
+    serial: int
+    arms: _containers.RepeatedCompositeFieldContainer[ArmRounds]
+    prefilled_tokens: int
+    prefill_s: float
+    def __init__(self, serial: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmRounds, _Mapping]]] = ..., prefilled_tokens: _Optional[int] = ..., prefill_s: _Optional[float] = ...) -> None: ...
+
+class ArmRounds(_message.Message):
+    __slots__ = ("arm", "group", "round_count", "accepted_tokens", "produced_tokens", "kv_tokens", "elapsed_s")
+    ARM_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROUND_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_S_FIELD_NUMBER: _ClassVar[int]
+    arm: str
+    group: int
+    round_count: int
+    accepted_tokens: int
+    produced_tokens: int
+    kv_tokens: int
+    elapsed_s: float
+    def __init__(self, arm: _Optional[str] = ..., group: _Optional[int] = ..., round_count: _Optional[int] = ..., accepted_tokens: _Optional[int] = ..., produced_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., elapsed_s: _Optional[float] = ...) -> None: ...
 
 class WorkerInfo(_message.Message):
-    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "lendable", "receiving", "finds_stop_strings", "returns_routed_experts")
+    __slots__ = ("worker_id", "model", "vocab_size", "context_length", "max_running", "policy_version", "drafter_version", "running_count", "device", "draining", "training", "release", "source", "machine", "lendable", "receiving", "finds_stop_strings", "returns_routed_experts", "kv_tokens")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -401,6 +433,7 @@ class WorkerInfo(_message.Message):
     RECEIVING_FIELD_NUMBER: _ClassVar[int]
     FINDS_STOP_STRINGS_FIELD_NUMBER: _ClassVar[int]
     RETURNS_ROUTED_EXPERTS_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     model: str
     vocab_size: int
@@ -419,4 +452,5 @@ class WorkerInfo(_message.Message):
     receiving: bool
     finds_stop_strings: bool
     returns_routed_experts: bool
-    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., lendable: _Optional[bool] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ...) -> None: ...
+    kv_tokens: int
+    def __init__(self, worker_id: _Optional[str] = ..., model: _Optional[str] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., max_running: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., running_count: _Optional[int] = ..., device: _Optional[str] = ..., draining: _Optional[bool] = ..., training: _Optional[bool] = ..., release: _Optional[_Union[_common_pb2.ReleaseId, _Mapping]] = ..., source: _Optional[_Union[_common_pb2.WeightsSource, _Mapping]] = ..., machine: _Optional[str] = ..., lendable: _Optional[bool] = ..., receiving: _Optional[bool] = ..., finds_stop_strings: _Optional[bool] = ..., returns_routed_experts: _Optional[bool] = ..., kv_tokens: _Optional[int] = ...) -> None: ...

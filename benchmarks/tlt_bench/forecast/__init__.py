@@ -1,0 +1,1 @@
+"""`tlt bench forecast`: forecasts of lengths against what came, in virtual time."""

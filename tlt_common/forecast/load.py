@@ -1,0 +1,75 @@
+"""What a gateway tells of the requests it runs: numbers of tokens, never tokens."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tlt_common.domain.bounds import INT32_MAX
+from tlt_common.domain.ids import WorkerId
+from tlt_common.forecast.tail import TailRequest, TailWorker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CappedLoad:
+    """Running requests that end at the same number of tokens at the latest."""
+
+    cap: int
+    counts: tuple[int, ...]
+    """Requests by the bits of the number of tokens that they have generated: those with b bits are at b."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLoad:
+    """Requests of a gateway at a worker."""
+
+    worker_id: WorkerId
+    running: tuple[CappedLoad, ...]
+    kv_tokens: int
+    """Tokens of their prompts and responses."""
+
+    @property
+    def count(self) -> int:
+        """Number of requests."""
+        return sum(sum(of.counts) for of in self.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailReport:
+    """The last requests of a step, as one gateway knows them."""
+
+    is_settled: bool
+    """Whether no request is underway from one worker to another."""
+    workers: tuple[TailWorker, ...]
+    requests: tuple[TailRequest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLoad:
+    """What a gateway reports, twice a second at most."""
+
+    workers: tuple[WorkerLoad, ...] = ()
+    ended: tuple[int, ...] = ()
+    """Lengths of responses that ended by themselves since the last report."""
+    cut: tuple[int, ...] = ()
+    """Lengths of those that a cap or an abort ended."""
+    tail: TailReport | None = None
+    """None unless few requests run, and what they have left can be foretold."""
+
+
+def by_cap(requests: Iterable[tuple[int, int]]) -> tuple[CappedLoad, ...]:
+    """
+    Return requests, each with a cap and its generated tokens, as counts.
+
+    Caps are rounded up to four significant bits: where the context is the limit, every prompt leaves another cap.
+    """
+    counts: dict[int, Counter[int]] = {}
+    for cap, generated in requests:
+        counts.setdefault(_coarse(cap), Counter())[generated.bit_length()] += 1
+    return tuple(
+        CappedLoad(cap=cap, counts=tuple(of[bits] for bits in range(max(of) + 1))) for cap, of in sorted(counts.items())
+    )
+
+
+def _coarse(cap: int) -> int:
+    step = 1 << max(0, cap.bit_length() - 4)
+    return min(-(-cap // step) * step, INT32_MAX)
