@@ -129,7 +129,7 @@ class Worker:
         engine.set_capture(OFF)
         self._retired = False
         self._history = StateHistory()
-        self._history.note(self._state, time.time())
+        self._history.note(self._state, time.monotonic())
 
     @property
     def info(self) -> WorkerInfo:
@@ -272,7 +272,7 @@ class Worker:
             max_running=self._engine_info.max_running,
             pod=self._config.pod,
             devices=self._engine_info.devices,
-            history=self._history.changes,
+            history=self._history.changes(time.monotonic()),
         )
 
     def _obey(self, order: Order) -> None:
@@ -297,6 +297,6 @@ class Worker:
         self._tell_coordinator()
 
     def _tell_coordinator(self) -> None:
-        self._history.note(self._state, time.time())
+        self._history.note(self._state, time.monotonic())
         if self._stream:
             self._stream.poke()

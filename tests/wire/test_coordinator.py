@@ -7,9 +7,9 @@ from tlt_common.domain.fleet import (
     DrafterWish,
     Fleet,
     Lease,
+    PastChange,
     ReportInterval,
     Revocation,
-    StateChange,
     WorkerHello,
     WorkerState,
     WorkerStatus,
@@ -42,8 +42,8 @@ HELLO = WorkerHello(
     devices=4,
     training_devices=2,
     history=(
-        StateChange(state=WorkerState.STARTING, at_unix_s=1.0),
-        StateChange(state=WorkerState.RESTING, at_unix_s=2.5),
+        PastChange(state=WorkerState.STARTING, age_s=2.5),
+        PastChange(state=WorkerState.RESTING, age_s=1.0),
     ),
 )
 
@@ -69,10 +69,10 @@ def test_a_worker_that_says_no_number_of_devices_has_one() -> None:
         ("changed_states", [pb.WORKER_STATE_UNSPECIFIED, pb.WORKER_STATE_IDLE]),
         ("changed_states", [pb.WORKER_STATE_IDLE]),
         ("changed_states", [pb.WORKER_STATE_IDLE] * 257),
-        ("changed_at_unix_s", [2.0, 1.0]),
-        ("changed_at_unix_s", [1.0, float("nan")]),
-        ("changed_at_unix_s", [1.0, float("inf")]),
-        ("changed_at_unix_s", [-1.0, 1.0]),
+        ("changed_ago_s", [1.0, 2.0]),
+        ("changed_ago_s", [1.0, float("nan")]),
+        ("changed_ago_s", [float("inf"), 1.0]),
+        ("changed_ago_s", [1.0, -1.0]),
     ],
 )
 def test_devices_and_history_that_cannot_be_are_refused(field: str, values: int | list[float]) -> None:

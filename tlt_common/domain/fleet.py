@@ -53,6 +53,14 @@ class StateChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastChange:
+    """Transition of a worker to a state, some seconds ago: clocks of machines differ."""
+
+    state: WorkerState
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHello:
     """Identity of a worker."""
 
@@ -71,7 +79,7 @@ class WorkerHello:
     """How many its engine uses: tensor-parallel ranks."""
     training_devices: int = 1
     """How many of them its trainer uses."""
-    history: tuple[StateChange, ...] = ()
+    history: tuple[PastChange, ...] = ()
     """Its latest changes of state, oldest first; empty in what is shown of a worker."""
 
 

@@ -1,15 +1,19 @@
 """What a worker tells the coordinator about itself: its hello and its status."""
 
+from itertools import pairwise
 from math import isfinite
 
 from tlt_common._generated.tlt.coordinator.v1 import coordinator_pb2 as pb
 from tlt_common.domain.bounds import COUNTED_MAX, INT32_MAX, INT64_MAX, MAX_URI, require_name, require_range
-from tlt_common.domain.fleet import HISTORY_CHANGES, StateChange, WorkerHello, WorkerState, WorkerStatus, in_a_line
+from tlt_common.domain.fleet import HISTORY_CHANGES, PastChange, WorkerHello, WorkerState, WorkerStatus, in_a_line
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import InvalidRequestError
 
 MAX_DEVICES = 1024
 """Of one worker."""
+
+MOST_AGO_S = 1e9
+"""Age of the oldest change of state that can be true: a worker that started decades ago."""
 
 STATE_TO_PB = {
     WorkerState.ROLLOUT: pb.WORKER_STATE_ROLLOUT,
@@ -36,7 +40,7 @@ def hello_to_pb(hello: WorkerHello) -> pb.WorkerHello:
         device_count=hello.devices,
         training_device_count=hello.training_devices,
         changed_states=[STATE_TO_PB[change.state] for change in hello.history],
-        changed_at_unix_s=[change.at_unix_s for change in hello.history],
+        changed_ago_s=[change.age_s for change in hello.history],
     )
 
 
@@ -44,7 +48,7 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     """
     Raises:
         InvalidRequestError: A name is missing, too long or not printable, a number is out of range, or a change of
-            state is not after the one before.
+            state is older than the one before.
     """
     require_name("hello.worker_id", message.worker_id, least=1)
     require_name("hello.address", message.address, least=1)
@@ -70,29 +74,26 @@ def hello_from_pb(message: pb.WorkerHello) -> WorkerHello:
     )
 
 
-def _history(message: pb.WorkerHello) -> tuple[StateChange, ...]:
-    states, times = message.changed_states, message.changed_at_unix_s
+def _history(message: pb.WorkerHello) -> tuple[PastChange, ...]:
+    states, ages = message.changed_states, message.changed_ago_s
     require_range("hello.changed_states", len(states), low=0, high=HISTORY_CHANGES)
-    if len(states) != len(times):
+    if len(states) != len(ages):
         raise InvalidRequestError(
-            f"hello has {len(states)} changed_states and {len(times)} changed_at_unix_s; accepted: as many of both",
-            field="hello.changed_at_unix_s",
+            f"hello has {len(states)} changed_states and {len(ages)} changed_ago_s; accepted: as many of both",
+            field="hello.changed_ago_s",
         )
-    earlier = 0.0
-    for state, at_s in zip(states, times, strict=True):
+    for state in states:
         if state not in STATE_FROM_PB:
             raise InvalidRequestError(
                 f"hello.changed_states has {state}; accepted: WorkerStates", field="hello.changed_states"
             )
-        if not earlier <= at_s < float("inf"):
+    for before_s, after_s in pairwise((MOST_AGO_S, *ages, 0.0)):
+        if not before_s >= after_s >= 0.0:
             raise InvalidRequestError(
-                f"hello.changed_at_unix_s has {at_s} after {earlier}; accepted: finite times in order",
-                field="hello.changed_at_unix_s",
+                f"hello.changed_ago_s has {after_s:g} after {before_s:g}; accepted: seconds ago, oldest first",
+                field="hello.changed_ago_s",
             )
-        earlier = at_s
-    return tuple(
-        StateChange(state=STATE_FROM_PB[state], at_unix_s=at_s) for state, at_s in zip(states, times, strict=True)
-    )
+    return tuple(PastChange(state=STATE_FROM_PB[state], age_s=age_s) for state, age_s in zip(states, ages, strict=True))
 
 
 def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:

@@ -8,10 +8,10 @@ Sums over all workers are kept up to date by every change, so that reading them 
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from tlt_common.domain.fleet import BUBBLES, StateChange, WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.fleet import BUBBLES, PastChange, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
 from tlt_coordinator.account.lent_time import LENT_STATES, LentTime, Span, without_training
@@ -89,11 +89,10 @@ class Account:
         else:
             self._add(self._lent_time.end(now_s))
 
-    def recall(self, history: Iterable[StateChange]) -> None:
+    def recall(self, history: Sequence[PastChange]) -> None:
         """Begin the timeline with what the worker did before it was first seen. That is in no sum."""
-        earlier = [change for change in history if change.at_unix_s <= self._change_times[0]]
-        self._change_states[:0] = bytearray(_NUMBER[change.state] for change in earlier)
-        self._change_times[:0] = array("d", [change.at_unix_s for change in earlier])
+        self._change_states[:0] = bytearray(_NUMBER[change.state] for change in history)
+        self._change_times[:0] = array("d", [self._since_s - change.age_s for change in history])
 
     def resize(self, devices: int, training_devices: int, now_s: float) -> None:
         """

@@ -2,22 +2,20 @@
 
 from collections import deque
 
-from tlt_common.domain.fleet import HISTORY_CHANGES, StateChange, WorkerState
+from tlt_common.domain.fleet import HISTORY_CHANGES, PastChange, WorkerState
 
 
 class StateHistory:
-    """The last changes of state, oldest first."""
+    """The last changes of state."""
 
     def __init__(self) -> None:
-        self._changes: deque[StateChange] = deque(maxlen=HISTORY_CHANGES)
+        self._changes: deque[tuple[WorkerState, float]] = deque(maxlen=HISTORY_CHANGES)
 
-    @property
-    def changes(self) -> tuple[StateChange, ...]:
-        """The changes that are kept."""
-        return tuple(self._changes)
+    def changes(self, now_s: float) -> tuple[PastChange, ...]:
+        """Return the changes that are kept, oldest first."""
+        return tuple(PastChange(state=state, age_s=max(0.0, now_s - at_s)) for state, at_s in self._changes)
 
-    def note(self, state: WorkerState, at_unix_s: float) -> None:
-        """Note the state at a time; does nothing if it has not changed. A clock that was set back stands still."""
-        last = self._changes[-1] if self._changes else None
-        if last is None or last.state is not state:
-            self._changes.append(StateChange(state=state, at_unix_s=max(at_unix_s, last.at_unix_s if last else 0.0)))
+    def note(self, state: WorkerState, now_s: float) -> None:
+        """Note the state, on a clock that never goes back; does nothing if it has not changed."""
+        if not self._changes or self._changes[-1][0] is not state:
+            self._changes.append((state, now_s))

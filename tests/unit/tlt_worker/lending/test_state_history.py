@@ -1,17 +1,14 @@
-from tlt_common.domain.fleet import HISTORY_CHANGES, StateChange, WorkerState
+from tlt_common.domain.fleet import HISTORY_CHANGES, PastChange, WorkerState
 from tlt_worker.lending.state_history import StateHistory
 
 
 def test_it_keeps_changes_only_and_the_latest() -> None:
-    history = StateHistory()
+    history, last_s = StateHistory(), 4.0 * HISTORY_CHANGES - 2
     for second in range(4 * HISTORY_CHANGES):
         history.note((WorkerState.ROLLOUT, WorkerState.IDLE)[second // 2 % 2], float(second))
-    assert len(history.changes) == HISTORY_CHANGES
-    assert history.changes[-1] == StateChange(state=WorkerState.IDLE, at_unix_s=4.0 * HISTORY_CHANGES - 2)
-
-
-def test_a_clock_that_is_set_back_stands_still() -> None:
-    history = StateHistory()
-    history.note(WorkerState.IDLE, 100.0)
-    history.note(WorkerState.ROLLOUT, 50.0)
-    assert [change.at_unix_s for change in history.changes] == [100.0, 100.0]
+    changes = history.changes(last_s + 5)
+    assert len(changes) == HISTORY_CHANGES
+    assert changes[-2:] == (
+        PastChange(state=WorkerState.ROLLOUT, age_s=7.0),
+        PastChange(state=WorkerState.IDLE, age_s=5.0),
+    )

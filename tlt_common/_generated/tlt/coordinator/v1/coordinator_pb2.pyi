@@ -29,7 +29,7 @@ WORKER_STATE_STARTING: WorkerState
 WORKER_STATE_RESTING: WorkerState
 
 class WorkerHello(_message.Message):
-    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval", "device_count", "training_device_count", "changed_states", "changed_at_unix_s")
+    __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval", "device_count", "training_device_count", "changed_states", "changed_ago_s")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -40,7 +40,7 @@ class WorkerHello(_message.Message):
     DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
     TRAINING_DEVICE_COUNT_FIELD_NUMBER: _ClassVar[int]
     CHANGED_STATES_FIELD_NUMBER: _ClassVar[int]
-    CHANGED_AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AGO_S_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     address: str
     model: str
@@ -51,8 +51,8 @@ class WorkerHello(_message.Message):
     device_count: int
     training_device_count: int
     changed_states: _containers.RepeatedScalarFieldContainer[WorkerState]
-    changed_at_unix_s: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ..., changed_states: _Optional[_Iterable[_Union[WorkerState, str]]] = ..., changed_at_unix_s: _Optional[_Iterable[float]] = ...) -> None: ...
+    changed_ago_s: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ..., changed_states: _Optional[_Iterable[_Union[WorkerState, str]]] = ..., changed_ago_s: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem")
