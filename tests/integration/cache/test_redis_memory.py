@@ -38,7 +38,7 @@ async def test_what_redis_uses_is_within_5_percent_of_the_account(tokens: Sequen
         assert 0.8 * BUDGET < usage.used_bytes <= BUDGET
         await store.aclose()  # and with it the buffers of its connection, as soon as Redis has noticed
         async with asyncio.timeout(30):
-            while len(await raw.client_list()) > 1 or (await raw.info("memory"))["lazyfree_pending_objects"]:
+            while len(await raw.client_list()) > 1 or (await raw.info("memory"))["lazyfree_pending_objects"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         used = (await raw.info("memory"))["used_memory"] - idle
         assert used == pytest.approx(usage.used_bytes, rel=0.05)
