@@ -64,6 +64,7 @@ async def learned(work: Path) -> Learned:
             draft_vocabulary=DRAFT_TOKENS,
             drafter_layers=LAYERS,
             pay=PaySettings(evaluations=None),  # so many steps, whether they pay or not
+            nice=0,  # and whatever else runs on the machine
         )
         await bench.open()
         off = await _answers(engine, tests, "off")
