@@ -231,7 +231,8 @@ class Coordinator:
         workers, at_once = list[WorkerAccount](), max(1, CHANGES_AT_ONCE // (changes + 16))
         for first in range(0, len(members), at_once):
             now_s = self._clock.now()
-            workers += [self._account(member, now_s, changes) for member in members[first : first + at_once]]
+            now = self._circumstances(now_s)
+            workers += [self._account(member, now, now_s, changes) for member in members[first : first + at_once]]
             await asyncio.sleep(0)
         now_s = self._clock.now()
         return Fleet(
@@ -297,7 +298,7 @@ class Coordinator:
             await self._moved.beyond(signalled)
         raise self._over
 
-    def _account(self, member: Member, now_s: float, max_changes: int) -> WorkerAccount:
+    def _account(self, member: Member, now: Circumstances, now_s: float, max_changes: int) -> WorkerAccount:
         account = self._ledger.account(member.hello.worker_id)
         return WorkerAccount(
             hello=member.hello,
@@ -305,7 +306,7 @@ class Coordinator:
             seconds=account.seconds(now_s),
             timeline=account.timeline(max_changes),
             unsettled=account.unsettled(now_s),
-            standing=self._registry.standing(member.hello.worker_id, self._circumstances(now_s), now_s),
+            standing=self._registry.standing(member.hello.worker_id, now, now_s),
         )
 
     def _circumstances(self, now_s: float) -> Circumstances:

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tlt_local.addresses import HOST, PORT
+from tlt_local.operator_options import USUAL, At, Ca, Certificate, Key, tls_of
+
+Workers = Annotated[list[str], typer.Argument(metavar="WORKER...", help="Ids of workers, as `tlt status` shows them.")]
 
 app = typer.Typer(
     add_completion=False,
@@ -13,15 +15,6 @@ app = typer.Typer(
     help="Lend idle workers to drafter training, or do not: all of them, or all but some. `tlt status` shows why each "
     "worker is lent, or not.",
 )
-
-Workers = Annotated[list[str], typer.Argument(metavar="WORKER...", help="Ids of workers, as `tlt status` shows them.")]
-At = Annotated[str, typer.Option("--coordinator", help="host:port of the coordinator, as `tlt up` prints it.")]
-Ca = Annotated[Path | None, typer.Option("--ca", help="CA bundle (PEM); enables TLS.")]
-Certificate = Annotated[
-    Path | None, typer.Option("--certificate", help="Client certificate (PEM) for admin.tlt.internal.")
-]
-Key = Annotated[Path | None, typer.Option("--key", help="Private key of --certificate (PEM).")]
-USUAL = f"{HOST}:{PORT + 1}"
 
 
 @app.command()
@@ -49,20 +42,18 @@ def include(workers: Workers, at: At = USUAL, ca: Ca = None, certificate: Certif
 
 
 def _lend(at: str, ca: Path | None, certificate: Path | None, key: Path | None, *, enabled: bool) -> None:
-    from tlt_common.client.health import credentials_of
     from tlt_local.interrupt import run
     from tlt_local.operations import set_lending
 
-    tls = credentials_of(ca, certificate, key)
+    tls = tls_of(ca, certificate, key)
     run(lambda: set_lending(at, tls, enabled=enabled))
 
 
 def _exclude(
     at: str, ca: Path | None, certificate: Path | None, key: Path | None, workers: list[str], *, excluded: bool
 ) -> None:
-    from tlt_common.client.health import credentials_of
     from tlt_local import operations
     from tlt_local.interrupt import run
 
-    tls = credentials_of(ca, certificate, key)
+    tls = tls_of(ca, certificate, key)
     run(lambda: operations.exclude(at, tls, workers, excluded=excluded))

@@ -57,11 +57,6 @@ class Forecaster:
         """Whether enough responses have been seen."""
         return self._curve is not None
 
-    @property
-    def curve(self) -> LengthCurve | None:
-        """The distribution of all lengths, as of the last look; None while too little is known."""
-        return self._curve
-
     def finished(self, response: Running, *, ended: bool, begun: int = 0) -> None:
         """
         Learn from a response that is not generated any more.
