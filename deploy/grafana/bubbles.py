@@ -140,8 +140,7 @@ def _lending() -> Sequence[AnyPanel]:
         series(
             "Leases ended",
             "Leases granted per minute, and leases ended by reason. rollout is normal: a request arrived. "
-            "trainer_died or expired: see the worker's log. Hundreds per minute: raise spot.settle_s of the "
-            "coordinator.",
+            "trainer_died or expired: see the worker's log. Hundreds per minute: see the runbook TltLeaseChurn.",
             "none",
             Query(f"60 * {rate('tlt_worker_leases_ended_total', by='reason')}", "{{reason}}"),
             Query(f"60 * {rate('tlt_leases_granted_total')}", "granted"),

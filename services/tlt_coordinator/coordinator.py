@@ -25,12 +25,13 @@ from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, changes_per_w
 from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.config import CoordinatorConfig
+from tlt_coordinator.config import CoordinatorConfig, SpotConfig
+from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.drafters.published import PublishedDrafters
 from tlt_coordinator.forecasts import Forecasts
 from tlt_coordinator.lending.excluded import ExcludedWorkers
 from tlt_coordinator.lending.pace import Pace
-from tlt_coordinator.lending.plan import FleetView, Grant, plan
+from tlt_coordinator.lending.plan import FleetView, Grant, Reason, Revoke, plan
 from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.queues import Queues
@@ -65,6 +66,7 @@ class Coordinator:
         self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
         self._forecasts = Forecasts(config.queue_stale_s)
+        self._announcer = Announcer()
         self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
         self._lending = config.lending
@@ -147,7 +149,7 @@ class Coordinator:
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """
-        Make a drafter the fleet's newest and tell all workers to load it.
+        Make a drafter the fleet's newest and tell all workers to load it, unless they have just loaded another.
 
         Raises:
             InvalidRequestError: The publication is incomplete, or scores clearly below the newest.
@@ -156,7 +158,8 @@ class Coordinator:
         """
         wish = await self._drafters.publish(publication, self._clock.now(), loaded=self._registry.loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
-        self._registry.wish(wish)
+        self._announcer.publish(wish)
+        self._announce(self._clock.now())
         return wish
 
     @property
@@ -310,34 +313,55 @@ class Coordinator:
         )
 
     def _circumstances(self, now_s: float) -> Circumstances:
-        policy = self._pace.policy
+        policy, measures = self._pace.policy, self._registry.measures
         return Circumstances(
             lending=self._lending,
             queued=self._queues.queued(now_s),
-            settle_s=policy.settle_s,
+            settle_s=measures.settle_s(policy, now_s),
             keep_warm=policy.keep_warm,
             free=self._registry.free,
+            enough=self._registry.loans >= measures.trainers(policy, now_s),
         )
+
+    def _announce(self, now_s: float) -> None:
+        """Tell workers to load the newest drafter, if they have not been told and it is time."""
+        every_s = self._registry.measures.publish_every_s
+        if (wish := self._announcer.due(now_s, every_s=every_s, training=self._registry.loans > 0)) is not None:
+            self._registry.wish(wish)
+
+    def _recalls(self, queued: int, policy: SpotConfig, now_s: float) -> int:
+        """Return how many leases end although their workers are free: as many as requests wait, or more than pay."""
+        if not self._lending:
+            return 0
+        if queued:
+            return self._queues.to_call_back(now_s)
+        return self._registry.measures.surplus(self._registry.loans, policy, now_s)
 
     def _step(self, now_s: float) -> bool:
         """Decide about a bounded number of workers; return whether there may be more to decide now."""
         dropped = self._registry.drop_silent(self._pace.silence_s(self._config.silence_s), now_s)
         if dropped:
             self._moved.set()
+        self._announce(now_s)
         queued, policy = self._queues.queued(now_s), self._pace.policy
         lends = self._lending and queued == 0
+        recalled = self._registry.least(self._recalls(queued, policy, now_s))
         fleet = FleetView(
-            workers=self._registry.to_decide(now_s, policy, ends=not lends),
+            workers=self._registry.to_decide(now_s, policy, ends=not self._lending, also=recalled),
             settled=self._registry.settled(now_s, policy) if lends else (),
             queued=queued,
             lending=self._lending,
             last_epoch=self._epochs.last,
             reserved_epoch=self._epochs.reserved,
             drafter=self._drafters.version,
+            recalled=frozenset(worker.worker_id for worker in recalled),
         )
         changes = plan(fleet, now_s, policy)
         self._registry.carry_out(changes, now_s)
         for change in changes:
-            if isinstance(change, Grant):
-                self._epochs.seen(change.lease.epoch)
+            match change:
+                case Grant(lease=lease):
+                    self._epochs.seen(lease.epoch)
+                case Revoke(reason=Reason.QUEUE):
+                    self._queues.called_back()
         return self._registry.undecided or max(dropped, len(changes)) >= STEP_WORKERS

@@ -17,15 +17,25 @@ class Queues:
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
         self._reports: dict[str, _Report] = {}
+        self._called_back = 0
 
     def report(self, gateway_id: str, queued: int, now_s: float, *, pause_left_s: float = 0.0) -> None:
         """Record the queue depth of a gateway, and for how long it is paused."""
         self._reports[gateway_id] = _Report(queued, now_s, now_s + pause_left_s)
+        self._called_back = 0
 
     def queued(self, now_s: float) -> int:
         """Return the number of requests queued at all gateways that still report; 0 if none does."""
         self._forget_stale(now_s)
         return sum(report.queued for report in self._reports.values())
+
+    def called_back(self) -> None:
+        """Note that a lease was revoked for a request that waits."""
+        self._called_back += 1
+
+    def to_call_back(self, now_s: float) -> int:
+        """Return how many leases are to be revoked for requests that wait, beyond those revoked since a report."""
+        return max(0, self.queued(now_s) - self._called_back)
 
     def pause_left_s(self, now_s: float) -> float:
         """Return the seconds until no gateway that still reports is paused."""

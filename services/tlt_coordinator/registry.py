@@ -20,6 +20,7 @@ from tlt_common.telemetry.log import get_logger
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge, Journal
+from tlt_coordinator.lending.measures import Measures
 from tlt_coordinator.lending.pace import FASTEST_S
 from tlt_coordinator.lending.plan import Grant, Loan, Reason, Revoke, RoleChange, WorkerView
 from tlt_coordinator.lending.standing import Circumstances, Standing, standing_of
@@ -82,6 +83,7 @@ class Registry:
         self._ran_s, self._ran_at_s = 0.0, now_s
         """Seconds in which this process ran on schedule, up to `_ran_at_s`; silence is measured in them."""
         self._worklist = Worklist()
+        self.measures = Measures()
         self.opened = 0
         """Streams opened so far."""
         self.membership = Journal()
@@ -127,6 +129,7 @@ class Registry:
         self._known[worker_id] = Member(hello=session.hello, status=status)
         self._heard.mark(worker_id, self._ran(now_s))
         self._ledger.report(worker_id, status, now_s)
+        self.measures.note(worker_id, status, now_s)
         self.loaded = max(self.loaded, status.drafter_version)
         self.policy = max(self.policy, status.policy_version)
         if former is None or session.loan is not loan or _decisive(former) != _decisive(status):
@@ -167,7 +170,9 @@ class Registry:
             self.leave(self._sessions[worker_id], now_s, error)
         return len(silent)
 
-    def to_decide(self, now_s: float, policy: SpotConfig, *, ends: bool) -> tuple[WorkerView, ...]:
+    def to_decide(
+        self, now_s: float, policy: SpotConfig, *, ends: bool, also: tuple[WorkerView, ...] = ()
+    ) -> tuple[WorkerView, ...]:
         """
         Return workers that may hold a lease to renew or to revoke. Those that changed are returned once.
 
@@ -175,8 +180,11 @@ class Registry:
             now_s: Current time.
             policy: When leases are renewed and expire.
             ends: Whether all loans end now.
+            also: Others to return.
         """
-        return self._views(self._worklist.take(now_s, policy, ends=ends))
+        chosen = self._views(self._worklist.take(now_s, policy, ends=ends))
+        known = {worker.worker_id for worker in chosen}
+        return (*chosen, *(worker for worker in also if worker.worker_id not in known))
 
     def exclude(self, worker_ids: frozenset[WorkerId], now_s: float) -> None:
         """Set the workers that are not lent, whether they are connected or not."""
@@ -207,9 +215,19 @@ class Registry:
         """Whether `to_decide` has not returned all workers that changed."""
         return self._worklist.has_changes
 
+    @property
+    def loans(self) -> int:
+        """Number of leases that were granted and have not ended."""
+        return self._worklist.loans
+
     def settled(self, now_s: float, policy: SpotConfig) -> tuple[WorkerView, ...]:
-        """Return free workers to lend, idle longest first."""
-        return self._views(self._worklist.settled(now_s, policy))
+        """Return free workers to lend, idle longest first: at most as many as pay."""
+        settle_s, most = self.measures.settle_s(policy, now_s), self.measures.trainers(policy, now_s)
+        return self._views(self._worklist.settled(now_s, settle_s=settle_s, keep_warm=policy.keep_warm, most=most))
+
+    def least(self, count: int) -> tuple[WorkerView, ...]:
+        """Return workers with a lease, the least valuable ones; a plan looks at a bounded number."""
+        return self._views(self._worklist.least(count, self.measures.value)) if count > 0 else ()
 
     def member(self, worker_id: WorkerId) -> Member | None:
         """Return a worker if it can accept requests."""
@@ -293,6 +311,7 @@ class Registry:
         )
         self._known[worker_id] = Member(hello=session.hello, status=down)
         self._ledger.lose(worker_id, now_s)
+        self.measures.lose(worker_id, now_s)
         self.changes.mark(worker_id)
 
 

@@ -34,7 +34,7 @@ up.yaml:
   model: ./Qwen3-32B
   workers: 2
   worker: {engine: {tensor_parallel: 4, context_length: 32768}}
-  trainer: {publish: {every_s: 30}}
+  trainer: {publish: {gain: 0.05}}
 """
 
 

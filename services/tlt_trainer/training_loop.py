@@ -85,7 +85,8 @@ class TrainingLoop:
         self._base_score: Score | None = None  # of the fleet's drafter, on the same frames
         self._gained = False  # the scored weights are worth publishing
         self._rises = False  # they were when they were scored, and no lease has ended since
-        self._scored_at_s = self._shared_at_s = self._saved_at_s = 0.0  # in seconds of training
+        self._trained = self._scored_at = self._shared_at = 0  # in states trained on
+        self._saved_at_s = 0.0  # in seconds of training
         self._saved_steps = learner.counters.steps
 
     @property
@@ -102,6 +103,8 @@ class TrainingLoop:
             drafter_version=counters.base_version,
             policy_version=self._rest.policy,
             resting=self._rest.holds,
+            gain=self._rest.gain_per_s,
+            passes=self._rest.passes,
             problem=self._sharing.problem if self._sharing else "",
         )
 
@@ -203,6 +206,7 @@ class TrainingLoop:
         self._broken = 0
         tokens = sum(frame.header.token_count for frame in group)
         self._feed.pace(tokens, took_s)
+        self._trained += tokens
         metrics.TRAINER_BASE_VERSION.set(self._learner.counters.base_version)
         metrics.TRAINING_TOKENS.inc(tokens)
         metrics.TRAINING_LOSS.set(self._loss)
@@ -220,15 +224,15 @@ class TrainingLoop:
 
     async def _periodic_work(self) -> None:
         """Score, publish and save when due; called between micro-steps."""
-        if self._device.trained_s - self._scored_at_s >= self._config.score_every_s and self._lease.holds():
+        if self._trained - self._scored_at >= self._config.score_every_tokens and self._lease.holds():
             await self._examine()
-        if self._device.trained_s - self._shared_at_s >= self._config.publish.every_s:
+        if self._trained - self._shared_at >= self._config.publish.every_tokens:
             self._share()
         if self._device.trained_s - self._saved_at_s >= self._config.checkpoint_every_s:
             await self._save(self._lease.holds)
 
     async def _examine(self) -> None:
-        self._scored_at_s = self._device.trained_s
+        self._scored_at = self._trained
         published, scores = self._learner.base(), None
         try:
             await self._tokens.renew()
@@ -242,17 +246,17 @@ class TrainingLoop:
             return
         self._score, self._base_score = scores[0], scores[1] if published is not None else None
         self._gained = self._rises = self._gate.admits(self._score, self._base_score)
-        self._rest.score(self._score, self._base_score)
+        self._rest.score(self._score, self._base_score, trained_s=self._device.trained_s)
         metrics.HELD_OUT_TOP.set(self._score.top1)
         for drafter, score in zip(("own", "published"), scores, strict=False):
             metrics.HELD_OUT_LENGTH.labels(drafter=drafter).set(score.accept_length)
 
-    def _share(self) -> None:
+    def _share(self, *, pauses: bool = True) -> None:
         """Let weights that are better than the fleet's drafter be published; otherwise let a newer one be followed."""
-        self._shared_at_s = self._device.trained_s
+        self._shared_at = self._trained
         if self._sharing is None:
             return
-        if self._gained and self._score is not None:
+        if self._gained and self._score is not None and not (pauses and self._sharing.is_pausing):
             self._gained = False  # publish once per score
             self._sharing.offer(self._score, self._base_score)
         else:
@@ -266,7 +270,7 @@ class TrainingLoop:
             self._gained = True
         self._rises = False
         if self._gained:
-            self._share()
+            self._share(pauses=False)
         if self._learner.counters.steps != self._saved_steps:
             # A copy of memory, not a computation; the next lease does not wait for it.
             await self._save(lambda: not self._lease.granted.is_set())

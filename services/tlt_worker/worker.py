@@ -173,6 +173,9 @@ class Worker:
             training_s=self.spot.trained.seconds if self.spot else 0.0,
             training_age_s=self.spot.training_age_s if self.spot else 0.0,
             trainer_resting=self.spot.resting if self.spot else False,
+            training_gain=progress.gain if progress else None,
+            training_passes=progress.passes if progress else 0.0,
+            drafter_pause_s=self.drafter.pause_s,
             problem="; ".join(filter(None, (self.drafter.problem, self._trainer_problem))),
         )
 

@@ -88,11 +88,11 @@ def test_placement_accepts_serves_arguments(values: str) -> None:
 
 
 def test_a_trainer_can_be_configured_in_both_places() -> None:
-    values = {"worker": {"config": {"trainer": {"nice": 3}}, "trainer": {"publish": {"every_s": 20}}}}
+    values = {"worker": {"config": {"trainer": {"nice": 3}}, "trainer": {"publish": {"every_tokens": 262144}}}}
     spec = PodsSpec.model_validate(render(values).serve["applications"][0]["args"])
     config = spec.config(0, {})
     assert config.trainer.nice == 3
-    assert config.trainer.settings == {"publish.every_s": 20}
+    assert config.trainer.settings == {"publish.every_tokens": 262144}
 
 
 @pytest.mark.parametrize("component", ["head", "worker"])

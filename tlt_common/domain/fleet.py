@@ -108,6 +108,12 @@ class WorkerStatus:
     """Seconds since the trainer reported `training_s`; 0 unless lent."""
     trainer_resting: bool = False
     """Whether its trainer has nothing left to learn, and wants no lease."""
+    training_gain: float | None = None
+    """Held-out tokens per round that its trainer has gained lately per second of training; None: not known."""
+    training_passes: float = 0.0
+    """How often its trainer has seen the data that it has, on average."""
+    drafter_pause_s: float = 0.0
+    """Seconds for which the engine paused when it last loaded a drafter."""
     problem: str = ""
     """Why it does not train, or not load the newest drafter, in a sentence; empty: it does."""
 
@@ -315,5 +321,9 @@ class TrainingProgress:
     """Version of the policy that training is for."""
     resting: bool = False
     """Whether nothing is left to learn from this policy and the known data."""
+    gain: float | None = None
+    """Held-out tokens per round gained lately per second of training; None: not known."""
+    passes: float = 0.0
+    """How often the data that it has was trained on, on average."""
     problem: str = ""
     """Why it cannot continue from the fleet's drafter, in a sentence; empty: it can."""

@@ -23,6 +23,8 @@ def progress_to_pb(progress: TrainingProgress) -> pb.Progress:
         drafter_version=progress.drafter_version,
         policy_version=progress.policy_version,
         resting=progress.resting,
+        gain=progress.gain,
+        passes=progress.passes,
         problem=progress.problem,
     )
 
@@ -38,5 +40,7 @@ def progress_from_pb(message: pb.Progress) -> TrainingProgress:
         drafter_version=DrafterVersion(message.drafter_version),
         policy_version=PolicyVersion(message.policy_version),
         resting=message.resting,
+        gain=message.gain if message.HasField("gain") else None,
+        passes=message.passes,
         problem=message.problem,
     )

@@ -113,6 +113,9 @@ def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
         training_s=status.training_s,
         training_age_s=status.training_age_s,
         trainer_resting=status.trainer_resting,
+        training_gain=status.training_gain,
+        training_passes=status.training_passes,
+        drafter_pause_s=status.drafter_pause_s,
         problem=in_a_line(status.problem),
     )
 
@@ -149,8 +152,16 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
         training_s=_seconds(message.training_s, "status.training_s"),
         training_age_s=_seconds(message.training_age_s, "status.training_age_s"),
         trainer_resting=message.trainer_resting,
+        training_gain=_gain(message),
+        training_passes=_seconds(message.training_passes, "status.training_passes"),
+        drafter_pause_s=_seconds(message.drafter_pause_s, "status.drafter_pause_s"),
         problem=in_a_line(message.problem),
     )
+
+
+def _gain(message: pb.WorkerStatus) -> float | None:
+    """Return the gain if it is known: training that diverged is no reason to lose the worker."""
+    return message.training_gain if message.HasField("training_gain") and isfinite(message.training_gain) else None
 
 
 def _seconds(value: float, field: str) -> float:

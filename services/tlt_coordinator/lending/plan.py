@@ -23,6 +23,8 @@ class Reason(StrEnum):
     """By an operator."""
     QUEUE = "queue"
     """Requests are queued at a gateway."""
+    SURPLUS = "surplus"
+    """More workers train than pay."""
     PREEMPTED = "preempted"
     """The worker took its device back."""
     TRAINER_LOST = "trainer_lost"
@@ -65,6 +67,7 @@ class FleetView:
     settled: tuple[WorkerView, ...]
     """Free workers to lend, idle longest first."""
     queued: int
+    """Requests that wait at gateways; nothing is lent meanwhile."""
     lending: bool
     last_epoch: Epoch
     """Highest epoch ever granted."""
@@ -72,6 +75,9 @@ class FleetView:
     """Highest epoch that may be granted."""
     drafter: DrafterVersion = DrafterVersion(0)
     """Newest drafter; 0: none was published."""
+    recalled: frozenset[WorkerId] = frozenset()
+    """Workers to take back although nothing else ends their leases: the least valuable ones, as many as requests wait,
+    or as more train than pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +123,14 @@ def why_end(worker: WorkerView, loan: Loan, fleet: FleetView, now_s: float, poli
         return Reason.LENDING_OFF
     if worker.excluded:
         return Reason.EXCLUDED
-    if fleet.queued > 0:
-        return Reason.QUEUE
     if status.state in _BUSY or status.running > 0 or (loan.taken_up and status.epoch != loan.epoch):
         return Reason.PREEMPTED
     if not status.trainer_ready:
         return Reason.TRAINER_LOST
     if not loan.taken_up and now_s - loan.granted_at_s >= policy.lease_ttl_s:
         return Reason.IGNORED
+    if worker.worker_id in fleet.recalled:
+        return Reason.QUEUE if fleet.queued > 0 else Reason.SURPLUS
     return None
 
 

@@ -31,9 +31,11 @@ class Standing(StrEnum):
     QUEUE = "requests wait"
     """At a gateway."""
     SETTLING = "idle too short"
-    """Since less than spot.settle_s."""
+    """Since less than spot.settle_s, or not expected to be so for longer than a lease costs."""
     RESERVED = "kept warm"
     """One of spot.keep_warm."""
+    ENOUGH = "enough workers train"
+    """As many as pay, or spot.max_trainers."""
     OFFERED = "about to be lent"
     """Nothing stands against it."""
 
@@ -48,6 +50,8 @@ class Circumstances:
     keep_warm: int
     free: int
     """Workers that are idle and hold no lease."""
+    enough: bool = False
+    """Whether as many workers train as pay."""
 
 
 def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstances) -> Standing:
@@ -74,5 +78,6 @@ def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstan
         (now.queued > 0, Standing.QUEUE),
         (idle_s is None or idle_s < now.settle_s, Standing.SETTLING),
         (now.free <= now.keep_warm, Standing.RESERVED),
+        (now.enough, Standing.ENOUGH),
     )
     return next((standing for holds, standing in found if holds), Standing.OFFERED)

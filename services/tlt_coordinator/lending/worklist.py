@@ -5,6 +5,8 @@ A plan costs what changed, not what there is: with ten thousand workers, one tha
 report would take all the coordinator's time.
 """
 
+from collections.abc import Callable
+from heapq import nsmallest
 from itertools import islice
 
 from tlt_common.domain.ids import WorkerId
@@ -15,6 +17,9 @@ from tlt_coordinator.lending.plan import WorkerView, is_free
 STEP_WORKERS = 16
 """Workers of each kind in one plan; the next plan follows at once, after reports that have arrived meanwhile. No order
 leaves before its plan is complete, and an order takes longer to record and send than to decide."""
+
+COMPARED = 64
+"""Leases that are compared by their value, since a plan may not look at all."""
 
 
 class Worklist:
@@ -34,6 +39,11 @@ class Worklist:
     def free(self) -> int:
         """Number of workers that are idle and hold no lease."""
         return len(self._free)
+
+    @property
+    def loans(self) -> int:
+        """Number of leases that were granted and have not ended."""
+        return len(self._loans)
 
     @property
     def has_changes(self) -> bool:
@@ -91,7 +101,23 @@ class Worklist:
         """Return the seconds since which a worker could be lent; None if it cannot."""
         return self._lendable.age_s(worker_id, now_s)
 
-    def settled(self, now_s: float, policy: SpotConfig) -> list[WorkerId]:
-        """Return workers to lend, idle longest first, without those held in reserve."""
-        count = min(STEP_WORKERS, max(0, self.free - policy.keep_warm))
-        return self._lendable.at_least(policy.settle_s, now_s, count)
+    def settled(self, now_s: float, *, settle_s: float, keep_warm: int, most: float) -> list[WorkerId]:
+        """
+        Return workers to lend, idle longest first.
+
+        Args:
+            now_s: Current time.
+            settle_s: Seconds for which they must have been free.
+            keep_warm: Free workers to hold in reserve.
+            most: Leases that may be held at the same time.
+        """
+        count = min(STEP_WORKERS, self.free - keep_warm, most - len(self._loans))
+        return self._lendable.at_least(settle_s, now_s, max(0, int(count)))
+
+    def least(self, count: int, value: Callable[[WorkerId], float]) -> list[WorkerId]:
+        """Return workers with a lease: those that have not reported it, then those of least value among some."""
+        count = min(count, STEP_WORKERS)
+        offered = self._offered.oldest(count)
+        known = set(offered)
+        others = [worker_id for worker_id in self._loans.oldest(COMPARED) if worker_id not in known]
+        return offered + nsmallest(count - len(offered), others, key=value)

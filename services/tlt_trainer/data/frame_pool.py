@@ -69,6 +69,11 @@ class FramePool:
         """Number of states held out for scoring."""
         return self._held_out.tokens
 
+    @property
+    def passes(self) -> float:
+        """How often the states to train on were drawn, on average."""
+        return self._training.drawn / max(1, self._training.tokens)
+
     def holds(self, header: FrameHeader) -> bool:
         """Return whether this frame is in the pool, and need not be decoded again."""
         return self._training.holds(header) or self._held_out.holds(header)
@@ -91,6 +96,7 @@ class FramePool:
         self._rng.shuffle(others)
         drawn += _until(others, tokens - _tokens(drawn))
         self.drawn_tokens += _tokens(drawn)
+        self._training.note_drawn(drawn)
         return drawn
 
     def held_out(self, tokens: int) -> list[TrainingFrame]:
@@ -126,7 +132,10 @@ class _BoundedFrames:
         self._budget_bytes = budget_bytes
         self._frames: dict[_Key, TrainingFrame] = {}
         self._used_bytes = 0
+        self._draws: dict[_Key, int] = {}
         self.tokens = 0
+        self.drawn = 0
+        """States of the frames that are held, each as often as it was drawn."""
 
     def frames(self) -> list[TrainingFrame]:
         return list(self._frames.values())
@@ -136,6 +145,11 @@ class _BoundedFrames:
         frames = self.frames()
         newest = _until(frames[::-1], tokens)
         return newest, frames[: len(frames) - len(newest)]
+
+    def note_drawn(self, frames: list[TrainingFrame]) -> None:
+        for frame in frames:
+            self._draws[_key(frame.header)] = self._draws.get(_key(frame.header), 0) + 1
+        self.drawn += _tokens(frames)
 
     def holds(self, header: FrameHeader) -> bool:
         return _key(header) in self._frames
@@ -156,6 +170,7 @@ class _BoundedFrames:
 
     def _drop(self, key: _Key) -> None:
         header = self._frames.pop(key).header
+        self.drawn -= self._draws.pop(key, 0) * header.token_count
         self._used_bytes -= header.payload_bytes
         self.tokens -= header.token_count
 

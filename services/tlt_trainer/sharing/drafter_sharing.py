@@ -15,6 +15,7 @@ offered again once it gained.
 import asyncio
 import uuid
 from collections.abc import Awaitable, Mapping
+from math import inf
 from typing import Never, TypeVar
 
 from torch import Tensor
@@ -42,6 +43,9 @@ T = TypeVar("T")
 
 ATTEMPTS = 3
 """Attempts per publication. A trainer overtaken this often stops until the next time."""
+
+PAUSE = 9.0
+"""Pause between two publications under a lease, relative to how long the last one took."""
 
 
 class DrafterSharing:
@@ -76,6 +80,7 @@ class DrafterSharing:
         self._gate = gate
         self._kept = kept
         self._reachable = True
+        self._not_before_s = -inf
         self._due = asyncio.Event()
         self._offered: tuple[Score, Score | None, DrafterVersion] | None = None
         self._newest: DrafterVersion | None = None
@@ -84,6 +89,11 @@ class DrafterSharing:
     def problem(self) -> str:
         """Why the fleet's drafter cannot be continued from, in a sentence; empty: it can."""
         return self._sync.problem
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether another publication would take too large a share of the time."""
+        return asyncio.get_running_loop().time() < self._not_before_s
 
     def offer(self, score: Score, base: Score | None) -> None:
         """Let `run` publish the own weights, unless it adopts others before; see `publish`."""
@@ -132,7 +142,12 @@ class DrafterSharing:
             base: Of the fleet's drafter they are based on, on the same frames; None: there is none, or it could not be
                 read.
         """
-        return bool(await self._if_reachable(self._publish(score, base)))
+        began_s = asyncio.get_running_loop().time()
+        try:
+            return bool(await self._if_reachable(self._publish(score, base)))
+        finally:
+            ended_s = asyncio.get_running_loop().time()
+            self._not_before_s = ended_s + PAUSE * (ended_s - began_s)
 
     async def _publish(self, score: Score, base: Score | None) -> bool:
         for _ in range(ATTEMPTS):

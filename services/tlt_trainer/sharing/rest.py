@@ -9,6 +9,7 @@ from tlt_trainer.config import PaySettings
 from tlt_trainer.data.frame_pool import FramePool
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.learner import Learner
+from tlt_trainer.sharing.gain import Gain
 from tlt_trainer.sharing.payoff import Evaluation, News, Payoff, Surroundings
 
 log = get_logger(__name__)
@@ -22,6 +23,7 @@ class Rest:
         self._pool = pool
         self._payoff = Payoff(settings=settings)
         self._policy = PolicyVersion(0)
+        self._gain = Gain()
         self.begun = asyncio.Event()
         """Set while it rests, so that somebody looks for unseen frames."""
 
@@ -35,6 +37,16 @@ class Rest:
         """Whether nothing is left to learn. Ends with the first news."""
         return self._payoff.rests and self._payoff.news(self._surroundings()) is None
 
+    @property
+    def gain_per_s(self) -> float | None:
+        """Held-out tokens per round gained lately per second of training; None: not known."""
+        return self._gain.per_s
+
+    @property
+    def passes(self) -> float:
+        """How often the training data was drawn, on average."""
+        return self._pool.passes
+
     def serve(self, policy: PolicyVersion) -> None:
         """Take note of the policy that a lease names."""
         self._policy = policy
@@ -44,11 +56,21 @@ class Rest:
         now = self._surroundings()
         news = self._payoff.news(now)
         if news is not None:
+            if news is not News.FRAMES:
+                self._gain.begin()
             self._change(self._payoff.noticed(now), news)
 
-    def score(self, own: Score, deployed: Score | None) -> None:
-        """Decide after an evaluation of the own weights and of the deployed drafter, on the same frames."""
+    def score(self, own: Score, deployed: Score | None, *, trained_s: float) -> None:
+        """
+        Decide after an evaluation.
+
+        Args:
+            own: Of the own weights.
+            deployed: Of the deployed drafter, on the same frames; None: there is none.
+            trained_s: Seconds computed for training so far.
+        """
         self.look_around()
+        self._gain.note(trained_s, own.accept_length)
         evaluation = Evaluation(trained_tokens=self._learner.counters.tokens, accept_length=own.accept_length)
         length = None if deployed is None else deployed.accept_length
         self._change(self._payoff.scored(evaluation, length, pass_tokens=self._pool.training_tokens), News.DROP)

@@ -58,6 +58,8 @@ class ServedDrafter:
         self._wish: DrafterWish | None = None
         self._refused: _Refused | None = None
         self._problem = ""
+        self.pause_s = 0.0
+        """Seconds for which the engine paused when it last loaded a drafter."""
         self._wished = asyncio.Event()
 
     @property
@@ -155,7 +157,7 @@ class ServedDrafter:
             raise UnavailableError(f"{tempfile.gettempdir()} cannot hold a copy of the drafter: {error}") from error
         finally:
             metrics.DRAFTER_LOADS.labels(outcome=outcome).inc()
-        self._version, self._problem = wish.version, ""
+        self._version, self._problem, self.pause_s = wish.version, "", pause_s
         metrics.WORKER_DRAFTER_VERSION.set(wish.version)
         metrics.WORKER_PAUSE_SECONDS.labels(cause="drafter").observe(pause_s)
         log.info("drafter_loaded", drafter_version=wish.version, pause_s=round(pause_s, 4))

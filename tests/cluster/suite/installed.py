@@ -92,7 +92,7 @@ def values() -> Object:
         "worker": {
             "trainer": {
                 "publish": {"first_gain": 0.0, "every_s": 4.0},
-                "score_every_s": 2.0,
+                "score_every_tokens": 4096,
                 "checkpoint_every_s": 5.0,
             }
         },

@@ -27,7 +27,12 @@ pytestmark = [
 MODEL = Path(__file__).parents[3] / "examples" / "03_countdown" / "countdown" / "checkpoint"
 SETTINGS = {
     # Publish a drafter within the first minute, and scores and checkpoints soon after: only their presence matters.
-    "trainer": {"publish.first_gain": "0", "publish.every_s": "4", "score_every_s": "2", "checkpoint_every_s": "5"},
+    "trainer": {
+        "publish.first_gain": "0",
+        "publish.every_tokens": "16384",
+        "score_every_tokens": "8192",
+        "checkpoint_every_s": "5",
+    },
     "worker": {"engine.context_length": "1024"},
 }
 WINDOW_S, STEP_S = 15, 2

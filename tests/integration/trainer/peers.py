@@ -91,8 +91,8 @@ class Bench:
             checkpoint_dir=str(self.root / f"checkpoints-{name}"),
             cache=self.cache_address,
             coordinator=self.coordinator_address,
-            score_every_s=0.2,
-            publish=PublishSettings(every_s=0.2, first_gain=0.6, gain=0.0),
+            score_every_tokens=512,
+            publish=PublishSettings(every_tokens=512, first_gain=0.6, gain=0.0),
             **self.settings,
         )
 

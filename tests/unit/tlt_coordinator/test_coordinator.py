@@ -15,6 +15,7 @@ from tlt_common.domain.fleet import (
 from tlt_common.domain.ids import DrafterVersion, Epoch
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
 from tlt_coordinator.coordinator import TICK_S
+from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_coordinator.state import StateStore
 
 pytestmark = pytest.mark.looptime
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.looptime
 async def test_an_idle_worker_is_lent_once_it_has_settled() -> None:
     async with running() as coordinator:
         worker = Worker.join(coordinator)
-        assert await worker.live(CONFIG.spot.settle_s - TICK_S) == []
+        assert await worker.live(UNKNOWN_SETTLE_S - TICK_S) == []
         (lease,) = await worker.live(3 * TICK_S)
         assert lease == Lease(epoch=Epoch(1), ttl_s=CONFIG.spot.lease_ttl_s)
 
@@ -101,7 +102,7 @@ async def test_the_ledger_adds_up_while_workers_train_serve_and_vanish() -> None
         assert sum(seconds.values()) == pytest.approx(35.0)
         assert seconds[WorkerState.ROLLOUT] == pytest.approx(5.0)
         assert seconds[WorkerState.DOWN] == pytest.approx(20.0)
-        lent_s = 10.0 - CONFIG.spot.settle_s
+        lent_s = 10.0 - UNKNOWN_SETTLE_S
         assert seconds[WorkerState.TRAINING] == pytest.approx(lent_s / 2, abs=3 * TICK_S)
         assert seconds[WorkerState.SWITCHING] == pytest.approx(lent_s / 2, abs=3 * TICK_S)
         assert (await coordinator.fleet()).bubble_utilisation == pytest.approx(seconds[WorkerState.TRAINING] / 10.0)

@@ -156,9 +156,11 @@ class Lending(RuleBasedStateMachine):
 
     def _plan(self) -> None:
         while True:
+            recalled = self.registry.least(WORKERS if self.queued else 0)
             fleet = FleetView(
-                workers=self.registry.to_decide(self.now_s, POLICY, ends=self.queued > 0),
+                workers=self.registry.to_decide(self.now_s, POLICY, ends=False, also=recalled),
                 settled=self.registry.settled(self.now_s, POLICY),
+                recalled=frozenset(worker.worker_id for worker in recalled),
                 queued=self.queued,
                 lending=True,
                 last_epoch=self.last_epoch,

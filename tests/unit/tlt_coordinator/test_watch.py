@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tlt_coordinator.scripted import BUSY, CONFIG, IDLE, Worker, publication, running
+from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, publication, running
 from tlt_common.domain.fleet import (
     Lease,
     MembershipChange,
@@ -15,6 +15,7 @@ from tlt_common.domain.fleet import (
 )
 from tlt_common.domain.ids import PolicyVersion
 from tlt_coordinator.coordinator import COALESCE_S, TICK_S, Coordinator
+from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 
 pytestmark = pytest.mark.looptime
@@ -74,10 +75,10 @@ async def test_gateways_get_a_burst_of_changes_as_one() -> None:
 async def test_a_wave_of_leases_is_granted_in_parts_with_reports_in_between() -> None:
     async with running() as coordinator:
         workers = [Worker.join(coordinator, f"w{number}") for number in range(5 * STEP_WORKERS)]
-        await asyncio.sleep(CONFIG.spot.settle_s + 2 * TICK_S)
+        await asyncio.sleep(UNKNOWN_SETTLE_S + 2 * TICK_S)
         orders = [worker.session.outbox.take() for worker in workers]
         assert [order.epoch for order in orders if isinstance(order, Lease)] == list(range(1, len(workers) + 1))
-        coordinator.report_queue("gateway", 1)
+        coordinator.report_queue("gateway", len(workers))
         for _ in range(20):
             await asyncio.sleep(0)
         assert all(isinstance(worker.session.outbox.take(), Revocation) for worker in workers)

@@ -26,6 +26,10 @@ class Recorded(DrafterSharing):
     def problem(self) -> str:
         return ""
 
+    @property
+    def is_pausing(self) -> bool:
+        return False
+
     def offer(self, score: Score, base: Score | None) -> None:
         counters, version = self.bench.learner.counters, DrafterVersion(len(self.steps) + 1)
         self.steps.append(counters.steps)
@@ -37,14 +41,15 @@ class Recorded(DrafterSharing):
 
 def bench_of(policy: TinyPolicy, gain: float) -> tuple[Bench, Recorded]:
     sharing = Recorded()
-    sharing.bench = Bench(policy, sharing, PublishSettings(first_gain=0.0, gain=gain))
+    publish = PublishSettings(first_gain=0.0, gain=gain, every_tokens=4000)
+    sharing.bench = Bench(policy, sharing, publish, score_every_tokens=2000)
     return sharing.bench, sharing
 
 
-async def lease(bench: Bench, epoch: int, until_s: float) -> None:
-    """Train under a lease until so many seconds were trained in all."""
+async def lease(bench: Bench, epoch: int, until_tokens: int) -> None:
+    """Train under a lease until so many states were trained on in all."""
     await bench.start(epoch)
-    await until(lambda: bench.device.trained_s >= until_s)
+    await until(lambda: bench.learner.counters.tokens >= until_tokens)
     await bench.loop.preempt(Epoch(epoch))
     await asyncio.sleep(5)
 
@@ -53,10 +58,10 @@ async def test_what_was_learned_after_the_score_is_published_once(policy: TinyPo
     bench, sharing = bench_of(policy, gain=100.0)
     bench.give_data()
     async with running(bench):
-        await lease(bench, 1, 10.0)  # scored after 4 and 8 seconds, published after 8
+        await lease(bench, 1, 5000)  # scored after 2,000 and 4,000 states, published after 4,000
         assert len(sharing.steps) == 2
         assert sharing.steps[0] < sharing.steps[1] == bench.learner.counters.steps
-        await lease(bench, 2, 11.0)  # not scored: nothing says that it gained
+        await lease(bench, 2, 5500)  # not scored: nothing says that it gained
         assert len(sharing.steps) == 2
 
 
@@ -64,5 +69,5 @@ async def test_nothing_is_published_if_the_last_score_was_no_gain(policy: TinyPo
     bench, sharing = bench_of(policy, gain=100.0)
     bench.give_data()
     async with running(bench):
-        await lease(bench, 1, 14.0)  # scored after 12 seconds, against what was published after 8
+        await lease(bench, 1, 7500)  # scored after 6,000 states, against what was published after 4,000
         assert len(sharing.steps) == 1

@@ -44,14 +44,20 @@ class Bench:
     """A loop with everything around it in reach."""
 
     def __init__(
-        self, policy: TinyPolicy, sharing: DrafterSharing | None = None, publish: PublishSettings | None = None
+        self,
+        policy: TinyPolicy,
+        sharing: DrafterSharing | None = None,
+        publish: PublishSettings | None = None,
+        *,
+        score_every_tokens: int = 20_000,
     ) -> None:
         config = TrainerConfig(
             socket=Path("unused"),
             model=policy.directory,
             drafter_dir="memory://unused",
             checkpoint_dir="memory://unused",
-            publish=publish or PublishSettings(),
+            score_every_tokens=score_every_tokens,
+            publish=publish or PublishSettings(every_tokens=40_000),
         )
         self.directory, self.frames = policy.directory, frames_of(policy, 80, seed=3)
         self.device = InlineDevice(CALL_S)

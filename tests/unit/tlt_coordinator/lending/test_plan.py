@@ -103,11 +103,22 @@ def test_only_settled_workers_are_lent(fleet: FleetView, policy: SpotConfig) -> 
 
 
 @given(fleets, policies)
-def test_when_requests_wait_every_loan_is_revoked_and_none_is_made(fleet: FleetView, policy: SpotConfig) -> None:
-    fleet = replace(fleet, queued=1)
+def test_when_requests_wait_nothing_new_is_lent_and_recalled_workers_return(
+    fleet: FleetView, policy: SpotConfig
+) -> None:
+    lent = sorted(worker.worker_id for worker in fleet.workers if worker.loan)
+    fleet = replace(fleet, queued=1, recalled=frozenset(lent[:2]))
     changes = plan(fleet, NOW_S, policy)
-    assert all(isinstance(change, Revoke) for change in changes)
-    assert {worker.worker_id for worker in fleet.workers if worker.loan} <= {change.worker_id for change in changes}
+    assert not new_grants(fleet, changes)
+    revoked = {change.worker_id for change in changes if isinstance(change, Revoke)}
+    assert fleet.recalled <= revoked
+
+
+@pytest.mark.parametrize(("queued", "reason"), [(2, Reason.QUEUE), (0, Reason.SURPLUS)])
+def test_of_several_leases_only_those_recalled_end(queued: int, reason: Reason) -> None:
+    lent = (worker("w0", TRAINING, loan=LOAN), worker("w1", TRAINING, loan=LOAN))
+    view = replace(fleet(*lent), queued=queued, recalled=frozenset({WorkerId("w1")}))
+    assert plan(view, NOW_S, POLICY) == (revoke(reason, name="w1"),)
 
 
 @given(fleets, policies)

@@ -29,6 +29,7 @@ LOAN = Loan(epoch=Epoch(3), granted_at_s=0.0, renewed_at_s=0.0, taken_up=True)
         (FREE, 1.0, replace(NOW, lending=False), Standing.LENDING_OFF),
         (FREE, 1.0, replace(NOW, queued=2), Standing.QUEUE),
         (FREE, 1.0, replace(NOW, keep_warm=1), Standing.RESERVED),
+        (FREE, 1.0, replace(NOW, enough=True), Standing.ENOUGH),
         (replace(FREE, status=replace(IDLE, running=1)), None, NOW, Standing.ROLLOUT),
         (replace(FREE, status=replace(IDLE, state=WorkerState.UPDATING)), None, NOW, Standing.UPDATING),
         (replace(FREE, status=replace(IDLE, trainer_ready=False)), None, NOW, Standing.NO_TRAINER),
@@ -57,24 +58,26 @@ def test_the_reason_is_the_first_that_holds(
     st.booleans(),
     st.integers(0, 1),
     st.integers(0, 1),
+    st.integers(0, 1),
     st.floats(0, 1),
 )
 def test_a_worker_is_about_to_be_lent_exactly_if_the_plan_lends_it(
-    status: WorkerStatus, excluded: bool, lending: bool, queued: int, keep_warm: int, waited_s: float
+    status: WorkerStatus, excluded: bool, lending: bool, queued: int, keep_warm: int, most: int, waited_s: float
 ) -> None:
-    worker, policy, worklist = (
-        replace(FREE, status=status, excluded=excluded),
-        SpotConfig(keep_warm=keep_warm),
-        Worklist(),
-    )
+    worker, policy, worklist = replace(FREE, status=status, excluded=excluded), SpotConfig(), Worklist()
     worklist.note(worker, 0.0)
     lends = lending and queued == 0
-    settled = (worker,) if lends and worklist.settled(waited_s, policy) else ()
+    settled = (worker,) if lends and worklist.settled(waited_s, settle_s=0.3, keep_warm=keep_warm, most=most) else ()
     fleet = FleetView(
         workers=(), settled=settled, queued=queued, lending=lending, last_epoch=Epoch(3), reserved_epoch=Epoch(9)
     )
     now = Circumstances(
-        lending=lending, queued=queued, settle_s=policy.settle_s, keep_warm=keep_warm, free=worklist.free
+        lending=lending,
+        queued=queued,
+        settle_s=0.3,
+        keep_warm=keep_warm,
+        free=worklist.free,
+        enough=worklist.loans >= most,
     )
     standing = standing_of(worker, worklist.idle_s(worker.worker_id, waited_s), now)
     assert (standing is Standing.OFFERED) == bool(plan(fleet, waited_s, policy)), standing

@@ -28,7 +28,10 @@ def lent(name: str, at_s: float, *, taken_up: bool = True) -> WorkerView:
 
 
 def settled(worklist: Worklist, now_s: float, policy: SpotConfig = POLICY) -> list[str]:
-    return [str(worker_id) for worker_id in worklist.settled(now_s, policy)]
+    return [
+        str(worker_id)
+        for worker_id in worklist.settled(now_s, settle_s=policy.settle_s or 0.0, keep_warm=policy.keep_warm, most=99)
+    ]
 
 
 def test_a_worker_that_ran_dry_just_now_is_left_to_settle() -> None:
@@ -110,7 +113,7 @@ def test_a_wave_is_taken_in_parts() -> None:
         assert len(part) <= STEP_WORKERS
         taken += part
     assert taken == [f"w{number}" for number in range(3 * STEP_WORKERS + 1)]
-    assert len(worklist.settled(9.0, POLICY)) == STEP_WORKERS
+    assert len(worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=99)) == STEP_WORKERS
 
 
 names = st.sampled_from([WorkerId(f"w{number}") for number in range(5)])
@@ -140,3 +143,26 @@ def test_a_journal_returns_each_change_once_to_each_reader(rounds: list[list[Wor
         seen, found = journal.since(seen)
         assert sorted(found) == sorted(set(changed))
     assert set(journal.since(0)[1]) == {worker_id for changed in rounds for worker_id in changed}
+
+
+def test_the_least_valuable_leases_are_those_not_reported_then_those_that_gain_least() -> None:
+    worklist, values = Worklist(), {"w0": 0.5, "w1": 0.1, "w2": 0.3}
+    for name in values:
+        worklist.note(lent(name, 1.0), 1.0)
+    worklist.note(lent("w9", 2.0, taken_up=False), 2.0)
+    assert [worklist.least(count, lambda name: values.get(name, 9.0)) for count in (0, 1, 3)] == [
+        [],
+        ["w9"],
+        ["w9", "w1", "w2"],
+    ]
+    assert len(worklist.least(99, lambda name: values.get(name, 9.0))) == worklist.loans == 4
+
+
+def test_no_more_are_lent_than_pay() -> None:
+    worklist = Worklist()
+    worklist.note(lent("w0", 1.0), 1.0)
+    for number in range(1, 5):
+        worklist.note(worker(f"w{number}"), 1.0)
+    assert worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=3) == ["w1", "w2"]
+    assert worklist.settled(9.0, settle_s=0.5, keep_warm=3, most=3) == ["w1"]
+    assert worklist.settled(9.0, settle_s=0.5, keep_warm=0, most=1) == []

@@ -55,7 +55,7 @@ class WorkerHello(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ..., changed_states: _Optional[_Iterable[_Union[WorkerState, str]]] = ..., changed_ago_s: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
-    __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem")
+    __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem", "training_gain", "training_passes", "drafter_pause_s")
     STATE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_COUNT_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,9 @@ class WorkerStatus(_message.Message):
     TRAINING_AGE_S_FIELD_NUMBER: _ClassVar[int]
     TRAINER_RESTING_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_GAIN_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_PASSES_FIELD_NUMBER: _ClassVar[int]
+    DRAFTER_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     state: WorkerState
     running_count: int
     policy_version: int
@@ -88,7 +91,10 @@ class WorkerStatus(_message.Message):
     training_age_s: float
     trainer_resting: bool
     problem: str
-    def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., running_count: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., epoch: _Optional[int] = ..., accept_length: _Optional[float] = ..., produced_tokens: _Optional[int] = ..., arm: _Optional[str] = ..., training_step_count: _Optional[int] = ..., training_loss: _Optional[float] = ..., trainer_ready: _Optional[bool] = ..., lent: _Optional[bool] = ..., training_s: _Optional[float] = ..., training_age_s: _Optional[float] = ..., trainer_resting: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
+    training_gain: float
+    training_passes: float
+    drafter_pause_s: float
+    def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., running_count: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., epoch: _Optional[int] = ..., accept_length: _Optional[float] = ..., produced_tokens: _Optional[int] = ..., arm: _Optional[str] = ..., training_step_count: _Optional[int] = ..., training_loss: _Optional[float] = ..., trainer_ready: _Optional[bool] = ..., lent: _Optional[bool] = ..., training_s: _Optional[float] = ..., training_age_s: _Optional[float] = ..., trainer_resting: _Optional[bool] = ..., problem: _Optional[str] = ..., training_gain: _Optional[float] = ..., training_passes: _Optional[float] = ..., drafter_pause_s: _Optional[float] = ...) -> None: ...
 
 class HoldLeaseRequest(_message.Message):
     __slots__ = ("hello", "status")

@@ -48,7 +48,7 @@ class GetProgressResponse(_message.Message):
     def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("training", "step_count", "token_count", "training_s", "loss", "held_out_top1", "drafter_version", "policy_version", "resting", "problem")
+    __slots__ = ("training", "step_count", "token_count", "training_s", "loss", "held_out_top1", "drafter_version", "policy_version", "resting", "problem", "gain", "passes")
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     STEP_COUNT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class Progress(_message.Message):
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     RESTING_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    PASSES_FIELD_NUMBER: _ClassVar[int]
     training: bool
     step_count: int
     token_count: int
@@ -69,4 +71,6 @@ class Progress(_message.Message):
     policy_version: int
     resting: bool
     problem: str
-    def __init__(self, training: _Optional[bool] = ..., step_count: _Optional[int] = ..., token_count: _Optional[int] = ..., training_s: _Optional[float] = ..., loss: _Optional[float] = ..., held_out_top1: _Optional[float] = ..., drafter_version: _Optional[int] = ..., policy_version: _Optional[int] = ..., resting: _Optional[bool] = ..., problem: _Optional[str] = ...) -> None: ...
+    gain: float
+    passes: float
+    def __init__(self, training: _Optional[bool] = ..., step_count: _Optional[int] = ..., token_count: _Optional[int] = ..., training_s: _Optional[float] = ..., loss: _Optional[float] = ..., held_out_top1: _Optional[float] = ..., drafter_version: _Optional[int] = ..., policy_version: _Optional[int] = ..., resting: _Optional[bool] = ..., problem: _Optional[str] = ..., gain: _Optional[float] = ..., passes: _Optional[float] = ...) -> None: ...

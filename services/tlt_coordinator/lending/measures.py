@@ -1,0 +1,74 @@
+"""What decides how many workers are lent, and when: measured on the fleet, within what operators set. Pure."""
+
+from math import inf
+
+from tlt_common.domain.fleet import WorkerState, WorkerStatus
+from tlt_common.domain.ids import WorkerId
+from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.lending.idle_times import IdleTimes
+from tlt_coordinator.lending.worth import Worth
+
+UNKNOWN_SETTLE_S = 0.3
+"""Seconds without a request after which a worker is lent as long as too little is known."""
+SURPLUS = 2.0
+"""How many times as many workers as pay may train before leases end: what pays is an estimate, and a lease that ends
+costs what a new one does."""
+LOADING_SHARE = 0.05
+"""Share of an engine's time that it pauses to load drafters, at most."""
+
+PAUSE_WEIGHT = 0.2
+"""Weight of the latest pause in their mean."""
+
+
+class Measures:
+    """Kept up to date by `note` and `lose`."""
+
+    def __init__(self) -> None:
+        self._idle = IdleTimes()
+        self._worth = Worth()
+        self._pauses_s: dict[WorkerId, float] = {}
+        self._pause_s = 0.0
+
+    def note(self, worker_id: WorkerId, status: WorkerStatus, now_s: float) -> None:
+        """Note a worker's report."""
+        self._idle.note(worker_id, status.state, now_s)
+        self._worth.note(worker_id, status)
+        if status.drafter_pause_s != self._pauses_s.get(worker_id):
+            self._pauses_s[worker_id] = status.drafter_pause_s
+            self._pause_s += PAUSE_WEIGHT * (status.drafter_pause_s - self._pause_s)
+
+    def lose(self, worker_id: WorkerId, now_s: float) -> None:
+        """Note that a worker is gone."""
+        self._idle.note(worker_id, WorkerState.DOWN, now_s)
+        self._worth.note(worker_id, None)
+        self._pauses_s.pop(worker_id, None)
+
+    def settle_s(self, policy: SpotConfig, now_s: float) -> float:
+        """Return after how many seconds without a request a worker is lent; infinite: never."""
+        if policy.settle_s is not None:
+            return policy.settle_s
+        measured_s = self._idle.settle_s(now_s)
+        return UNKNOWN_SETTLE_S if measured_s is None else measured_s
+
+    def trainers(self, policy: SpotConfig, now_s: float) -> float:
+        """Return how many workers may train; infinite: all."""
+        if policy.max_trainers is not None:
+            return policy.max_trainers
+        settle_s = self.settle_s(policy, now_s)
+        return self._worth.trainers(None if settle_s == inf else self._idle.left_s(settle_s))
+
+    def surplus(self, loans: int, policy: SpotConfig, now_s: float) -> int:
+        """Return how many of these leases to end, since more workers train than pay."""
+        wanted = self.trainers(policy, now_s)
+        if policy.max_trainers is None and loans <= SURPLUS * wanted:
+            return 0
+        return max(0, int(loans - wanted)) if wanted < loans else 0
+
+    def value(self, worker_id: WorkerId) -> float:
+        """Return what the lease of a worker is worth per second; infinite: not known."""
+        return self._worth.gain(worker_id)
+
+    @property
+    def publish_every_s(self) -> float:
+        """Seconds between two drafters that engines load."""
+        return self._pause_s / LOADING_SHARE

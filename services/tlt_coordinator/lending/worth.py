@@ -1,0 +1,63 @@
+"""
+How many trainers pay. Pure.
+
+What all trainers of a fleet learn together grows with a small power of their number: they continue from one another's
+drafters, and what two learn on the same responses is largely the same. So the first lease is worth what a trainer
+gains, each further one less, and one that would gain less than counts in the time for which it may train is not
+granted.
+"""
+
+from math import exp, floor, inf
+
+from tlt_common.domain.fleet import WorkerStatus
+from tlt_common.domain.ids import WorkerId
+
+TOGETHER = 0.06
+"""Power of the number of trainers with which their gain per second grows: two learn 1.04 times as fast as one, more
+than four no faster (`tlt bench train --trainers`, accept_per_second_2, _4, _8)."""
+COUNTS = 0.01
+"""Gain of a lease that is worth it, in held-out tokens per round: the trainers' `pay.gain`."""
+LASTING_PASSES = 15.0
+"""Passes over the same data after which another one is worth 1/e of the first (Muennighoff et al., Scaling
+Data-Constrained Language Models, 2023, R*)."""
+
+
+class Worth:
+    """What the trainers that hold a lease report of their learning."""
+
+    def __init__(self) -> None:
+        self._gains: dict[WorkerId, float] = {}
+        self._sum = 0.0
+        self._mean: float | None = None  # when a trainer last held a lease
+
+    def note(self, worker_id: WorkerId, status: WorkerStatus | None) -> None:
+        """Note what a worker reports; None: it is gone."""
+        self._sum -= self._gains.pop(worker_id, 0.0)
+        if status is None or not status.epoch or status.training_gain is None:
+            return
+        gain = max(0.0, status.training_gain) * discount(status.training_passes)
+        self._gains[worker_id] = gain
+        self._sum += gain
+        self._mean = max(0.0, self._sum) / len(self._gains)
+
+    def gain(self, worker_id: WorkerId) -> float:
+        """Return the gain of a worker's trainer per second; infinite: not known."""
+        return self._gains.get(worker_id, inf)
+
+    def trainers(self, idle_s: float | None) -> float:
+        """
+        Return how many trainers pay: at least 1; infinite: not known.
+
+        Args:
+            idle_s: Seconds for which a worker is expected to be free; None: not known.
+        """
+        if self._mean is None or idle_s is None:
+            return inf
+        # The gain of n trainers is that of one, times n ** TOGETHER; the n-th adds its derivative, about.
+        worth = self._mean * TOGETHER * idle_s / COUNTS
+        return max(1, floor(float(worth ** (1.0 / (1.0 - TOGETHER)))))
+
+
+def discount(passes: float) -> float:
+    """Return what another pass over data is worth that was seen so often, relative to the first."""
+    return exp(-passes / LASTING_PASSES)
