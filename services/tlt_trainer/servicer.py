@@ -59,6 +59,16 @@ class TrainerServicer(wire.Servicer):
         progress = await self._loop.preempt(Epoch(request.epoch))
         return wire.pb.PreemptResponse(progress=wire.progress_to_pb(progress))
 
+    async def Prepare(
+        self,
+        request: wire.pb.PrepareRequest,
+        context: Context,
+    ) -> wire.pb.PrepareResponse:
+        require_range("policy_version", request.policy_version, low=0, high=INT64_MAX)
+        require_name("policy_uri", request.policy_uri, least=1, most=MAX_URI)
+        self._loop.prepare(path_of(request.policy_uri), PolicyVersion(request.policy_version))
+        return wire.pb.PrepareResponse()
+
     async def GetProgress(
         self,
         request: wire.pb.GetProgressRequest,

@@ -136,6 +136,10 @@ class TrainingLoop:
         self._rest.serve(version)
         self._lease.grant()
 
+    def prepare(self, policy: Path, version: PolicyVersion) -> None:
+        """Begin to read these weights into the memory of the host, for the next lease that names them."""
+        self._policy.prepare(policy, version)
+
     async def preempt(self, epoch: Epoch) -> TrainingProgress:
         """
         End a lease; return once the device is free.

@@ -256,6 +256,7 @@ class Worker:
             yield "trainer-watch", watch.run()
             yield "spot", self.spot.run()
             yield "spot-watch", self.spot.watch()
+            yield "spot-policy", self.spot.notice.run()
         if self._config.coordinator:
             self._stream = CoordinatorStream(
                 self._config.coordinator,
@@ -296,6 +297,8 @@ class Worker:
         metrics.WORKER_DEVICE_STATE.labels(state=previous.value).set(0)
         metrics.WORKER_DEVICE_STATE.labels(state=current.value).set(1)
         log.debug("state_changed", previous=previous.value, current=current.value)
+        if self.spot and previous is WorkerState.UPDATING:
+            self.spot.notice.give()
         self.watchers.changed()
         self._tell_coordinator()
 

@@ -29,6 +29,7 @@ class FakeTrainer:
         self.preempt_s = preempt_s
         self.calls: list[tuple[str, Epoch]] = []
         self.policies: list[tuple[Path, PolicyVersion]] = []
+        self.prepared: list[tuple[Path, PolicyVersion]] = []
         self.accept_lengths: list[float] = []
         self.gone = False
         self.refuses: TltError | None = None
@@ -76,6 +77,10 @@ class FakeTrainer:
         self._count()
         self._epoch = Epoch(0)
         return self._progress()
+
+    async def prepare(self, policy: Path, version: PolicyVersion) -> None:
+        self.prepared.append((policy, version))
+        await self._answer(0.0)
 
     async def progress(self) -> TrainingProgress:
         await self._answer(0.0)

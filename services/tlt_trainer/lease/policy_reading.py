@@ -1,4 +1,7 @@
-"""Loads the policy's embedding and head under a lease, in pieces that let the device be taken back."""
+"""
+Loads the policy's embedding and head: from files as soon as they are served, to the device under a lease, in pieces that
+let it be taken back.
+"""
 
 import asyncio
 from pathlib import Path
@@ -27,6 +30,17 @@ class PolicyReader:
         self._turn = turn
         self._lease = lease
         self._loaded: tuple[Path, PolicyVersion] | None = None
+        self._ahead: tuple[tuple[Path, PolicyVersion], asyncio.Task[dict[str, Tensor]]] | None = None
+
+    def prepare(self, policy: Path, version: PolicyVersion) -> None:
+        """Begin to read this policy into the memory of the host, where the next lease that names it finds it."""
+        known = self._loaded if self._ahead is None else self._ahead[0]
+        if known == (policy, version):
+            return
+        self._forget_ahead()
+        reading = asyncio.create_task(asyncio.to_thread(_in_memory, policy, self._learner), name="policy-ahead")
+        reading.add_done_callback(_noted)
+        self._ahead = (policy, version), reading
 
     async def read(self, epoch: Epoch, policy: Path, version: PolicyVersion) -> None:
         """
@@ -44,30 +58,62 @@ class PolicyReader:
                 return
             self._loaded = None
             try:
-                await self._read(epoch, policy)
+                await self._read(epoch, policy, version)
             except WeightsError:
                 if self._lease.epoch == epoch:
                     self._lease.preempt(epoch)
                 raise
             self._loaded = policy, version
+            if self._ahead is not None and self._ahead[0] == self._loaded:
+                self._ahead = None
 
-    async def _read(self, epoch: Epoch, policy: Path) -> None:
+    async def _read(self, epoch: Epoch, policy: Path, version: PolicyVersion) -> None:
         """Files are read by another thread than the device's, since a disk may be slow."""
         form = self._learner.form
         self._learner.share(None)  # first: a large vocabulary would need its memory twice
-        files = await asyncio.to_thread(find_shared, policy, form)
+        held = await self._taken_ahead(policy, version)
+        files = await asyncio.to_thread(find_shared, policy, form) if held is None else {}
         step = max(1, PIECE_BYTES // (2 * form.hidden_size))
         found: dict[str, Tensor] = {}
-        for name, path in files.items():
+        for name in held or files:
             for first in range(0, form.vocab_size, step):
                 rows = slice(first, first + step)
-                piece = await asyncio.to_thread(read_rows, path, name, rows)
+                piece = (
+                    await asyncio.to_thread(read_rows, files[name], name, rows) if held is None else held[name][rows]
+                )
                 if not self._lease.is_current(epoch):
                     raise StaleEpochError(f"the lease of epoch {epoch} ended while the policy was read", field="epoch")
                 if not first:
                     found[name] = await self._device.run(_room, self._learner, policy)
                 await self._device.run(_fill, found[name][rows], piece)
         self._learner.share(shared_of(found))
+
+    async def _taken_ahead(self, policy: Path, version: PolicyVersion) -> dict[str, Tensor] | None:
+        """Return what was read ahead of this policy, once it is complete; None: nothing was, or it could not be."""
+        if self._ahead is None or self._ahead[0] != (policy, version):
+            self._forget_ahead()
+            return None
+        try:
+            return await asyncio.shield(self._ahead[1])
+        except WeightsError:  # said by who reads it again
+            self._ahead = None
+            return None
+
+    def _forget_ahead(self) -> None:
+        """Let go of what was read ahead of another policy; its memory is free once the thread has ended."""
+        if self._ahead is not None:
+            self._ahead[1].cancel()
+            self._ahead = None
+
+
+def _in_memory(policy: Path, learner: Learner) -> dict[str, Tensor]:
+    return {name: read_rows(path, name) for name, path in find_shared(policy, learner.form).items()}
+
+
+def _noted(reading: asyncio.Task[dict[str, Tensor]]) -> None:
+    """Look at an error, which the next lease repeats, so that it is not reported as overlooked."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 def _room(learner: Learner, directory: Path) -> Tensor:

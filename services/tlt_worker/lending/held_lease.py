@@ -17,6 +17,7 @@ from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.lending.policy_notice import PolicyNotice
 from tlt_worker.lending.trained_time import TrainedTime
 from tlt_worker.lending.trainer_control import TrainerControl
 
@@ -66,6 +67,7 @@ class HeldLease:
         self._starting: asyncio.Timeout | None = None
         self._due = asyncio.Event()
         self._progress: TrainingProgress | None = None
+        self.notice = PolicyNotice(link, policy)
         self._retired = False
         self._lives = 0  # trainer processes that have exited
         self._delays = backoff(FAILED_S, MOST_FAILED_S)
@@ -246,6 +248,8 @@ class HeldLease:
         self._on_change()
 
     def _set_progress(self, progress: TrainingProgress | None) -> None:
+        if self._progress is None and progress is not None:
+            self.notice.give()
         changed, self._progress = progress != self._progress, progress
         if changed:
             self._on_change()

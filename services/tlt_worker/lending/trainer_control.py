@@ -30,6 +30,10 @@ class TrainerControl(Protocol):
         """Stop training; returns once the device is free."""
         ...
 
+    async def prepare(self, policy: Path, version: PolicyVersion) -> None:
+        """Let it read what a lease needs of these weights; returns at once."""
+        ...
+
     async def progress(self) -> TrainingProgress:
         """Return the progress of training."""
         ...
@@ -59,6 +63,11 @@ class TrainerClient:
         with translated():
             response = await self._stub.Preempt(wire.pb.PreemptRequest(epoch=epoch), timeout=self._preempt_s)
         return wire.progress_from_pb(response.progress)
+
+    async def prepare(self, policy: Path, version: PolicyVersion) -> None:
+        request = wire.pb.PrepareRequest(policy_uri=str(policy), policy_version=version)
+        with translated():
+            await self._stub.Prepare(request, timeout=PROGRESS_S)
 
     async def progress(self) -> TrainingProgress:
         with translated():

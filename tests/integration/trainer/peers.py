@@ -122,6 +122,11 @@ class Worker:
         with translated():
             await self._stub.Start(request, timeout=WAIT_S)
 
+    async def prepare(self, policy: str, version: int) -> None:
+        request = wire.pb.PrepareRequest(policy_uri=policy, policy_version=version)
+        with translated():
+            await self._stub.Prepare(request, timeout=WAIT_S)
+
     async def preempt(self, epoch: int) -> TrainingProgress:
         with translated():
             response = await self._stub.Preempt(wire.pb.PreemptRequest(epoch=epoch), timeout=WAIT_S)

@@ -95,6 +95,8 @@ async def test_old_epochs_bad_requests_and_bad_policies_are_refused_by_name(benc
         ("epoch", worker.start(0)),
         ("ttl_s", worker.start(9, ttl_s=0.0)),
         ("policy_uri", worker.start(9, policy="s3://bucket/x")),
+        ("policy_uri", worker.prepare("s3://bucket/x", 1)),
+        ("policy_version", worker.prepare("/policy", -1)),
         ("accept_length", worker.start(9, accept_length=float("nan"))),
     ):
         with pytest.raises(InvalidRequestError) as caught:

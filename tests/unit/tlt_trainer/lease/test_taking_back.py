@@ -1,6 +1,7 @@
 """A lease may end whatever the trainer does: it stops within one call on the device."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from tlt_common.errors import StaleEpochError, WeightsError
 from tlt_trainer.lease.learner_turn import Occupation
 
 pytestmark = pytest.mark.looptime
+
+
+async def until_in_memory() -> None:
+    reading = [task for task in asyncio.all_tasks() if task.get_name() == "policy-ahead"]
+    await asyncio.wait(reading)
 
 
 async def test_a_preempt_waits_for_the_micro_step_that_runs_and_for_no_other(bench: Bench) -> None:
@@ -103,3 +109,40 @@ async def test_a_new_policy_is_read_once(bench: Bench) -> None:
         assert bench.device.begun["room"] == 2  # embedding and head
         await bench.loop.start(Epoch(1), 100.0, bench.directory, PolicyVersion(1))
         assert bench.device.begun["fill"] == 2 * once
+
+
+async def test_a_lease_finds_in_memory_what_was_read_when_its_policy_was_committed(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.give_data()
+    copy = Path(shutil.copytree(bench.directory, tmp_path / "policy"))
+    async with running(bench):
+        await bench.start(1)
+        await bench.loop.preempt(Epoch(1))
+        bench.loop.prepare(copy, PolicyVersion(1))
+        bench.loop.prepare(copy, PolicyVersion(1))  # repeated
+        await until_in_memory()
+        shutil.rmtree(copy)
+        await bench.loop.start(Epoch(2), 1000.0, copy, PolicyVersion(1))
+        steps = bench.device.micro_steps
+        await until(lambda: bench.device.micro_steps > steps)
+
+
+async def test_what_was_read_of_another_policy_is_not_taken(bench: Bench, tmp_path: Path) -> None:
+    bench.give_data()
+    async with running(bench):
+        bench.loop.prepare(bench.directory, PolicyVersion(5))
+        await until_in_memory()
+        with pytest.raises(WeightsError, match="embed_tokens"):
+            await bench.loop.start(Epoch(1), 1000.0, tmp_path, FIRST)
+
+
+async def test_a_policy_that_could_not_be_read_ahead_is_read_by_the_lease(bench: Bench, tmp_path: Path) -> None:
+    bench.give_data()
+    later = tmp_path / "later"
+    async with running(bench):
+        bench.loop.prepare(later, FIRST)
+        await until_in_memory()
+        shutil.copytree(bench.directory, later)
+        await bench.loop.start(Epoch(1), 1000.0, later, FIRST)
+        await until(lambda: bench.device.micro_steps > 0)

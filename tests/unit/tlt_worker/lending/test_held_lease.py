@@ -70,7 +70,8 @@ def lease(epoch: int, ttl_s: float = 60.0) -> Lease:
 async def running(trainer: FakeTrainer) -> AsyncIterator[Device]:
     device = Device(trainer)
     async with asyncio.TaskGroup() as parts:
-        tasks = [parts.create_task(device.spot.run()), parts.create_task(device.spot.watch())]
+        lives = device.spot.run(), device.spot.watch(), device.spot.notice.run()
+        tasks = [parts.create_task(part) for part in lives]
         await asyncio.sleep(0.001)  # the first look at the trainer
         yield device
         for task in tasks:
@@ -85,6 +86,19 @@ async def test_a_lease_starts_training_with_the_served_policy() -> None:
         assert device.trainer.accept_lengths == [1.5]
         assert [state for _, state in device.states] == [WorkerState.SWITCHING, WorkerState.TRAINING]
         assert device.spot.epoch == 1
+
+
+async def test_the_trainer_is_told_of_weights_when_they_are_committed_and_when_it_begins_to_answer() -> None:
+    async with running(FakeTrainer()) as device:
+        await asyncio.sleep(0.1)
+        assert device.trainer.prepared == [(POLICY, PolicyVersion(7))]
+        device.policy = PolicyVersion(8)
+        device.spot.notice.give()
+        await asyncio.sleep(0.1)
+        assert device.trainer.prepared[1:] == [(POLICY, PolicyVersion(8))]
+        device.spot.lose_trainer()
+        await asyncio.sleep(2.0)
+        assert device.trainer.prepared[2:] == [(POLICY, PolicyVersion(8))]
 
 
 @pytest.mark.parametrize("start_s", [0.0, 0.5])

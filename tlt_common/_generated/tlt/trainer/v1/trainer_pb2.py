@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctlt/trainer/v1/trainer.proto\x12\x0etlt.trainer.v1\"\xa1\x01\n\x0cStartRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\r\n\x05ttl_s\x18\x02 \x01(\x01\x12\x12\n\npolicy_uri\x18\x03 \x01(\t\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x1c\n\x0f\x64rafter_version\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\raccept_length\x18\x06 \x01(\x01\x42\x12\n\x10_drafter_version\"\x0f\n\rStartResponse\"\x1f\n\x0ePreemptRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"=\n\x0fPreemptResponse\x12*\n\x08progress\x18\x01 \x01(\x0b\x32\x18.tlt.trainer.v1.Progress\"\x14\n\x12GetProgressRequest\"A\n\x13GetProgressResponse\x12*\n\x08progress\x18\x01 \x01(\x0b\x32\x18.tlt.trainer.v1.Progress\"\xfd\x01\n\x08Progress\x12\x10\n\x08training\x18\x01 \x01(\x08\x12\x12\n\nstep_count\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x03\x12\x12\n\ntraining_s\x18\x04 \x01(\x01\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x15\n\rheld_out_top1\x18\x06 \x01(\x01\x12\x17\n\x0f\x64rafter_version\x18\x07 \x01(\x03\x12\x16\n\x0epolicy_version\x18\x08 \x01(\x03\x12\x0f\n\x07resting\x18\t \x01(\x08\x12\x0f\n\x07problem\x18\n \x01(\t\x12\x11\n\x04gain\x18\x0b \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06passes\x18\x0c \x01(\x01\x42\x07\n\x05_gain2\xfa\x01\n\x0eTrainerService\x12\x44\n\x05Start\x12\x1c.tlt.trainer.v1.StartRequest\x1a\x1d.tlt.trainer.v1.StartResponse\x12J\n\x07Preempt\x12\x1e.tlt.trainer.v1.PreemptRequest\x1a\x1f.tlt.trainer.v1.PreemptResponse\x12V\n\x0bGetProgress\x12\".tlt.trainer.v1.GetProgressRequest\x1a#.tlt.trainer.v1.GetProgressResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctlt/trainer/v1/trainer.proto\x12\x0etlt.trainer.v1\"\xa1\x01\n\x0cStartRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\r\n\x05ttl_s\x18\x02 \x01(\x01\x12\x12\n\npolicy_uri\x18\x03 \x01(\t\x12\x16\n\x0epolicy_version\x18\x04 \x01(\x03\x12\x1c\n\x0f\x64rafter_version\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x15\n\raccept_length\x18\x06 \x01(\x01\x42\x12\n\x10_drafter_version\"\x0f\n\rStartResponse\"<\n\x0ePrepareRequest\x12\x12\n\npolicy_uri\x18\x01 \x01(\t\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x03\"\x11\n\x0fPrepareResponse\"\x1f\n\x0ePreemptRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"=\n\x0fPreemptResponse\x12*\n\x08progress\x18\x01 \x01(\x0b\x32\x18.tlt.trainer.v1.Progress\"\x14\n\x12GetProgressRequest\"A\n\x13GetProgressResponse\x12*\n\x08progress\x18\x01 \x01(\x0b\x32\x18.tlt.trainer.v1.Progress\"\xfd\x01\n\x08Progress\x12\x10\n\x08training\x18\x01 \x01(\x08\x12\x12\n\nstep_count\x18\x02 \x01(\x03\x12\x13\n\x0btoken_count\x18\x03 \x01(\x03\x12\x12\n\ntraining_s\x18\x04 \x01(\x01\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x15\n\rheld_out_top1\x18\x06 \x01(\x01\x12\x17\n\x0f\x64rafter_version\x18\x07 \x01(\x03\x12\x16\n\x0epolicy_version\x18\x08 \x01(\x03\x12\x0f\n\x07resting\x18\t \x01(\x08\x12\x0f\n\x07problem\x18\n \x01(\t\x12\x11\n\x04gain\x18\x0b \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06passes\x18\x0c \x01(\x01\x42\x07\n\x05_gain2\xc6\x02\n\x0eTrainerService\x12\x44\n\x05Start\x12\x1c.tlt.trainer.v1.StartRequest\x1a\x1d.tlt.trainer.v1.StartResponse\x12J\n\x07Preempt\x12\x1e.tlt.trainer.v1.PreemptRequest\x1a\x1f.tlt.trainer.v1.PreemptResponse\x12J\n\x07Prepare\x12\x1e.tlt.trainer.v1.PrepareRequest\x1a\x1f.tlt.trainer.v1.PrepareResponse\x12V\n\x0bGetProgress\x12\".tlt.trainer.v1.GetProgressRequest\x1a#.tlt.trainer.v1.GetProgressResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STARTREQUEST']._serialized_end=210
   _globals['_STARTRESPONSE']._serialized_start=212
   _globals['_STARTRESPONSE']._serialized_end=227
-  _globals['_PREEMPTREQUEST']._serialized_start=229
-  _globals['_PREEMPTREQUEST']._serialized_end=260
-  _globals['_PREEMPTRESPONSE']._serialized_start=262
-  _globals['_PREEMPTRESPONSE']._serialized_end=323
-  _globals['_GETPROGRESSREQUEST']._serialized_start=325
-  _globals['_GETPROGRESSREQUEST']._serialized_end=345
-  _globals['_GETPROGRESSRESPONSE']._serialized_start=347
-  _globals['_GETPROGRESSRESPONSE']._serialized_end=412
-  _globals['_PROGRESS']._serialized_start=415
-  _globals['_PROGRESS']._serialized_end=668
-  _globals['_TRAINERSERVICE']._serialized_start=671
-  _globals['_TRAINERSERVICE']._serialized_end=921
+  _globals['_PREPAREREQUEST']._serialized_start=229
+  _globals['_PREPAREREQUEST']._serialized_end=289
+  _globals['_PREPARERESPONSE']._serialized_start=291
+  _globals['_PREPARERESPONSE']._serialized_end=308
+  _globals['_PREEMPTREQUEST']._serialized_start=310
+  _globals['_PREEMPTREQUEST']._serialized_end=341
+  _globals['_PREEMPTRESPONSE']._serialized_start=343
+  _globals['_PREEMPTRESPONSE']._serialized_end=404
+  _globals['_GETPROGRESSREQUEST']._serialized_start=406
+  _globals['_GETPROGRESSREQUEST']._serialized_end=426
+  _globals['_GETPROGRESSRESPONSE']._serialized_start=428
+  _globals['_GETPROGRESSRESPONSE']._serialized_end=493
+  _globals['_PROGRESS']._serialized_start=496
+  _globals['_PROGRESS']._serialized_end=749
+  _globals['_TRAINERSERVICE']._serialized_start=752
+  _globals['_TRAINERSERVICE']._serialized_end=1078
 # @@protoc_insertion_point(module_scope)

@@ -25,6 +25,18 @@ class StartResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class PrepareRequest(_message.Message):
+    __slots__ = ("policy_uri", "policy_version")
+    POLICY_URI_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    policy_uri: str
+    policy_version: int
+    def __init__(self, policy_uri: _Optional[str] = ..., policy_version: _Optional[int] = ...) -> None: ...
+
+class PrepareResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class PreemptRequest(_message.Message):
     __slots__ = ("epoch",)
     EPOCH_FIELD_NUMBER: _ClassVar[int]

@@ -45,6 +45,11 @@ class TrainerServiceStub:
                 request_serializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PreemptRequest.SerializeToString,
                 response_deserializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PreemptResponse.FromString,
                 _registered_method=True)
+        self.Prepare = channel.unary_unary(
+                '/tlt.trainer.v1.TrainerService/Prepare',
+                request_serializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PrepareRequest.SerializeToString,
+                response_deserializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PrepareResponse.FromString,
+                _registered_method=True)
         self.GetProgress = channel.unary_unary(
                 '/tlt.trainer.v1.TrainerService/GetProgress',
                 request_serializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.GetProgressRequest.SerializeToString,
@@ -70,6 +75,14 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Prepare(self, request, context):
+        """Begins to read what a lease needs of these weights into the memory of the host; returns at once. The next lease that
+        names them does not wait for a disk.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetProgress(self, request, context):
         """Returns the training progress.
         """
@@ -89,6 +102,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.Preempt,
                     request_deserializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PreemptRequest.FromString,
                     response_serializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PreemptResponse.SerializeToString,
+            ),
+            'Prepare': grpc.unary_unary_rpc_method_handler(
+                    servicer.Prepare,
+                    request_deserializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PrepareRequest.FromString,
+                    response_serializer=tlt_dot_trainer_dot_v1_dot_trainer__pb2.PrepareResponse.SerializeToString,
             ),
             'GetProgress': grpc.unary_unary_rpc_method_handler(
                     servicer.GetProgress,

@@ -37,6 +37,10 @@ class TrainerServiceStub:
     """Trains until the lease ends. Repeating the call with the same epoch extends the lease."""
     Preempt: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.PreemptRequest, _trainer_pb2.PreemptResponse]
     """Stops within one short call on the device; returns once the device is free."""
+    Prepare: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.PrepareRequest, _trainer_pb2.PrepareResponse]
+    """Begins to read what a lease needs of these weights into the memory of the host; returns at once. The next lease that
+    names them does not wait for a disk.
+    """
     GetProgress: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetProgressRequest, _trainer_pb2.GetProgressResponse]
     """Returns the training progress."""
 
@@ -49,6 +53,10 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """Trains until the lease ends. Repeating the call with the same epoch extends the lease."""
     Preempt: _aio.UnaryUnaryMultiCallable[_trainer_pb2.PreemptRequest, _trainer_pb2.PreemptResponse]  # type: ignore[assignment]
     """Stops within one short call on the device; returns once the device is free."""
+    Prepare: _aio.UnaryUnaryMultiCallable[_trainer_pb2.PrepareRequest, _trainer_pb2.PrepareResponse]  # type: ignore[assignment]
+    """Begins to read what a lease needs of these weights into the memory of the host; returns at once. The next lease that
+    names them does not wait for a disk.
+    """
     GetProgress: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetProgressRequest, _trainer_pb2.GetProgressResponse]  # type: ignore[assignment]
     """Returns the training progress."""
 
@@ -70,6 +78,16 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.PreemptResponse, _abc.Awaitable[_trainer_pb2.PreemptResponse]]:
         """Stops within one short call on the device; returns once the device is free."""
+
+    @_abc_1.abstractmethod
+    def Prepare(
+        self,
+        request: _trainer_pb2.PrepareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.PrepareResponse, _abc.Awaitable[_trainer_pb2.PrepareResponse]]:
+        """Begins to read what a lease needs of these weights into the memory of the host; returns at once. The next lease that
+        names them does not wait for a disk.
+        """
 
     @_abc_1.abstractmethod
     def GetProgress(
