@@ -1,6 +1,6 @@
 """
-Loads the policy's embedding and head: from files as soon as they are served, to the device under a lease, in pieces that
-let it be taken back.
+Loads the policy's embedding and head: from files as soon as they are served, to the device under a lease, in pieces
+that let it be taken back.
 """
 
 import asyncio
