@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tlt_bench.adapt.cli import adapt
+from tlt_bench.bubble.cli import bubble
 from tlt_bench.cache.cli import cache
 from tlt_bench.capture.cli import capture
 from tlt_bench.consolidate.cli import consolidate
@@ -229,6 +230,7 @@ app.command()(adapt)
 app.command()(capture)
 app.command()(curves)
 app.command()(forecast)
+app.command()(bubble)
 app.command()(consolidate)
 
 

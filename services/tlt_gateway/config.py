@@ -79,6 +79,10 @@ class GatewayConfig(ServiceConfig):
     """In the tail, when nothing is queued and the coordinator lends idle workers, move running requests from workers
     that can be lent to other workers, up to this many requests each, where a forecast says that this does not delay the
     end of the step. Moved requests are prefilled again. 0 disables moving."""
+    pack_slack: float = Field(0.05, ge=0, le=1)
+    """While the coordinator lends idle workers, new requests go to workers that run some already, as long as tokens are
+    expected to take no more than this share longer than if requests were spread evenly over all workers. 0 spreads
+    them."""
     tail_slack: float = Field(0.0, ge=0, le=1)
     """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent."""
     probe_s: float = Field(1.0, gt=0)

@@ -31,6 +31,7 @@ from tlt_gateway.requests.announcements import Announcements
 from tlt_gateway.requests.batch import Batches
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.requests.forecast import RequestForecast
+from tlt_gateway.requests.packing import Packing
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RunningRequest
 from tlt_gateway.requests.tail import Tail
@@ -109,6 +110,12 @@ class Gateway:
             at_most=config.tail_running,
             slack=config.tail_slack,
         )
+        self._packing = Packing(
+            slots,
+            lambda: (one for one in self.requests.all if one.occupies),
+            self._forecast.curves,
+            slack=config.pack_slack,
+        )
         self.batches = Batches(self._dispatch, self._admission)
         self.announcements = Announcements(self._dispatch, self._pool, self.batches)
         self.weights = WeightsFanout(
@@ -131,6 +138,7 @@ class Gateway:
                 fleet = follow_fleet(self._config.coordinator, known, self._set_lending, tls=self._config.tls)
                 parts.create_task(fleet, name="discovery")
                 parts.create_task(self._tail.run(), name="tail")
+                parts.create_task(self._packing.run(), name="packing")
             if self._config.worker_service:
                 parts.create_task(follow_name(self._config.worker_service, known), name="worker service")
             if self._report:
@@ -218,7 +226,7 @@ class Gateway:
         self._forecast.over(request)
 
     def _set_lending(self, lending: bool) -> None:
-        self._tail.lending = lending
+        self._tail.lending = self._packing.lending = lending
 
     def _queue_changed(self, queued: int) -> None:
         self._tail.queued = queued

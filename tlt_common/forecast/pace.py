@@ -102,12 +102,11 @@ class CostCurve:
             tokens_s.append(found)
         return TokenPace(tuple(tokens_s), self._prefill_s / self._prefilled) if tokens_s else None
 
-    def round_s(self, arm: str, requests: int, kv_tokens: float) -> float | None:
-        """Return the seconds of a round; None if too few rounds of the arm are known."""
-        if (fitted := self._fitted(arm, requests)) is None:
+    def token_s(self, requests: int, kv_tokens: float) -> float | None:
+        """Return the seconds per token of each of `requests`; None while too little is known."""
+        if (found := self._token_s(requests)) is None:
             return None
-        base_s, per_kv_s = fitted
-        return base_s + per_kv_s * kv_tokens
+        return found[0] + found[1] * kv_tokens
 
     def _token_s(self, requests: int) -> tuple[float, float] | None:
         near = self._near(requests)

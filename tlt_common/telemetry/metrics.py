@@ -36,6 +36,10 @@ GATEWAY_MOVED_REQUESTS = Counter(
 GATEWAY_CONSOLIDATED_REQUESTS = Counter(
     "tlt_gateway_consolidated_requests", "Requests moved to another worker in the tail, to free a worker for training."
 )
+GATEWAY_PACKED = Gauge(
+    "tlt_gateway_packed_requests",
+    "Requests of a worker up to which new ones are packed onto it; 0 while they are spread.",
+)
 GATEWAY_CONSOLIDATION_OFF = Gauge(
     "tlt_gateway_consolidation_off", "1 once the gateway moves no requests any more, since moves have delayed steps."
 )

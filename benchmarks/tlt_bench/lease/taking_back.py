@@ -73,7 +73,7 @@ class LeaseWaits:
 def measure(*, leases: int, seed: int = 0) -> Figures:
     """Return how long grants and revocations take."""
     rng = random.Random(seed)
-    return figures_of(asyncio.run(_measure(_frames(rng), leases, rng)))
+    return figures_of(asyncio.run(_measure(random_frames(rng), leases, rng)))
 
 
 def figures_of(waits: LeaseWaits) -> Figures:
@@ -94,7 +94,7 @@ def figures_of(waits: LeaseWaits) -> Figures:
 
 async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Random) -> LeaseWaits:
     drafters, waits = Drafters(), LeaseWaits()  # type: ignore[abstract]
-    async with _started(frames, drafters) as trainer:
+    async with started(frames, drafters) as trainer:
         sent_s: dict[int, float] = {}
         asked: dict[int, float] = {}
         policy = PolicyVersion(0)
@@ -128,7 +128,7 @@ async def _measure(frames: Sequence[EncodedFrame], leases: int, rng: random.Rand
 
 
 @asynccontextmanager
-async def _started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncIterator[RunningTrainer]:
+async def started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncIterator[RunningTrainer]:
     add = partial(wire.add_servicer, drafters)
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
         async with (
@@ -150,7 +150,7 @@ async def _started(frames: Sequence[EncodedFrame], drafters: Drafters) -> AsyncI
                 yield trainer
 
 
-def _frames(rng: random.Random) -> list[EncodedFrame]:
+def random_frames(rng: random.Random) -> list[EncodedFrame]:
     """Return random states of the demo's policy, in the lengths of windows that engines capture."""
     form, frames = read_format(CHECKPOINT), []
     for number in range(WINDOWS):

@@ -24,6 +24,8 @@ class WorkerSlots:
         self._spill_load = spill_load
         self._affinity_tokens = affinity_tokens
         self._affinity = Affinity()
+        self.pack = 0
+        """As for `choose`."""
 
     @property
     def absent_since_s(self) -> float | None:
@@ -64,6 +66,7 @@ class WorkerSlots:
                 keys, candidates, length=len(prompt.token_ids), version=self._pool.version, now_s=_now_s()
             ),
             affinity_tokens=self._affinity_tokens or 1,
+            pack=self.pack,
         )
         if chosen is None:
             return None

@@ -55,7 +55,8 @@ class RequestForecast:
         self._workers = workers
         self._at_most = at_most
         self._forecaster = Forecaster()
-        self._curves: dict[str, CostCurve] = {}
+        self.curves: dict[str, CostCurve] = {}
+        """What rounds cost, by device."""
         self._serials: dict[WorkerId, int] = {}
         self._drafters: dict[str, int] = {}
         self._ended: list[int] = []
@@ -78,7 +79,7 @@ class RequestForecast:
             if info is None or rounds.serial == self._serials.get(info.worker_id, 0):
                 continue
             self._serials[info.worker_id] = rounds.serial
-            curve = self._curves.setdefault(info.device, CostCurve())
+            curve = self.curves.setdefault(info.device, CostCurve())
             if info.drafter_version > self._drafters.setdefault(info.device, info.drafter_version):
                 self._drafters[info.device] = info.drafter_version
                 curve.forget_drafts()
@@ -132,8 +133,8 @@ class RequestForecast:
         return TailReport(is_settled=is_settled, workers=workers, requests=tuple(requests))
 
     def _paces(self, infos: Iterable[WorkerInfo]) -> dict[str, TokenPace]:
-        devices = {info.device for info in infos} & self._curves.keys()
-        return {device: pace for device in devices if (pace := self._curves[device].pace(self._at_most))}
+        devices = {info.device for info in infos} & self.curves.keys()
+        return {device: pace for device in devices if (pace := self.curves[device].pace(self._at_most))}
 
 
 def running(request: RunningRequest) -> Running:

@@ -65,6 +65,7 @@ def choose(
     spill_load: float,
     cached: Mapping[WorkerId, int] = NOTHING,
     affinity_tokens: int = 1,
+    pack: int = 0,
 ) -> Candidate | None:
     """
     Return a worker with room that has the prompt cached, else the least loaded one, or None if there is none.
@@ -72,6 +73,8 @@ def choose(
     Workers that train their drafter get no request while another worker stays at or below `spill_load` with it: the few
     long responses of the tail stay on few devices while the others continue training. Above `spill_load`, requests are
     spread evenly over all workers; a worker preempts its training when the request arrives.
+
+    Up to `pack` requests, one worker gets all before the next one does, so that whole workers are left to training.
 
     What is cached saves prefill, while every further request slows down those that run beside it: a worker may run one
     request more than the least loaded one per `affinity_tokens` that it has cached. For what it has cached, a worker is
@@ -83,10 +86,13 @@ def choose(
         spill_load: Share of slots in use, 0 to 1.
         cached: Tokens of the prompt that workers have cached.
         affinity_tokens: Cached tokens that outweigh one running request.
+        pack: Requests of a worker that hardly slow each other down; 0 spreads them evenly.
     """
     suitable = [c for c in candidates if c.has_room and (version is None or c.policy_version == version)]
     serving_only = [c for c in suitable if not c.training and c.load <= spill_load]
     least = min(serving_only or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
+    if below := [c for c in suitable if 0 < c.running < pack and not c.training and not c.emptying]:
+        least = max(below, key=lambda c: (c.running, c.worker_id))
     if least is None or not cached:
         return least
 

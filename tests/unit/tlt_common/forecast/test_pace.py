@@ -46,7 +46,7 @@ def test_nothing_is_known_before_rounds_and_prefills_were_seen() -> None:
 
 @pytest.mark.parametrize(("requests", "kv_tokens"), [(1, 20_000), (3, 60_000), (4, 90_000), (6, 100_000)])
 def test_a_round_between_those_seen_takes_as_long_as_it_does(requests: int, kv_tokens: int) -> None:
-    found = learned(*TAIL).round_s("off", requests, kv_tokens)
+    found = learned(*TAIL).token_s(requests, kv_tokens)
     assert found == pytest.approx(BASE_S + REQUEST_S * requests + KV_S * kv_tokens, rel=0.05)
 
 
@@ -68,9 +68,12 @@ def test_drafts_that_are_kept_make_tokens_cheaper() -> None:
 
 def test_another_drafter_makes_only_drafting_rounds_forgotten() -> None:
     curve = learned(*TAIL, window(2, 50_000, arm="chain-7", accepted=3, rounds=1000))
+    plain_s, drafting_s = learned(*TAIL).token_s(2, 50_000), curve.token_s(2, 50_000)
+    assert plain_s is not None
+    assert drafting_s is not None
+    assert drafting_s < 0.6 * plain_s
     curve.forget_drafts()
-    assert curve.round_s("chain-7", 2, 1000) is None
-    assert curve.round_s("off", 2, 1000) is not None
+    assert curve.token_s(2, 50_000) == pytest.approx(plain_s)
 
 
 cells = st.lists(

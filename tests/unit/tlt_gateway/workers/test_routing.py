@@ -162,3 +162,25 @@ def test_what_is_cached_neither_delays_a_request_nor_outweighs_many(
         assert chosen.worker_id in cached
         assert chosen.training <= least.training
         assert (chosen.load - least.load) * chosen.max_running <= cached[chosen.worker_id] / 256 + 1e-9
+
+
+def test_up_to_a_number_of_requests_a_worker_gets_all_before_the_next_one_does() -> None:
+    fleet = [one("w0"), one("w1", assigned=1), one("w2", assigned=3), one("w3", training=True)]
+    assert [
+        chosen.worker_id if (chosen := choose(fleet, spill_load=SPILL, pack=pack)) else "" for pack in (0, 2, 4)
+    ] == [
+        "w0",
+        "w1",
+        "w2",
+    ]
+
+
+@given(fleets(), st.integers(0, 8))
+def test_packing_takes_no_worker_from_training_and_fills_none_beyond_its_number(
+    fleet: list[Candidate], pack: int
+) -> None:
+    packed, spread = choose(fleet, spill_load=SPILL, pack=pack), choose(fleet, spill_load=SPILL)
+    if packed != spread:
+        assert packed is not None
+        assert packed.running < pack
+        assert not packed.training

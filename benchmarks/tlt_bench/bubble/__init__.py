@@ -1,0 +1,1 @@
+"""`tlt bench bubble`: what idle devices are used for."""
