@@ -18,11 +18,12 @@ STATES = {
     5: ("idle", "yellow"),
     6: ("starting", "light-yellow"),
     7: ("resting", "light-blue"),
+    8: ("trainer", "super-light-purple"),
 }
 COLOURS = dict(STATES.values())
-STACKED = ("rollout", "updating", "switching", "training", "resting", "starting", "idle", "down")
+STACKED = ("rollout", "trainer", "updating", "switching", "training", "resting", "starting", "idle", "down")
 """Bottom to top, from useful work to downtime."""
-BUBBLE = 'state=~"idle|starting|resting|switching"'
+BUBBLE = 'state=~"idle|starting|resting|switching|updating"'
 TRAINING = 'state="training"'
 UP = 'state!="down"'
 MONEY = "* $gpu_hour / 3600"
@@ -51,8 +52,8 @@ def _figures() -> Sequence[AnyPanel]:
     return (
         value(
             "Bubble utilisation",
-            "Training / (training + unused + switching), in GPU-seconds; training is what GPUs computed. Below 50 %: "
-            "the row Lending shows why workers are not lent. No data: there was no bubble at all.",
+            "Training / (training + unused + switching + updating), in GPU-seconds; training is what GPUs computed. "
+            "Below 50 %: the row Lending shows why workers are not lent. No data: there was no bubble at all.",
             "percentunit",
             f"{trained} / ({trained} + {bubble})",
             steps=((None, BAD), (0.5, FAIR), (0.8, GOOD)),
@@ -74,8 +75,8 @@ def _figures() -> Sequence[AnyPanel]:
         ),
         value(
             "Wasted time",
-            "Idle and switching time at your price per GPU-hour. If it exceeds the value of reclaimed time, check "
-            "whether workers wait for the trainer between steps: larger or overlapping batches fill that time with "
+            "Idle, switching and updating time at your price per GPU-hour. If it exceeds the value of reclaimed time, "
+            "check whether workers wait for the trainer between steps: larger or overlapping batches fill that time with "
             "rollouts.",
             "currencyUSD",
             f"{bubble} {MONEY}",

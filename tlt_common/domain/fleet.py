@@ -33,6 +33,8 @@ class WorkerState(StrEnum):
     """Unused, and the spot trainer does not answer yet: a bubble."""
     RESTING = "resting"
     """Unused, and the spot trainer has nothing to learn from: a bubble."""
+    TRAINER = "trainer"
+    """The RL trainer has the devices: the engine gave their memory back."""
     DOWN = "down"
     """The worker is unreachable."""
 
@@ -40,8 +42,11 @@ class WorkerState(StrEnum):
 FREE = frozenset({WorkerState.IDLE, WorkerState.STARTING, WorkerState.RESTING})
 """States in which devices are unused."""
 
-BUBBLES = FREE | {WorkerState.TRAINING, WorkerState.SWITCHING}
-"""States in which no rollout needs the devices."""
+LENDABLE = FREE | {WorkerState.TRAINING, WorkerState.SWITCHING}
+"""States in which nobody else needs the devices."""
+
+BUBBLES = LENDABLE | {WorkerState.UPDATING}
+"""States in which devices of the fleet generate nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ class Bubbles:
     """Device-seconds of a fleet without a rollout, since the coordinator started."""
 
     total_s: float = 0.0
-    """Training, switching, and unused; see `BUBBLES` of fleets."""
+    """Training, switching, updating and unused; see `BUBBLES` of fleets."""
     training_s: float = 0.0
     """Computed for drafter training."""
 

@@ -190,7 +190,7 @@ WORKER_STATE_SECONDS = Counter(
 WORKER_STATE = Gauge("tlt_worker_state", "1 for the current state of a worker.", ["worker", "state"])
 BUBBLE_UTILISATION = Gauge(
     "tlt_bubble_utilisation_ratio",
-    "Training / all bubbles, in device-seconds: training, switching, idle, starting and resting.",
+    "Training / all bubbles, in device-seconds: training, switching, updating, idle, starting and resting.",
 )
 FLEET_QUEUED = Gauge("tlt_fleet_queued_requests", "Requests queued at gateways.")
 LENDING = Gauge("tlt_lending_enabled", "1 while lending is enabled.")

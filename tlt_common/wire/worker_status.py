@@ -24,6 +24,7 @@ STATE_TO_PB = {
     WorkerState.DOWN: pb.WORKER_STATE_DOWN,
     WorkerState.STARTING: pb.WORKER_STATE_STARTING,
     WorkerState.RESTING: pb.WORKER_STATE_RESTING,
+    WorkerState.TRAINER: pb.WORKER_STATE_TRAINER,
 }
 STATE_FROM_PB = {value: key for key, value in STATE_TO_PB.items()}
 

@@ -10,7 +10,7 @@ from collections import deque
 from itertools import accumulate
 from math import inf
 
-from tlt_common.domain.fleet import BUBBLES, WorkerState
+from tlt_common.domain.fleet import LENDABLE, WorkerState
 from tlt_common.domain.ids import WorkerId
 
 KEPT = 1024
@@ -36,7 +36,7 @@ class IdleTimes:
 
     def note(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> None:
         """Note the state of a worker from now on; a repeated one changes nothing."""
-        if state in BUBBLES:
+        if state in LENDABLE:
             self._free_since_s.setdefault(worker_id, now_s)
         elif (since_s := self._free_since_s.pop(worker_id, None)) is not None and state is not WorkerState.DOWN:
             self._add(now_s - since_s)

@@ -99,7 +99,7 @@ class Revoke:
 
 RoleChange: TypeAlias = Grant | Revoke
 
-_BUSY = {WorkerState.ROLLOUT, WorkerState.UPDATING}
+_BUSY = {WorkerState.ROLLOUT, WorkerState.UPDATING, WorkerState.TRAINER}
 
 
 def plan(fleet: FleetView, now_s: float, policy: SpotConfig) -> tuple[RoleChange, ...]:

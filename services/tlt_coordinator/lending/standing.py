@@ -20,6 +20,8 @@ class Standing(StrEnum):
     """Rollouts have priority."""
     UPDATING = "weights are loaded"
     """As they do."""
+    TRAINER = "the RL trainer has it"
+    """It released its memory, and was not resumed."""
     LENT = "lent"
     """It holds a lease."""
     SWITCHING = "switching"
@@ -71,6 +73,7 @@ def standing_of(worker: WorkerView | None, idle_s: float | None, now: Circumstan
         (not now.lending, Standing.LENDING_OFF),
         (status.state is WorkerState.ROLLOUT or status.running > 0, Standing.ROLLOUT),
         (status.state is WorkerState.UPDATING, Standing.UPDATING),
+        (status.state is WorkerState.TRAINER, Standing.TRAINER),
         (worker.loan is not None and worker.loan.taken_up, Standing.LENT),
         (worker.loan is not None or status.epoch != 0 or status.state is WorkerState.SWITCHING, Standing.SWITCHING),
         (not status.trainer_ready, Standing.NO_TRAINER),

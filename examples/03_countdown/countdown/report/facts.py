@@ -7,8 +7,8 @@ from scipy.stats import ks_2samp
 from countdown.figures import figures, had_drafter
 from countdown.record import Response, Run, Side, Step
 
-IN_BUBBLES = ("training", "switching", "starting", "resting", "idle")
-"""States of a worker that has no request and is not being updated: the denominator of `bubble_utilisation`."""
+IN_BUBBLES = ("training", "switching", "updating", "starting", "resting", "idle")
+"""States of a worker that generates nothing: the denominator of `bubble_utilisation`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_DOWN: _ClassVar[WorkerState]
     WORKER_STATE_STARTING: _ClassVar[WorkerState]
     WORKER_STATE_RESTING: _ClassVar[WorkerState]
+    WORKER_STATE_TRAINER: _ClassVar[WorkerState]
 WORKER_STATE_UNSPECIFIED: WorkerState
 WORKER_STATE_ROLLOUT: WorkerState
 WORKER_STATE_TRAINING: WorkerState
@@ -27,6 +28,7 @@ WORKER_STATE_IDLE: WorkerState
 WORKER_STATE_DOWN: WorkerState
 WORKER_STATE_STARTING: WorkerState
 WORKER_STATE_RESTING: WorkerState
+WORKER_STATE_TRAINER: WorkerState
 
 class WorkerHello(_message.Message):
     __slots__ = ("worker_id", "address", "model", "device", "max_running", "pod", "accepts_report_interval", "device_count", "training_device_count", "changed_states", "changed_ago_s")
