@@ -2,14 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
 FIRST_DELAY_S = 0.1
 MAX_DELAY_S = 2.0
+_OVER: Final = object()
 
 
 class Signal:
@@ -65,6 +66,32 @@ class Blocks:
             if scope.expired():
                 continue
             scope.reschedule(asyncio.get_running_loop().time())
+
+
+class Pieces:
+    """
+    Does long work in pieces, one in a pass of the event loop, whoever asks: everything else gets its turn in between,
+    however many ask.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Do a piece of work when its turn has come."""
+        async with self._turn:
+            done = work()
+            await asyncio.sleep(0)  # within: the next piece is done in a later pass
+        return done
+
+    async def each(self, items: Iterator[T | None]) -> AsyncGenerator[T, None]:
+        """Yield the items of an iterator, without None. To make the next item, or None, is a piece."""
+        while True:
+            item = await self.do(lambda: next(items, _OVER))
+            if item is _OVER:
+                return
+            if item is not None:
+                yield item  # type: ignore[misc] # the end has been told apart
 
 
 async def one_ahead(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tlt_common.domain.fleet import Fleet
 from tlt_common.errors import UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_coordinator.coordinator import Coordinator
@@ -35,16 +34,6 @@ class ActiveCoordinator:
             leader = self._leader()
             raise UnavailableError(f"this replica is not the leader; last known leader: {leader or 'none'}")
         return self._coordinator
-
-    async def fleet(self, max_changes: int | None = None) -> Fleet:
-        """
-        Return the current state of the fleet; see `Coordinator.fleet`.
-
-        Raises:
-            UnavailableError: This process does not lead.
-            InvalidRequestError: As for `Coordinator.fleet`.
-        """
-        return await self.coordinator.fleet(max_changes=max_changes)
 
     @contextmanager
     def activate(self, coordinator: Coordinator, *, leads: Callable[[], bool] = lambda: True) -> Iterator[None]:

@@ -60,10 +60,10 @@ class CoordinatorConfig(ServiceConfig):
     component = "coordinator"
 
     http_listen: str | None = "127.0.0.1:0"
-    """host:port of the status page (JSON); port 0 picks a free port, null disables the page."""
+    """host:port of the page, its API and the status page (JSON); port 0 picks a free port, null disables them."""
     tokens: Path | None = None
-    """YAML file with bearer tokens, in the gateway's format; the status page requires the scope admin. Null disables
-    authentication."""
+    """YAML file with bearer tokens, in the gateway's format; the API and the status page require the scope observe.
+    Null disables authentication."""
     state_dir: Path | None = None
     """Directory for state that must survive a restart: the newest drafter and the last epoch. Null keeps it in memory;
     after a restart, workers then have no drafter until the next one is published."""

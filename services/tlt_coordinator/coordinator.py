@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Never
 
-from tlt_common.aio import Signal
+from tlt_common.aio import Pieces, Signal
 from tlt_common.domain.fleet import (
     DrafterWish,
-    Fleet,
     Member,
     MembershipChange,
     Publication,
-    WorkerAccount,
     WorkerHello,
     WorkerStatus,
 )
@@ -21,9 +19,9 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.forecast import TailView
 from tlt_common.forecast.load import GatewayLoad
 from tlt_common.telemetry.log import get_logger
-from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, changes_per_worker
 from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.account.ledger import Ledger
+from tlt_coordinator.account.steps import Steps
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig, SpotConfig
 from tlt_coordinator.drafters.announcer import Announcer
@@ -34,6 +32,7 @@ from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.plan import FleetView, Grant, Reason, Revoke, plan
 from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
+from tlt_coordinator.observer import Observer
 from tlt_coordinator.queues import Queues
 from tlt_coordinator.registry import Registry, WorkerSession
 from tlt_coordinator.state import Epochs, StateStore, keep_totals
@@ -52,8 +51,8 @@ class Coordinator:
     """
     State and decisions for one fleet.
 
-    All methods except `run`, `watch`, `fleet` and `publish` are synchronous and must be called in one event loop, so
-    that each sees a consistent state.
+    All methods except `run`, `watch`, `exclude` and `publish` are synchronous and must be called in one
+    event loop, so that each sees a consistent state.
     """
 
     def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
@@ -76,6 +75,19 @@ class Coordinator:
         self._moved = Signal()
         """Workers joined or left, lending was enabled or disabled, or all streams end."""
         self._over: TltError | None = None
+        self._steps = Steps()
+        self.observer = Observer(
+            now=clock.now,
+            registry=self._registry,
+            ledger=self._ledger,
+            queues=self._queues,
+            forecasts=self._forecasts,
+            drafters=self._drafters,
+            steps=self._steps,
+            circumstances=self._circumstances,
+            excluded=lambda: len(store.state.excluded),
+            pieces=Pieces(),
+        )
 
     async def run(self) -> Never:
         """Plan after every change, and at least every TICK_S, until cancelled."""
@@ -116,6 +128,7 @@ class Coordinator:
             self._moved.set()
         self._registry.set_pace(session, self._pace.report_every_s)
         self._epochs.seen(status.epoch)
+        self._steps.change_policy(self._registry.policy, self._clock.now())
         if self._registry.undecided:
             self._due.set()
 
@@ -145,6 +158,8 @@ class Coordinator:
         """Record what runs for a gateway; return the tail that all gateways share, and its age in seconds."""
         now_s = self._clock.now()
         self._forecasts.report(gateway_id, load, now_s)
+        ended = (*load.ended, *load.cut)
+        self._learn_steps(now_s, ended=len(ended), tokens=sum(ended))
         return self._forecasts.view(now_s) if self._lending else None
 
     async def publish(self, publication: Publication) -> DrafterWish:
@@ -218,36 +233,6 @@ class Coordinator:
         count, worker_ids = self._registry.changes.since(seen)
         return count, [self._registry.last_known(worker_id) for worker_id in worker_ids]
 
-    async def fleet(self, *, max_changes: int | None = None) -> Fleet:
-        """
-        Return the state of the fleet, with seconds accounted up to now. Looks at all workers, a few at a time: for
-        operators.
-
-        Args:
-            max_changes: Latest state changes to return per worker; None: as many as are reasonable.
-
-        Raises:
-            InvalidRequestError: It is negative, or too many for the number of workers.
-        """
-        members = list(self._registry.known())
-        changes = changes_per_worker(max_changes, len(members))
-        workers, at_once = list[WorkerAccount](), max(1, CHANGES_AT_ONCE // (changes + 16))
-        for first in range(0, len(members), at_once):
-            now_s = self._clock.now()
-            now = self._circumstances(now_s)
-            workers += [self._account(member, now, now_s, changes) for member in members[first : first + at_once]]
-            await asyncio.sleep(0)
-        now_s = self._clock.now()
-        return Fleet(
-            workers=tuple(workers),
-            queued=self._queues.queued(now_s),
-            drafter=self._drafters.newest,
-            drafters=self._drafters.records,
-            lending=self._lending,
-            bubble_utilisation=self._ledger.bubbles(now_s).utilisation,
-            pause_left_s=self._queues.pause_left_s(now_s),
-        )
-
     def figures(self) -> FleetFigures:
         """Return the figures of the whole fleet, without looking at its workers."""
         now_s = self._clock.now()
@@ -301,16 +286,12 @@ class Coordinator:
             await self._moved.beyond(signalled)
         raise self._over
 
-    def _account(self, member: Member, now: Circumstances, now_s: float, max_changes: int) -> WorkerAccount:
-        account = self._ledger.account(member.hello.worker_id)
-        return WorkerAccount(
-            hello=member.hello,
-            status=member.status,
-            seconds=account.seconds(now_s),
-            timeline=account.timeline(max_changes),
-            unsettled=account.unsettled(now_s),
-            standing=self._registry.standing(member.hello.worker_id, now, now_s),
-        )
+    def _learn_steps(self, now_s: float, *, ended: int, tokens: int) -> None:
+        before, queued = self._steps.number, self._queues.queued(now_s)
+        running = max(1, self._registry.tally.running) if self._forecasts.running(now_s) else 0
+        self._steps.report(running + queued, now_s, ended=ended, tokens=tokens)
+        if self._steps.number != before:
+            self._forecasts.begin_step()
 
     def _circumstances(self, now_s: float) -> Circumstances:
         policy, measures = self._pace.policy, self._registry.measures

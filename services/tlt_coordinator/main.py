@@ -19,10 +19,14 @@ from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.http.status import access_of, app
+from tlt_coordinator.http.app import app
+from tlt_coordinator.http.viewer_access import access_of
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
 from tlt_coordinator.state import StateStore
+
+OBSERVE = "observe"
+"""Role of those who only look: a certificate for observe.tlt.internal, like a token with that scope."""
 
 EXPORT_EVERY_S = 0.5
 """Seconds between exports of metrics; scrapes are several seconds apart."""
@@ -48,9 +52,10 @@ CALLERS = Roles(
         "GetDrafter": ("worker",),
         "WatchFleet": ("gateway",),
         "ReportQueue": ("gateway",),
+        "GetFleet": (OBSERVE,),
     }
 )
-"""SetLending, ExcludeWorkers and GetFleet are for operators."""
+"""SetLending and ExcludeWorkers are for operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +84,9 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
         page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
         async with _host(config, clock) as host, asyncio.TaskGroup() as parts:
             if page is not None:
-                status = app(host.active.fleet, access_of(config.tokens))
+                served = app(host.active, access_of(config.tokens))
                 announce("http", address_of(page))
-                parts.create_task(serve_http(status, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
+                parts.create_task(serve_http(served, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
             servicer = CoordinatorServicer(host.active, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             security = internal(config.tls, CALLERS)

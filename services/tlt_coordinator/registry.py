@@ -17,7 +17,9 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_coordinator.account.lease_history import LeaseHistory
 from tlt_coordinator.account.ledger import Ledger
+from tlt_coordinator.account.tally import FleetTally
 from tlt_coordinator.config import SpotConfig
 from tlt_coordinator.lending.by_age import ByAge, Journal
 from tlt_coordinator.lending.measures import Measures
@@ -94,6 +96,8 @@ class Registry:
         """Newest drafter version that a worker ever reported."""
         self.policy = PolicyVersion(0)
         """Newest policy version that a worker ever reported."""
+        self.tally = FleetTally()
+        self.leases = LeaseHistory()
 
     def join(self, hello: WorkerHello, now_s: float) -> WorkerSession:
         """
@@ -126,7 +130,7 @@ class Registry:
         if loan is not None and not loan.taken_up and status.epoch == loan.epoch:
             session.loan = replace(loan, taken_up=True)
         session.status = status
-        self._known[worker_id] = Member(hello=session.hello, status=status)
+        self._know(Member(hello=session.hello, status=status), now_s)
         self._heard.mark(worker_id, self._ran(now_s))
         self._ledger.report(worker_id, status, now_s)
         self.measures.note(worker_id, status, now_s)
@@ -238,6 +242,10 @@ class Registry:
         """Return all workers ever seen, with their last status; state `down` if disconnected."""
         return tuple(self._known.values())
 
+    def has_seen(self, worker_id: WorkerId) -> bool:
+        """Whether a worker was ever seen."""
+        return worker_id in self._known
+
     def last_known(self, worker_id: WorkerId) -> Member:
         """
         Return a worker with its last status.
@@ -300,6 +308,12 @@ class Registry:
         if (view := session.view) is not None:
             self._worklist.note(view, now_s)
 
+    def _know(self, member: Member, now_s: float) -> None:
+        worker_id = member.hello.worker_id
+        self.tally.replace(self._known.get(worker_id), member)
+        self.leases.note(worker_id, member.status.epoch, now_s)
+        self._known[worker_id] = member
+
     def _is_current(self, session: WorkerSession) -> bool:
         return self._sessions.get(session.hello.worker_id) is session
 
@@ -309,7 +323,7 @@ class Registry:
         down = replace(
             last, state=WorkerState.DOWN, running=0, epoch=Epoch(0), trainer_ready=False, lent=False, training_age_s=0.0
         )
-        self._known[worker_id] = Member(hello=session.hello, status=down)
+        self._know(Member(hello=session.hello, status=down), now_s)
         self._ledger.lose(worker_id, now_s)
         self.measures.lose(worker_id, now_s)
         self.changes.mark(worker_id)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.fleet import Member, MembershipChange, WorkerHello, WorkerStatus
+from tlt_common.domain.fleet import Member, MembershipChange, WorkerAccount, WorkerHello, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import coordinator as wire
@@ -97,9 +98,15 @@ class CoordinatorServicer(wire.Servicer):
         return wire.pb.ExcludeWorkersResponse(excluded_worker_ids=excluded)
 
     async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
-        fleet = await self._active.fleet(request.max_changes if request.HasField("max_changes") else None)
-        # In a thread, between whose steps the event loop runs: a fleet may have thousands of workers.
-        return await asyncio.to_thread(wire.fleet_to_pb, fleet)
+        observer = self._active.coordinator.observer
+        message = wire.fleet_to_pb(observer.summary())
+
+        def encode(accounts: list[WorkerAccount]) -> None:
+            message.workers.extend(map(wire.account_to_pb, accounts))
+
+        async for accounts in observer.accounts(observer.changes_shown(request.max_changes)):
+            await observer.pieces.do(partial(encode, accounts))
+        return message
 
 
 async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:

@@ -114,8 +114,8 @@ class GatewayConfig(ServiceConfig):
     """YAML file with bearer tokens, reloaded when it changes: `tokens: [{name: trainer, token: SECRET, scopes:
     [generate, update_weights], expires_at: 2027-01-01T00:00:00Z}]`. `sha256: HEX` may replace `token`; `expires_at` is
     optional, and so is `weight` (1 by default), by which the queued requests of several tokens share free slots. The
-    scopes are generate, update_weights and admin, which includes the others. Null disables authentication; all requests
-    then share one queue."""
+    scopes are generate, update_weights, observe (no call to a gateway) and admin, which includes the others. Null
+    disables authentication; all requests then share one queue."""
     http: HttpSettings = HttpSettings()
     """The rollout endpoint over HTTP."""
     max_message_bytes: int = Field(16 * 2**20, ge=5 * 2**20, le=256 * 2**20)

@@ -10,6 +10,7 @@ MIB = 2**20
 SECRETS = {
     "generate": "generate-secret-0001",
     "update_weights": "update-secret-000001",
+    "observe": "observe-secret-00001",
     "admin": "admin-secret-0000001",
 }
 UNSET: Any = object()

@@ -3,15 +3,15 @@
 from tlt_common.errors import InvalidRequestError
 from tlt_coordinator.account.ledger import TIMELINE_CHANGES
 
-USUAL = 64
-"""Changes per worker, unless a caller asks for another number."""
 MOST = 2**17
 """Changes of all workers together: 7 MB on the wire."""
-CHANGES_AT_ONCE = 2**12
-"""Changes that are collected before other calls run; a worker without any counts as 16."""
+CHANGES_AT_ONCE = 2**11
+"""Changes that are collected before other calls run."""
+WORKER_COST = 16
+"""Changes that take as long as a worker without any."""
 
 
-def changes_per_worker(asked: int | None, workers: int) -> int:
+def changes_per_worker(asked: int, workers: int) -> int:
     """
     Return the changes to show per worker.
 
@@ -19,8 +19,6 @@ def changes_per_worker(asked: int | None, workers: int) -> int:
         InvalidRequestError: The number asked for is negative, or too large for this many workers.
     """
     most = max(1, MOST // max(1, workers))
-    if asked is None:
-        return min(USUAL, most)
     if asked < 0 or min(asked, TIMELINE_CHANGES) > most:
         raise InvalidRequestError(
             f"max_changes is {asked:.20g}; accepted: 0 to {most}, with {workers} workers", field="max_changes"

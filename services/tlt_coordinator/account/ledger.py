@@ -8,20 +8,24 @@ Sums over all workers are kept up to date by every change, so that reading them 
 """
 
 from array import array
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from tlt_common.domain.fleet import BUBBLES, PastChange, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.server_info import Bubbles
+from tlt_common.timeline import STATES, WorkerTrack
 from tlt_coordinator.account.lent_time import LENT_STATES, LentTime, Span, without_training
 
 TIMELINE_CHANGES = 4096
 """State changes kept per worker: at most 74 kB, and hours of a run that changes state every few seconds."""
 
-_STATES = tuple(WorkerState)
-_NUMBER = {state: number for number, state in enumerate(_STATES)}
-_ZEROS = dict.fromkeys(_STATES, 0.0)
+MAX_RECALLED_S = 86_400.0
+"""Seconds before a worker is first seen from which on its history is shown."""
+
+_NUMBER = {state: number for number, state in enumerate(STATES)}
+_ZEROS = dict.fromkeys(STATES, 0.0)
 """Copied, since to iterate over an enum takes longer than all else that a report costs."""
 
 
@@ -49,6 +53,11 @@ class Account:
         return self._since_s
 
     @property
+    def state_since_s(self) -> float:
+        """Time since which it is in its state."""
+        return self._change_times[-1]
+
+    @property
     def grows(self) -> WorkerState:
         """The state whose seconds grow with time until the next change, by `devices` each second."""
         return without_training(self._state) if self._is_open else self._state
@@ -63,8 +72,18 @@ class Account:
         kept = min(len(self._change_times), TIMELINE_CHANGES if count is None else min(count, TIMELINE_CHANGES))
         first = len(self._change_times) - kept
         return tuple(
-            StateChange(state=_STATES[number], at_unix_s=at_s)
+            StateChange(state=STATES[number], at_unix_s=at_s)
             for number, at_s in zip(self._change_states[first:], self._change_times[first:], strict=True)
+        )
+
+    def track(self, label: str, now_s: float) -> WorkerTrack:
+        """Return all changes that are kept, to be read before the next one."""
+        return WorkerTrack(
+            label=label,
+            devices=self._devices,
+            times_s=self._change_times,
+            states=self._change_states,
+            until_s=now_s,
         )
 
     def is_said_by(self, status: WorkerStatus) -> bool:
@@ -200,7 +219,10 @@ class Ledger:
         self._earlier = {**_ZEROS, **(earlier or {})}
         self._accounts: dict[WorkerId, Account] = {}
         self._order: list[WorkerId] = []
-        self._sums = {state: _Sum() for state in _STATES}
+        self._sorted: list[WorkerId] = []
+        self.since_s: float | None = None
+        """Begin of the first timeline; None: there is none."""
+        self._sums = {state: _Sum() for state in STATES}
         self._began_s = 0.0
         """Sums are relative to it: of Unix times, thousands of which are added, the last digits would be lost."""
 
@@ -219,6 +241,8 @@ class Ledger:
         account = self._opened(hello.worker_id, WorkerState.DOWN, now_s)
         if is_new:
             account.recall(hello.history)
+            age_s = min(hello.history[0].age_s if hello.history else 0.0, MAX_RECALLED_S)
+            self.since_s = min(now_s - age_s, self.since_s or now_s)
         self._count(account, -1)
         account.lose(now_s)
         account.resize(hello.devices, hello.training_devices, now_s)
@@ -239,6 +263,11 @@ class Ledger:
             KeyError: The worker was never seen.
         """
         return self._accounts[worker_id]
+
+    @property
+    def worker_ids(self) -> Sequence[WorkerId]:
+        """All workers ever seen, in order of their ids."""
+        return self._sorted
 
     def next_accounts(self, after: int, count: int) -> tuple[list[tuple[WorkerId, Account]], int]:
         """Return up to `count` accounts from position `after` on, and the position to continue at: 0 after the last."""
@@ -262,6 +291,8 @@ class Ledger:
             self._began_s = self._began_s or now_s
             account = self._accounts[worker_id] = Account(state, now_s)
             self._order.append(worker_id)
+            insort(self._sorted, worker_id)
+            self.since_s = min(now_s, self.since_s or now_s)
             self._count(account, 1)
         return account
 

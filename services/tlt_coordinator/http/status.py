@@ -1,121 +1,69 @@
-"""GET /status and GET /healthz."""
+"""GET /status: the fleet in one document, for scripts. Written piece by piece."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import AsyncIterator
 from dataclasses import asdict
+from functools import partial
 from math import isfinite
-from pathlib import Path
+from typing import Annotated
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, Depends
+from fastapi.responses import StreamingResponse
 from pydantic import JsonValue
 
-from tlt_common.domain.fleet import Fleet, WorkerAccount, WorkerState
-from tlt_common.errors import InvalidRequestError
-from tlt_common.rpc.http.calls import CountedCalls
-from tlt_common.rpc.http.failures import answer_errors
-from tlt_common.rpc.security.access import Access, Caller
-from tlt_common.rpc.security.bearer import Bearer
-from tlt_common.rpc.security.tokens import Scope, tokens_in
+from tlt_common.domain.fleet import WorkerAccount
+from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.http.query import StatusQuery, reading
+from tlt_coordinator.observer import Observer
 
-PAGE = "StatusPage"
-
-
-def app(fleet: Callable[[int | None], Awaitable[Fleet]], access: Access | None = None) -> FastAPI:
-    """
-    Return the application.
-
-    Args:
-        fleet: Returns the current state of the fleet, with at most so many changes of each worker; raises
-            UnavailableError when another replica leads, and InvalidRequestError for too large a number.
-        access: Access control; None: everybody has access.
-    """
-    api = FastAPI(title="TLT coordinator", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    api.add_middleware(CountedCalls, service=PAGE)
-    answer_errors(api, listed_in="docs/kubernetes.md")
-
-    @api.get("/status")
-    async def status(request: Request) -> Response:
-        if access is not None:
-            _admit(access, request)
-        found = await fleet(_max_changes(request))
-        # In a thread, between whose steps the event loop runs: a fleet may have thousands of workers.
-        return await asyncio.to_thread(lambda: JSONResponse(fleet_json(found)))
-
-    @api.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
-
-    return api
+WORKERS_AT_ONCE = 32
+"""Workers that are encoded in one piece, and fewer if they have changes: a millisecond or two."""
+CHANGES_AT_ONCE = 2048
 
 
-def _max_changes(request: Request) -> int | None:
-    """
-    Raises:
-        InvalidRequestError: A parameter is unknown or repeated, or is not a number.
-    """
-    given = request.query_params.multi_items()
-    if not given:
-        return None
-    (name, value) = given[0]
-    if name != "max_changes" or len(given) > 1:
-        raise InvalidRequestError("the query has unknown or repeated parameters; accepted: max_changes", field="query")
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
-        raise InvalidRequestError(f"max_changes is {value!r:.40}; accepted: a number", field="max_changes")
-    return int(value)
+def router_of(active: ActiveCoordinator) -> APIRouter:
+    """Return the route; `active` holds the coordinator, if this process leads."""
+    router = APIRouter()
+
+    @router.get("/status")
+    async def status(query: Annotated[StatusQuery, Depends(reading(StatusQuery))]) -> StreamingResponse:
+        observer = active.coordinator.observer
+        changes = observer.changes_shown(query.max_changes)  # raises before anything is sent
+        return StreamingResponse(written(observer, changes), media_type="application/json")
+
+    return router
 
 
-def _admit(access: Access, request: Request) -> None:
-    """
-    Check the token of the request.
-
-    Raises:
-        UnauthenticatedError: The token is missing or invalid.
-        PermissionDeniedError: It does not allow access.
-    """
-    caller = Caller(
-        service=PAGE,
-        method="status",
-        peer=request.client.host if request.client else "",
-        authorization=request.headers.get("authorization", ""),
-    )
-    access.identify(caller)
-    access.permit(caller, None)
+async def written(observer: Observer, max_changes: int) -> AsyncIterator[bytes]:
+    """Yield what GetFleet returns, plus the mean accept length of the workers that decode, as one JSON document."""
+    head = json.dumps(_summary(observer), separators=(",", ":"))
+    yield head[:-1].encode() + b',"workers":['
+    at_once, first = max(1, min(WORKERS_AT_ONCE, CHANGES_AT_ONCE // (max_changes + 1))), True
+    async for accounts in observer.accounts(max_changes):
+        for place in range(0, len(accounts), at_once):
+            part = await observer.pieces.do(partial(_encoded, accounts[place : place + at_once]))
+            yield part if first else b"," + part
+            first = False
+    yield b"]}"
 
 
-def access_of(tokens: Path | None) -> Access | None:
-    """
-    Return the access control of the page: a token of scope admin; None, without a token file: everybody has access.
-
-    Raises:
-        ConfigError: The token file cannot be used.
-    """
-    return Bearer(tokens_in(tokens), lambda _method, _request: (Scope.ADMIN,)) if tokens else None
-
-
-def fleet_json(fleet: Fleet) -> dict[str, JsonValue]:
-    """Return what GetFleet returns, plus the mean accept length of the workers that decode."""
+def _summary(observer: Observer) -> dict[str, JsonValue]:
+    fleet = observer.summary()
     return {
-        "workers": [_worker_json(account) for account in fleet.workers],
         "queued": fleet.queued,
         "lending": fleet.lending,
         "drafter": asdict(fleet.drafter) if fleet.drafter else None,
         "drafters": [asdict(record) for record in fleet.drafters],
-        "accept_length": accept_length(fleet),
+        "accept_length": observer.fleet().accept_length,
         "bubble_utilisation": fleet.bubble_utilisation,
         "paused": fleet.pause_left_s > 0,
         "pause_left_s": fleet.pause_left_s if isfinite(fleet.pause_left_s) else None,
     }
 
 
-def accept_length(fleet: Fleet) -> float | None:
-    """Return the mean over the workers that decode now, in tokens per verification round; None: no worker decodes."""
-    lengths = [
-        account.status.accept_length
-        for account in fleet.workers
-        if account.status.state is WorkerState.ROLLOUT and account.status.accept_length > 0
-    ]
-    return sum(lengths) / len(lengths) if lengths else None
+def _encoded(accounts: list[WorkerAccount]) -> bytes:
+    """Return workers as elements of a JSON array."""
+    return json.dumps([_worker_json(account) for account in accounts], separators=(",", ":"))[1:-1].encode()
 
 
 def _worker_json(account: WorkerAccount) -> dict[str, JsonValue]:

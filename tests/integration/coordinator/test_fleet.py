@@ -30,7 +30,7 @@ async def calling(address: str) -> AsyncIterator[grpc.aio.Channel]:
 
 async def fleet_at(address: str) -> Fleet:
     async with calling(address) as channel:
-        return wire.fleet_from_pb(await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest()))
+        return wire.fleet_from_pb(await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=9)))
 
 
 async def pictures(channel: grpc.aio.Channel) -> AsyncIterator[list[Member]]:
@@ -62,10 +62,10 @@ async def test_a_gateway_that_accepts_changes_gets_only_those(start: Start) -> N
     assert left.removed_worker_ids == ["goes"]
 
 
-async def test_the_fleet_is_returned_without_timelines_if_asked(start: Start) -> None:
+async def test_the_fleet_is_returned_with_as_much_of_timelines_as_is_asked_for(start: Start) -> None:
     async with start() as at, LeaseHolder(at.grpc) as worker, calling(at.grpc) as channel:
         await worker.order(Lease)
-        for asked, kept in ((0, 0), (1, 1)):
+        for asked, kept in ((None, 0), (0, 0), (1, 1)):
             response = await wire.Stub(channel).GetFleet(wire.pb.GetFleetRequest(max_changes=asked))
             assert [len(account.timeline) for account in wire.fleet_from_pb(response).workers] == [kept]
 
@@ -92,6 +92,9 @@ async def test_the_status_page_says_what_the_service_says(start: Start) -> None:
             account.hello.worker_id for account in fleet.workers
         ]
         assert shown["lending"] is True
+        assert [entry["timeline"] for entry in shown["workers"]] == [[]]
+        figures = (await client.get(f"http://{at.http}/api/v1/fleet")).json()
+        assert figures["by_state"]["training"] + figures["by_state"]["switching"] + figures["by_state"]["idle"] == 1
         assert (await client.get(f"http://{at.http}/healthz")).status_code == 200
 
 

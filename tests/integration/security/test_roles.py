@@ -29,7 +29,7 @@ PEERS: dict[str, tuple[Ask, set[str]]] = {
     ),
     "coordinator-fleet": (
         lambda channel: coordinator.Stub(channel).GetFleet(coordinator.pb.GetFleetRequest(), timeout=10),
-        {"admin"},
+        {"observe", "admin"},
     ),
     "coordinator-queue": (
         lambda channel: coordinator.Stub(channel).ReportQueue(
@@ -76,7 +76,7 @@ async def test_each_service_serves_its_callers_and_no_others(case: str, authorit
     component = case.partition("-")[0]
     let_in = set()
     async with peer(component, authority.issue(component)) as address:
-        for role in ("gateway", "worker", "cache", "tuner", "coordinator", "head", "admin"):
+        for role in ("gateway", "worker", "cache", "tuner", "coordinator", "head", "observe", "admin"):
             async with connect(address, to=component, tls=authority.issue(role)) as channel:
                 try:
                     with translated():

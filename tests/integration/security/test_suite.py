@@ -97,13 +97,14 @@ async def status(url: str, client: httpx.AsyncClient, secret: str | None = None)
     return (await client.get(url, headers=headers)).status_code
 
 
-async def test_the_status_page_is_https_for_operators(
+async def test_the_status_page_is_https_for_those_who_may_look(
     addresses: Addresses, authority: Authority, tokens: Path, refused: Callable[[str, str], float]
 ) -> None:
     page = f"https://{addresses.http}"
     async with httpx.AsyncClient(verify=authority.client()) as client:
         assert await status(f"{page}/healthz", client) == 200
         assert await status(f"{page}/status", client, SECRETS["operator"]) == 200
+        assert await status(f"{page}/status", client, SECRETS["observer"]) == 200
         assert await status(f"{page}/status", client) == 401
         assert await status(f"{page}/status", client, SECRETS["former"]) == 401
         assert await status(f"{page}/status", client, SECRETS["trainer"]) == 403

@@ -54,7 +54,8 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "publish": lambda client: client.publish_weights(1, {"w": np.zeros(4, dtype="float32")}),
 }
 READS = set(CALLS) - {"publish"}
-MAY = {"trainer": set(CALLS), "reader": READS, "operator": set(CALLS)}
+NOTHING: set[str] = set()
+MAY = {"trainer": set(CALLS), "reader": READS, "observer": NOTHING, "operator": set(CALLS)}
 
 
 @pytest.mark.parametrize("holder", MAY)

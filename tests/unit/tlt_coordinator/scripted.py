@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from tlt_common.domain.fleet import (
+    Fleet,
     Lease,
     Publication,
     Revocation,
@@ -33,6 +34,11 @@ async def running(config: CoordinatorConfig = CONFIG, store: StateStore | None =
         plan = tasks.create_task(coordinator.run())
         yield coordinator
         plan.cancel()
+
+
+async def fleet_of(coordinator: Coordinator, *, max_changes: int = 0) -> Fleet:
+    workers = [account async for part in coordinator.observer.accounts(max_changes) for account in part]
+    return replace(coordinator.observer.summary(), workers=tuple(workers))
 
 
 @dataclass

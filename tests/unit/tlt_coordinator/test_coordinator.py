@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tlt_coordinator.scripted import BUSY, CONFIG, IDLE, Worker, publication, running
+from tests.unit.tlt_coordinator.scripted import BUSY, CONFIG, IDLE, Worker, fleet_of, publication, running
 from tlt_common.domain.fleet import (
     DrafterWish,
     Lease,
@@ -72,9 +72,9 @@ async def test_a_silent_worker_is_down_after_the_silence_it_is_allowed() -> None
         worker = Worker.join(coordinator)
         await worker.live(1.0)
         await asyncio.sleep(CONFIG.silence_s - TICK_S)
-        assert (await coordinator.fleet()).workers[0].status.state is WorkerState.TRAINING
+        assert (await fleet_of(coordinator)).workers[0].status.state is WorkerState.TRAINING
         await asyncio.sleep(2 * TICK_S)
-        assert (await coordinator.fleet()).workers[0].status.state is WorkerState.DOWN
+        assert (await fleet_of(coordinator)).workers[0].status.state is WorkerState.DOWN
         with pytest.raises(UnavailableError, match="no status was received"):
             await anext(worker.session.outbox.orders())
 
@@ -86,7 +86,7 @@ async def test_a_newer_stream_of_the_same_worker_takes_the_place_of_the_first() 
             await anext(first.session.outbox.orders())
         first.say(BUSY)
         coordinator.leave(first.session)
-        (account,) = (await coordinator.fleet()).workers
+        (account,) = (await fleet_of(coordinator)).workers
         assert account.status == second.status
 
 
@@ -98,14 +98,14 @@ async def test_the_ledger_adds_up_while_workers_train_serve_and_vanish() -> None
         await worker.live(5.0)
         coordinator.leave(worker.session)
         await asyncio.sleep(20.0)
-        seconds = (await coordinator.fleet()).workers[0].seconds
+        seconds = (await fleet_of(coordinator)).workers[0].seconds
         assert sum(seconds.values()) == pytest.approx(35.0)
         assert seconds[WorkerState.ROLLOUT] == pytest.approx(5.0)
         assert seconds[WorkerState.DOWN] == pytest.approx(20.0)
         lent_s = 10.0 - UNKNOWN_SETTLE_S
         assert seconds[WorkerState.TRAINING] == pytest.approx(lent_s / 2, abs=3 * TICK_S)
         assert seconds[WorkerState.SWITCHING] == pytest.approx(lent_s / 2, abs=3 * TICK_S)
-        assert (await coordinator.fleet()).bubble_utilisation == pytest.approx(seconds[WorkerState.TRAINING] / 10.0)
+        assert (await fleet_of(coordinator)).bubble_utilisation == pytest.approx(seconds[WorkerState.TRAINING] / 10.0)
 
 
 async def test_every_worker_is_asked_to_load_a_published_drafter_late_ones_too() -> None:

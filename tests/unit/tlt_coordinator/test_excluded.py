@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.tlt_coordinator.scripted import Worker, running
+from tests.unit.tlt_coordinator.scripted import Worker, fleet_of, running
 from tlt_common.domain.fleet import Lease, Revocation
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
@@ -15,7 +15,7 @@ W0, W1 = WorkerId("w0"), WorkerId("w1")
 
 
 async def standings(coordinator: Coordinator) -> dict[str, str]:
-    return {account.hello.worker_id: account.standing for account in (await coordinator.fleet()).workers}
+    return {account.hello.worker_id: account.standing for account in (await fleet_of(coordinator)).workers}
 
 
 async def test_an_excluded_worker_gives_its_device_back_and_gets_no_lease_until_it_is_included() -> None:
@@ -61,7 +61,7 @@ async def test_a_timeline_and_sums_survive_a_coordinator() -> None:
     store = StateStore(State(), None)
     async with running(store=store) as coordinator:
         await Worker.join(coordinator, W0).live(61)
-        used = (await coordinator.fleet()).bubble_utilisation
+        used = (await fleet_of(coordinator)).bubble_utilisation
     async with running(store=store) as coordinator:
         assert sum(store.state.seconds.values()) == pytest.approx(60, abs=1)
-        assert (await coordinator.fleet()).bubble_utilisation == pytest.approx(used, abs=0.05)
+        assert (await fleet_of(coordinator)).bubble_utilisation == pytest.approx(used, abs=0.05)

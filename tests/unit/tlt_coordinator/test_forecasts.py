@@ -7,7 +7,7 @@ import pytest
 from tests.unit.tlt_gateway.consolidation.views import request, worker
 from tlt_common.domain.ids import WorkerId
 from tlt_common.forecast.load import GatewayLoad, TailReport, WorkerLoad, by_cap
-from tlt_coordinator.forecasts import FRESH_S, Forecasts
+from tlt_coordinator.forecasts import FRESH_S, Forecasts, RunningLengths
 
 
 def tail(gateway: str, *refs: int, settled: bool = True, workers: int = 2) -> GatewayLoad:
@@ -66,18 +66,61 @@ def load(*generated: int, cap: int = 1024) -> GatewayLoad:
     return GatewayLoad(workers=(WorkerLoad(worker_id=WorkerId("w"), running=running, kv_tokens=0),))
 
 
+def added(forecasts: Forecasts, now_s: float) -> RunningLengths:
+    running = RunningLengths()
+    for each in forecasts.loads(now_s):
+        running.add(each)
+    return running
+
+
+def longest_left(forecasts: Forecasts, now_s: float) -> list[float] | None:
+    if (outlook := forecasts.outlook(added(forecasts, now_s))) is None:
+        return None
+    return [outlook.longest_left(level) for level in (0.1, 0.9)]
+
+
 def test_the_longest_of_all_is_foretold_from_lengths_and_caps() -> None:
     forecasts = Forecasts(stale_s=5.0)
-    assert forecasts.longest_left((0.5,), 0.0) is None
+    assert longest_left(forecasts, 0.0) is None
     forecasts.report("a", GatewayLoad(ended=tuple(range(1, 1000, 5)), cut=(1000,)), 0.0)
     forecasts.report("a", load(100, 100, 700), 1.0)
     forecasts.report("b", load(100), 1.0)
-    assert forecasts.running(1.0) == {(1024, 7): 3, (1024, 10): 1}
-    found = forecasts.longest_left((0.1, 0.9), 1.0)
+    running = added(forecasts, 1.0)
+    assert running.counts == {(1024, 7): 3, (1024, 10): 1}
+    assert (running.requests, running.workers) == (4, 2)
+    found = longest_left(forecasts, 1.0)
     assert found is not None
     low, high = found
     assert 200 < low < high <= 1024
     forecasts.report("b", load(), 2.0)
-    alone = forecasts.longest_left((0.1, 0.9), 2.0)
+    alone = longest_left(forecasts, 2.0)
     assert alone is not None
     assert alone[0] < low
+
+
+def test_when_nothing_runs_nothing_is_left() -> None:
+    forecasts = Forecasts(stale_s=5.0)
+    forecasts.report("a", GatewayLoad(ended=tuple(range(1, 1000, 5))), 0.0)
+    assert not forecasts.running(0.0)
+    assert longest_left(forecasts, 0.0) == [0.0, 0.0]
+
+
+def test_lengths_are_counted_by_power_of_two_since_the_step_began() -> None:
+    forecasts = Forecasts(stale_s=5.0)
+    forecasts.report("a", GatewayLoad(ended=(0, 5, 7), cut=(8,)), 0.0)
+    forecasts.report("b", GatewayLoad(cut=(15,)), 0.0)
+    counted = [(lengths.bits, lengths.count, lengths.cut) for lengths in forecasts.finished]
+    assert counted == [(0, 1, 0), (3, 2, 0), (4, 2, 2)]
+    forecasts.begin_step()
+    assert forecasts.finished == []
+
+
+def test_the_pace_is_what_gateways_last_told_at_as_many_requests_a_worker() -> None:
+    forecasts = Forecasts(stale_s=5.0)
+    forecasts.report("a", load(100, 100, 700), 0.0)
+    assert forecasts.token_s(added(forecasts, 0.0)) is None
+    told = tail("b", 1)
+    forecasts.report("b", told, 0.0)
+    assert told.tail is not None
+    assert forecasts.token_s(added(forecasts, 0.0)) == told.tail.workers[0].pace.token_s(3, 0.0)
+    assert forecasts.token_s(RunningLengths()) is None

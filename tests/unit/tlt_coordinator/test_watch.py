@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, publication, running
+from tests.unit.tlt_coordinator.scripted import BUSY, IDLE, Worker, fleet_of, publication, running
 from tlt_common.domain.fleet import (
     Lease,
     MembershipChange,
@@ -90,7 +90,7 @@ async def test_the_figures_of_the_fleet_are_those_of_its_workers() -> None:
         await worker.live(10.0)
         wish = await coordinator.publish(publication(0))
         coordinator.report_queue("gateway", 2)
-        figures, fleet = coordinator.figures(), (await coordinator.fleet())
+        figures, fleet = coordinator.figures(), (await fleet_of(coordinator))
         assert (figures.policy, figures.drafter, figures.queued) == (6, wish.version, 2)
         assert figures.bubble_utilisation == fleet.bubble_utilisation > 0
         following, (standing,) = coordinator.standings(0, 9)

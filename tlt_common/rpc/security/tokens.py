@@ -26,6 +26,8 @@ class Scope(StrEnum):
     """Generate responses and abort one's own requests."""
     UPDATE_WEIGHTS = "update_weights"
     """Update the weights, pause generation and abort the requests of all callers."""
+    OBSERVE = "observe"
+    """Read the coordinator's HTTP API and status page."""
     ADMIN = "admin"
     """All calls."""
 
@@ -147,7 +149,8 @@ def read(file: Path) -> TokenSet:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "tokens"
-        accepted = "accepted: tokens: [{name, token or sha256, scopes: [generate, update_weights, admin], expires_at}]"
+        scopes = ", ".join(Scope)
+        accepted = f"accepted: tokens: [{{name, token or sha256, scopes: [{scopes}], expires_at}}]"
         raise ConfigError(f"tokens: {file}: {key}: {first['msg']}; {accepted}", field=key) from None
     _require_distinct(file, tokens)
     return TokenSet(tokens)

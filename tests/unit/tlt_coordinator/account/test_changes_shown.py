@@ -3,13 +3,17 @@
 import pytest
 
 from tlt_common.errors import InvalidRequestError
-from tlt_coordinator.account.changes_shown import MOST, USUAL, changes_per_worker
+from tlt_coordinator.account.changes_shown import MOST, changes_per_worker
+from tlt_coordinator.account.ledger import TIMELINE_CHANGES
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2, 32, 512, 2048, 4096, 10_240, 10**6])
-def test_the_usual_number_is_bounded_in_a_fleet_of_any_size(workers: int) -> None:
-    assert workers * changes_per_worker(None, workers) <= max(MOST, workers)
-    assert 1 <= changes_per_worker(None, workers) <= USUAL
+@pytest.mark.parametrize("workers", [1, 2, 32, 512, 2048, 4096, 10_240])
+def test_all_workers_together_show_a_bounded_number(workers: int) -> None:
+    most = min(TIMELINE_CHANGES, MOST // workers)
+    assert changes_per_worker(most, workers) == most
+    if most < TIMELINE_CHANGES:
+        with pytest.raises(InvalidRequestError):
+            changes_per_worker(most + 1, workers)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""
+The steps of a run, learned from what gateways report: requests run, end, and then the policy changes. Pure: times come
+from the caller, in Unix seconds.
+
+A step begins with its first request and ends with its last. Requests that follow soon, under the same policy, belong to
+the same step: a trainer may generate in several calls, and environments take their time between two turns. Where
+requests still run when the policy changes, as with an asynchronous trainer, the change ends one step and begins the
+next.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tlt_common.domain.ids import PolicyVersion
+
+KEPT_STEPS = 512
+SAME_STEP_S = 10.0
+"""Seconds without a request after which the next one begins another step, whatever the policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One step. Times are Unix seconds."""
+
+    number: int
+    """Counts the steps that this coordinator saw."""
+    policy_version: PolicyVersion
+    """Newest policy when it began."""
+    began_s: float
+    ended_s: float | None = None
+    """None: requests run."""
+    updated_s: float | None = None
+    """When the policy changed after it; None: it has not."""
+    requests: int = 0
+    """Requests that ended in it, or run."""
+    tokens: int = 0
+    """Tokens of responses that ended in it."""
+    source: Literal["announced", "learned"] = "learned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyUpdate:
+    """A change of the newest policy that workers serve."""
+
+    version: PolicyVersion
+    at_s: float
+
+
+class Steps:
+    """The latest steps, and changes of the policy."""
+
+    def __init__(self) -> None:
+        self._past: deque[RunStep] = deque(maxlen=KEPT_STEPS)
+        self._last: RunStep | None = None
+        self._ended = 0
+        """Requests of the last step that have ended."""
+        self._policy = PolicyVersion(0)
+        self._updates: deque[PolicyUpdate] = deque(maxlen=KEPT_STEPS)
+        self._changed_s: float | None = None
+        """When the policy changed; None once what runs has been reported since."""
+
+    @property
+    def number(self) -> int:
+        """Number of the last step; 0: none has begun."""
+        return self._last.number if self._last else 0
+
+    def between(self, from_s: float, to_s: float) -> list[RunStep]:
+        """Return the steps of which a part is within a span, in order."""
+        steps = [*self._past, self._last] if self._last else []
+        return [
+            step for step in steps if step.began_s < to_s and max(step.ended_s or to_s, step.updated_s or 0.0) >= from_s
+        ]
+
+    def updates(self, from_s: float, to_s: float) -> list[PolicyUpdate]:
+        """Return the changes of the policy within a span, in order."""
+        return [update for update in self._updates if from_s <= update.at_s < to_s]
+
+    def change_policy(self, version: PolicyVersion, now_s: float) -> None:
+        """Note the newest policy of the fleet."""
+        if version <= self._policy:
+            return
+        self._policy = version
+        self._updates.append(PolicyUpdate(version=version, at_s=now_s))
+        step = self._last
+        if step is None or step.updated_s is not None:
+            return
+        if step.ended_s is None:
+            self._changed_s = now_s  # whether the last requests ended before it is known with the next report
+        else:
+            self._last = replace(step, updated_s=now_s)
+
+    def report(self, active: int, now_s: float, *, ended: int = 0, tokens: int = 0) -> None:
+        """
+        Record what gateways report.
+
+        Args:
+            active: Requests that run or are queued, at all gateways.
+            now_s: Current time.
+            ended: Requests that ended since the last report.
+            tokens: Tokens of their responses.
+        """
+        if ended or (self._last and self._last.ended_s is None):
+            self._count(active, ended, tokens, now_s)
+        self._turn(active, now_s)
+        self._changed_s = None
+
+    def _turn(self, active: int, now_s: float) -> None:
+        """End the last step or begin another, if either is due."""
+        step = self._last
+        if step is not None and step.ended_s is None:
+            if self._changed_s is not None:
+                self._last = replace(step, ended_s=self._changed_s, updated_s=self._changed_s)
+                if active:
+                    self._begin(active, self._changed_s)
+            elif not active:
+                self._last = replace(step, ended_s=now_s)
+        elif active:
+            if step and step.ended_s and step.updated_s is None and now_s - step.ended_s <= SAME_STEP_S:
+                self._last = replace(step, ended_s=None)
+                self._count(active, 0, 0, now_s)
+            else:
+                self._begin(active, now_s)
+
+    def _count(self, active: int, ended: int, tokens: int, now_s: float) -> None:
+        """Add to the last step what was reported; begin one for requests that began and ended between two reports."""
+        if self._last is None or (self._last.updated_s is not None and self._last.ended_s is not None):
+            self._begin(active, now_s)
+        step = self._last
+        assert step is not None  # noqa: S101 - it has just begun
+        self._ended += ended
+        self._last = replace(step, requests=self._ended + active, tokens=step.tokens + tokens)
+
+    def _begin(self, active: int, now_s: float) -> None:
+        if self._last is not None:
+            self._past.append(self._last)
+        self._ended = 0
+        self._last = RunStep(number=self.number + 1, policy_version=self._policy, began_s=now_s, requests=active)

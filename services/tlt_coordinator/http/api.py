@@ -1,0 +1,193 @@
+"""The API, version 1: the fleet, its workers, steps, lengths and drafters."""
+
+from math import isfinite
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.ids import WorkerId
+from tlt_common.errors import InvalidRequestError
+from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.http.answers import (
+    DrafterAnswer,
+    DraftersAnswer,
+    FinishedBucket,
+    FleetAnswer,
+    LengthsAnswer,
+    RunningBucket,
+    StepAnswer,
+    StepForecast,
+    StepsAnswer,
+    TokensLeft,
+    WorkerAnswer,
+    WorkerRow,
+    WorkersAnswer,
+    fleet_of,
+    quantiles_of,
+    row_of,
+)
+from tlt_coordinator.http.foretold import LEVELS, Foreteller
+from tlt_coordinator.http.query import NoQuery, SpanQuery, WorkersQuery, documented, reading
+from tlt_coordinator.http.reasons import reasons_of
+from tlt_coordinator.http.spans import span_of
+from tlt_coordinator.observer import Observer
+
+SCANNED_AT_ONCE = 1024
+"""Workers that are looked at in one piece."""
+ROWS_AT_ONCE = 128
+"""Rows that are made in one piece: a millisecond."""
+
+
+def answered(answer: BaseModel) -> Response:
+    """Return an answer as JSON. FastAPI would check it again, in Python."""
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+def router_of(active: ActiveCoordinator, foreteller: Foreteller) -> APIRouter:
+    """
+    Return the routes.
+
+    Args:
+        active: Holds the coordinator, if this process leads.
+        foreteller: Tells when what runs will have ended.
+    """
+    router = APIRouter()
+    nothing = Depends(reading(NoQuery))
+
+    @router.get("/fleet", response_model=FleetAnswer, dependencies=[nothing])
+    async def fleet() -> Response:
+        observer = active.coordinator.observer
+        foretold = await foreteller.foretell(observer)
+        return answered(fleet_of(observer.fleet(), foretold))
+
+    @router.get("/workers", response_model=WorkersAnswer, openapi_extra=documented(WorkersQuery))
+    async def workers(query: Annotated[WorkersQuery, Depends(reading(WorkersQuery))]) -> Response:
+        state = _state_of(query.state)
+        observer = active.coordinator.observer
+        ids = await _matching(observer, query, state)
+        shown, rows = ids[: query.count], list[WorkerRow]()
+        for first in range(0, len(shown), ROWS_AT_ONCE):
+            part = shown[first : first + ROWS_AT_ONCE]
+            rows += await observer.pieces.do(lambda part=part: [row_of(worker) for worker in observer.workers(part)])  # type: ignore[misc]
+        following = shown[-1] if len(ids) > query.count else None
+        return await observer.pieces.do(lambda: answered(WorkersAnswer.model_construct(workers=rows, next=following)))
+
+    @router.get("/workers/{worker_id:path}", response_model=WorkerAnswer, dependencies=[nothing])
+    async def worker(worker_id: str) -> Response:
+        return answered(_worker(active.coordinator.observer, WorkerId(worker_id)))
+
+    @router.get("/steps", response_model=StepsAnswer, openapi_extra=documented(SpanQuery))
+    async def steps(query: Annotated[SpanQuery, Depends(reading(SpanQuery))]) -> Response:
+        observer = active.coordinator.observer
+        end = quantiles_of(await foreteller.foretell(observer))
+        found = observer.steps(*span_of(query, observer))
+        return answered(
+            StepsAnswer(
+                steps=[
+                    StepAnswer(
+                        number=step.number,
+                        policy_version=step.policy_version,
+                        began_unix_s=step.began_s,
+                        ended_unix_s=step.ended_s,
+                        updated_unix_s=step.updated_s,
+                        requests=step.requests,
+                        tokens=step.tokens,
+                        source=step.source,
+                    )
+                    for step in found
+                ],
+                forecast=StepForecast(end=end) if end else None,
+            )
+        )
+
+    @router.get("/lengths", response_model=LengthsAnswer, dependencies=[nothing])
+    async def lengths() -> Response:
+        observer = active.coordinator.observer
+        foretold = await foreteller.foretell(observer)
+        left = foretold.left_tokens
+        return answered(
+            LengthsAnswer(
+                running=[
+                    RunningBucket(cap=cap, count=count, **_tokens(bits))
+                    for (cap, bits), count in sorted(foretold.running.counts.items())
+                ],
+                finished=[
+                    FinishedBucket(count=lengths.count, cut=lengths.cut, **_tokens(lengths.bits))
+                    for lengths in observer.forecasts.finished
+                ],
+                left=TokensLeft(levels=list(LEVELS), tokens=list(left)) if left else None,
+            )
+        )
+
+    @router.get("/drafters", response_model=DraftersAnswer, dependencies=[nothing])
+    async def drafters() -> Response:
+        observer = active.coordinator.observer
+        records = observer.drafters
+        return answered(
+            DraftersAnswer(
+                newest=records[-1].version if records else 0,
+                drafters=[
+                    DrafterAnswer(
+                        version=record.version,
+                        worker_id=record.worker_id,
+                        at_unix_s=record.at_unix_s,
+                        held_out_top1=record.held_out_top1,
+                        policy_version=record.policy_version,
+                        workers=observer.loaded(record.version),
+                    )
+                    for record in records
+                ],
+            )
+        )
+
+    return router
+
+
+async def _matching(observer: Observer, query: WorkersQuery, state: WorkerState | None) -> list[WorkerId]:
+    """Return the workers that a query asks for, and one more if there are more."""
+    found, after = list[WorkerId](), query.after
+    while len(found) <= query.count:
+        ids = await observer.pieces.do(lambda after=after: observer.ids_after(after, SCANNED_AT_ONCE))  # type: ignore[misc]
+        if not ids:
+            break
+        found += [worker_id for worker_id in ids if state is None or observer.state(worker_id) is state]
+        after = ids[-1]
+    return found[: query.count + 1]
+
+
+def _worker(observer: Observer, worker_id: WorkerId) -> WorkerAnswer:
+    worker, seconds = observer.worker(worker_id)
+    hello, status = worker.member.hello, worker.member.status
+    return WorkerAnswer(
+        **row_of(worker).model_dump(),
+        address=hello.address,
+        model=hello.model,
+        device=hello.device,
+        pod=hello.pod,
+        training_devices=hello.training_devices,
+        max_running=hello.max_running,
+        produced_tokens=status.produced_tokens,
+        training_steps=status.training_steps,
+        training_loss=status.training_loss if isfinite(status.training_loss) else None,
+        training_s=status.training_s,
+        seconds=dict(seconds),
+        reasons=reasons_of(worker),
+    )
+
+
+def _state_of(name: str | None) -> WorkerState | None:
+    """
+    Raises:
+        InvalidRequestError: There is no such state.
+    """
+    if name is None or name in set(WorkerState):
+        return WorkerState(name) if name else None
+    raise InvalidRequestError(f"state is {name!r:.40}; accepted: {', '.join(WorkerState)}", field="state")
+
+
+def _tokens(bits: int) -> dict[str, Any]:
+    """Return the numbers of tokens with so many bits."""
+    return {"from_tokens": 1 << bits >> 1, "to_tokens": (1 << bits) - 1}

@@ -1,0 +1,72 @@
+"""The HTTP application of a coordinator: the page, its API, the status page and health."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from tlt_common import __version__
+from tlt_common.rpc.http.calls import CountedCalls
+from tlt_common.rpc.http.failures import answer_errors
+from tlt_common.rpc.security.access import Access
+from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.http import api, bundle, status, timeline
+from tlt_coordinator.http.answers import TroubleAnswer
+from tlt_coordinator.http.foretold import Foreteller
+from tlt_coordinator.http.viewer_access import PAGE, ViewerAccess
+
+PREFIX = "/api/v1"
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": TroubleAnswer, "description": "A parameter is wrong; `param` names it."},
+    401: {"model": TroubleAnswer, "description": "There is no valid token."},
+    403: {"model": TroubleAnswer, "description": "The token lacks the scope observe."},
+    404: {"model": TroubleAnswer, "description": "The worker was never seen."},
+    503: {"model": TroubleAnswer, "description": "Another coordinator leads."},
+}
+
+
+def app(active: ActiveCoordinator, access: Access | None = None) -> FastAPI:
+    """
+    Return the application.
+
+    Args:
+        active: Holds the coordinator that answers, if this process leads.
+        access: Access control; None: everybody has access.
+    """
+    served = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    served.add_middleware(CountedCalls, service=PAGE)
+    answer_errors(served, listed_in="docs/api.md")
+    viewers = ViewerAccess(access)
+    admitted = [Depends(viewers.admit)]
+    foreteller = Foreteller()
+    routes = APIRouter(prefix=PREFIX, dependencies=admitted, responses=REFUSALS)
+    routes.include_router(api.router_of(active, foreteller))
+    routes.include_router(timeline.router_of(active))
+    served.include_router(routes)
+    served.include_router(status.router_of(active), dependencies=admitted)
+    served.include_router(bundle.router_of())
+    document = openapi_of(routes)
+
+    @served.get(f"{PREFIX}/openapi.json", include_in_schema=False)
+    async def openapi() -> dict[str, Any]:
+        return document
+
+    @served.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    return served
+
+
+def openapi_of(routes: APIRouter) -> dict[str, Any]:
+    """Return the description of the API."""
+    found = get_openapi(title="TLT coordinator", version=__version__, routes=routes.routes)
+    for methods in found["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)  # answered with 400
+    components = found.setdefault("components", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        components.get("schemas", {}).pop(name, None)
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    found["security"] = [{"token": []}, {}]  # without a token file, nobody needs one
+    return found
