@@ -1,6 +1,7 @@
 """Start-up of the coordinator: planning, gRPC service and status page in one event loop."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.app import app
+from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
@@ -33,6 +35,10 @@ EXPORT_EVERY_S = 0.5
 
 RECEIVE_S = 30.0
 """Seconds in which a request for the status page must arrive."""
+
+UNREAD_S = 60.0
+"""Seconds after which a connection is cut whose other end takes nothing, as a browser that sleeps, so that nothing is
+kept for it."""
 
 EXPORT_WORKERS, EXPORT_PARTS = 32, 16
 """Workers per part of an export, and parts of one, in turn: of 10,240, each is exported every 10 seconds, and no part
@@ -84,7 +90,10 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
         page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
         async with _host(config, clock) as host, asyncio.TaskGroup() as parts:
             if page is not None:
-                served = app(host.active, access_of(config.tokens))
+                page.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
+                feed = EventFeed(host.active)
+                served = app(host.active, feed, access_of(config.tokens))
+                parts.create_task(feed.run(), name="events")
                 announce("http", address_of(page))
                 parts.create_task(serve_http(served, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
             servicer = CoordinatorServicer(host.active, parts)

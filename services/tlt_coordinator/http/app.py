@@ -4,15 +4,16 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
 
 from tlt_common import __version__
 from tlt_common.rpc.http.calls import CountedCalls
 from tlt_common.rpc.http.failures import answer_errors
 from tlt_common.rpc.security.access import Access
 from tlt_coordinator.active import ActiveCoordinator
-from tlt_coordinator.http import api, bundle, status, timeline
-from tlt_coordinator.http.answers import TroubleAnswer
-from tlt_coordinator.http.foretold import Foreteller
+from tlt_coordinator.http import api, bundle, event_stream, status, timeline
+from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, TroubleAnswer
+from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import PAGE, ViewerAccess
 
 PREFIX = "/api/v1"
@@ -25,12 +26,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def app(active: ActiveCoordinator, access: Access | None = None) -> FastAPI:
+def app(active: ActiveCoordinator, feed: EventFeed, access: Access | None = None) -> FastAPI:
     """
     Return the application.
 
     Args:
         active: Holds the coordinator that answers, if this process leads.
+        feed: Makes its events; runs beside the application.
         access: Access control; None: everybody has access.
     """
     served = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
@@ -38,9 +40,9 @@ def app(active: ActiveCoordinator, access: Access | None = None) -> FastAPI:
     answer_errors(served, listed_in="docs/api.md")
     viewers = ViewerAccess(access)
     admitted = [Depends(viewers.admit)]
-    foreteller = Foreteller()
     routes = APIRouter(prefix=PREFIX, dependencies=admitted, responses=REFUSALS)
-    routes.include_router(api.router_of(active, foreteller))
+    routes.include_router(api.router_of(active, feed.foreteller))
+    routes.include_router(event_stream.router_of(active, feed, viewers))
     routes.include_router(timeline.router_of(active))
     served.include_router(routes)
     served.include_router(status.router_of(active), dependencies=admitted)
@@ -65,8 +67,18 @@ def openapi_of(routes: APIRouter) -> dict[str, Any]:
         for operation in methods.values():
             operation["responses"].pop("422", None)  # answered with 400
     components = found.setdefault("components", {})
+    _, events = models_json_schema(
+        [(ChangesEvent, "serialization"), (ResyncEvent, "serialization")], ref_template="#/components/schemas/{model}"
+    )
+    schemas = components.setdefault("schemas", {})
+    schemas |= events["$defs"]
     for name in ("HTTPValidationError", "ValidationError"):
-        components.get("schemas", {}).pop(name, None)
+        schemas.pop(name, None)
+    kinds = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in (ChangesEvent, ResyncEvent)]
+    found["paths"][f"{PREFIX}/events"]["get"]["responses"]["200"] |= {
+        "description": "Server-sent events; the data of each is one of these.",
+        "content": {"text/event-stream": {"schema": {"oneOf": kinds}}},
+    }
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"token": []}, {}]  # without a token file, nobody needs one
     return found

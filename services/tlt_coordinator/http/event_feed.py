@@ -1,0 +1,212 @@
+"""
+What changed, as server-sent events: encoded once, for however many read.
+
+A reader is a number: that of the last event it was sent. Events are kept for a while, so that one that was cut off goes
+on where it was; one that is further behind is told to read everything again. What a slow reader costs is bounded, and
+nothing waits for it.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from secrets import token_hex
+from typing import Never
+
+from pydantic import BaseModel
+
+from tlt_common.aio import Signal
+from tlt_common.domain.ids import WorkerId
+from tlt_common.errors import InvalidRequestError, OverloadedError, UnavailableError
+from tlt_coordinator.active import ActiveCoordinator
+from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, WorkerRow, fleet_of, row_of
+from tlt_coordinator.http.foretold import Foreteller
+from tlt_coordinator.observer import Observer
+
+EVERY_S = 0.25
+"""Minimum time between two events, in seconds."""
+FIGURES_S = 1.0
+"""Maximum time between two, while anybody reads."""
+COMMENT_S = 10.0
+"""Seconds without an event after which a comment is sent."""
+MAX_ROWS = 512
+"""Workers in an event; further ones are in the next."""
+ROWS_AT_ONCE = 128
+"""Rows that are made in one piece: a millisecond."""
+KEPT_EVENTS = 64
+"""Events that a reader may be behind: 16 s, and 12 MB if whole fleets change."""
+LINGER_S = 30.0
+"""Seconds for which events are still made when nobody reads, for readers that come back."""
+MAX_READERS = 1024
+_ID = re.compile("([0-9a-f]{8})-([0-9]{1,18})")
+
+
+class EventFeed:
+    """
+    Makes events while anybody reads.
+
+    Args:
+        active: Holds the coordinator, if this process leads.
+
+    Attributes:
+        foreteller: Tells when what runs will have ended.
+    """
+
+    def __init__(self, active: ActiveCoordinator) -> None:
+        self._active = active
+        self.foreteller = Foreteller()
+        self._source: Observer | None = None
+        self._name = ""
+        """Of the coordinator, in ids of events; another one for each."""
+        self._events: deque[bytes] = deque(maxlen=KEPT_EVENTS)
+        self._number = 0
+        """Of the last event."""
+        self._seen = 0
+        self._pending: dict[WorkerId, None] = {}
+        """Workers that changed and are in no event yet, first change first."""
+        self._told_s = 0.0
+        self._moved = Signal()
+        self._readers = 0
+        self._joined = Signal()
+
+    @property
+    def readers(self) -> int:
+        """How many read."""
+        return self._readers
+
+    async def run(self) -> Never:
+        """Make events until cancelled."""
+        loop = asyncio.get_running_loop()
+        wanted_s = -LINGER_S
+        try:
+            while True:
+                joined, now_s = self._joined.count, loop.time()
+                wanted_s = now_s if self._readers else wanted_s
+                if now_s - wanted_s >= LINGER_S:
+                    self._restart(None)
+                    await self._joined.beyond(joined)
+                await self._look()
+                await asyncio.sleep(EVERY_S)
+        finally:
+            self._restart(None)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """
+        Read within the block.
+
+        Raises:
+            OverloadedError: As many read as may.
+        """
+        if self._readers >= MAX_READERS:
+            raise OverloadedError(f"{MAX_READERS} readers of events are connected, the maximum", retry_after_s=10.0)
+        self._readers += 1
+        self._joined.set()
+        try:
+            yield
+        finally:
+            self._readers -= 1
+
+    async def events(self, last_id: str) -> AsyncGenerator[bytes, None]:
+        """
+        Yield events and comments, encoded, until this process no longer leads.
+
+        Args:
+            last_id: The id of the last event that the reader got before; empty: it reads for the first time.
+
+        Raises:
+            InvalidRequestError: That is no id.
+        """
+        if last_id and not _ID.fullmatch(last_id):
+            raise InvalidRequestError(
+                f"Last-Event-ID is {last_id!r:.40}; accepted: the id of an event", field="Last-Event-ID"
+            )
+        yield b": these are changes\n\n"
+        if self._source is None:
+            await self._awaited(self._moved.count)
+        name, number = self._name, self._number
+        if last_id:
+            last_name, _, last_number = last_id.partition("-")
+            if last_name != name:
+                yield self._resync("another coordinator leads, or nobody has read for a while")
+            else:
+                number = int(last_number)
+        while True:
+            seen = self._moved.count
+            if self._name != name or not name:
+                return
+            if not self._number - len(self._events) <= number <= self._number:
+                number = self._number
+                yield self._resync("the reader fell behind")
+            elif number < self._number:
+                event = self._events[number - self._number]
+                number += 1
+                yield event
+            elif not await self._awaited(seen):
+                yield b": nothing changed\n\n"
+
+    async def _awaited(self, seen: int) -> bool:
+        """Wait until something happened after the count was `seen`; return whether it did in time."""
+        try:
+            async with asyncio.timeout(COMMENT_S):
+                await self._moved.beyond(seen)
+        except TimeoutError:
+            return False
+        return True
+
+    def _restart(self, source: Observer | None) -> None:
+        """Begin anew: with another coordinator, or after nobody has read."""
+        self._source, self._name = source, token_hex(4) if source else ""
+        self._told_s = 0.0
+        self._events.clear()
+        self._pending.clear()
+        self._seen = source.changed(1 << 62)[0] if source else 0
+        self._moved.set()
+
+    async def _look(self) -> None:
+        try:
+            source = self._active.coordinator.observer
+        except UnavailableError:
+            if self._source is not None:
+                self._restart(None)
+            return
+        if source is not self._source:
+            self._restart(source)
+        self._seen, changed = source.changed(self._seen)
+        for worker_id in reversed(changed):
+            self._pending.setdefault(worker_id)
+        if not self._pending and source.now() - self._told_s < FIGURES_S:
+            return
+        event = await self._made(source)
+        if self._source is source:
+            self._number += 1
+            self._events.append(event)
+            self._moved.set()
+
+    async def _made(self, source: Observer) -> bytes:
+        ids, rows, do = list(self._pending)[:MAX_ROWS], list[WorkerRow](), source.pieces.do
+        for worker_id in ids:
+            del self._pending[worker_id]
+        for first in range(0, len(ids), ROWS_AT_ONCE):
+            part = ids[first : first + ROWS_AT_ONCE]
+            rows += await do(partial(_rows, source, part))
+        foretold = await self.foreteller.foretell(source)
+        fleet = fleet_of(source.fleet(), foretold)
+        self._told_s = fleet.at_unix_s
+        event = ChangesEvent.model_construct(at_unix_s=fleet.at_unix_s, fleet=fleet, workers=rows)
+        return await do(lambda: _event("changes", f"{self._name}-{self._number + 1}", event))
+
+    def _resync(self, reason: str) -> bytes:
+        since_s = self._source.since_s if self._source else 0.0
+        event = ResyncEvent(reason=reason, since_unix_s=since_s)
+        return _event("resync", f"{self._name}-{self._number}", event)
+
+
+def _rows(source: Observer, worker_ids: list[WorkerId]) -> list[WorkerRow]:
+    return [row_of(worker) for worker in source.workers(worker_ids)]
+
+
+def _event(kind: str, event_id: str, data: BaseModel) -> bytes:
+    return f"event: {kind}\nid: {event_id}\ndata: {data.model_dump_json()}\n\n".encode()
