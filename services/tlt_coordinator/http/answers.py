@@ -186,6 +186,28 @@ class DraftersAnswer(ApiAnswer):
     drafters: list[DrafterAnswer]
 
 
+class TraceEvent(ApiAnswer):
+    """An event of Chrome's trace format."""
+
+    ph: Literal["X", "i", "M"]
+    """A span, an instant, or a name."""
+    pid: int
+    name: str
+    tid: int | None = None
+    ts: int | None = None
+    """Microseconds of Unix time."""
+    dur: int | None = None
+    s: Literal["g"] | None = None
+    args: dict[str, str | int | float] | None = None
+
+
+class TraceAnswer(ApiAnswer):
+    """A trace of Chrome."""
+
+    displayTimeUnit: Literal["ms"]  # noqa: N815 - the format's name
+    traceEvents: list[TraceEvent]  # noqa: N815
+
+
 class ChangesEvent(ApiAnswer):
     """What changed: the fleet's figures, and workers whose state, lease or drafter did."""
 

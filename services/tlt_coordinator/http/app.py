@@ -11,7 +11,7 @@ from tlt_common.rpc.http.calls import CountedCalls
 from tlt_common.rpc.http.failures import answer_errors
 from tlt_common.rpc.security.access import Access
 from tlt_coordinator.active import ActiveCoordinator
-from tlt_coordinator.http import api, bundle, event_stream, status, timeline
+from tlt_coordinator.http import api, bundle, event_stream, status, timeline, trace
 from tlt_coordinator.http.answers import ChangesEvent, ResyncEvent, TroubleAnswer
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import PAGE, ViewerAccess
@@ -44,6 +44,7 @@ def app(active: ActiveCoordinator, feed: EventFeed, access: Access | None = None
     routes.include_router(api.router_of(active, feed.foreteller))
     routes.include_router(event_stream.router_of(active, feed, viewers))
     routes.include_router(timeline.router_of(active))
+    routes.include_router(trace.router_of(active))
     served.include_router(routes)
     served.include_router(status.router_of(active), dependencies=admitted)
     served.include_router(bundle.router_of())

@@ -3,7 +3,7 @@
 from tests.hostile.case import At, Case, bearer
 
 API = "/api/v1"
-NAMES = ("fleet", "workers", "workers/w", "timeline", "steps", "lengths", "drafters", "events")
+NAMES = ("fleet", "workers", "workers/w", "timeline", "steps", "lengths", "drafters", "events", "trace")
 
 
 def case(name: str, path: str, status: int, scope: str = "", method: str = "GET", param: str = "") -> Case:
