@@ -4,7 +4,8 @@ scheduler. Imports neither torch nor ray nor sglang.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
@@ -109,9 +110,10 @@ class EngineConfig(Frozen):
     token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels: its others do not tell what they
     chose."""
     trace: Path | None = None
-    """File to which every decoding round is recorded, for `tlt tuner replay`. Null: no trace."""
+    """File to which every decoding round is recorded, for `tlt tuner replay`. Each worker has its own: of worker-0,
+    `rounds.jsonl` is `rounds-worker-0.jsonl`. Null: no trace."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)
-    """Maximum size of the trace in bytes: the current file plus the previous one, FILE.1."""
+    """Maximum size of a worker's trace in bytes: the current file plus the previous one, FILE.1."""
 
     @field_validator("arms", "drafter_layers", mode="before")
     @classmethod
@@ -122,6 +124,13 @@ class EngineConfig(Frozen):
     @classmethod
     def _known(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if names is None else tuple(arm.name for arm in arms_named(names))
+
+    def at_worker(self, worker_id: str) -> Self:
+        """Return the configuration of one worker's engine: its trace is a file of its own."""
+        if self.trace is None or self.trace.is_dir():  # a directory is refused by its own name
+            return self
+        own = self.trace.with_stem(f"{self.trace.stem}-{quote(worker_id, safe='')}")
+        return self.model_copy(update={"trace": own})
 
     @property
     def bandit(self) -> BanditConfig:

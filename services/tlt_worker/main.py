@@ -67,7 +67,7 @@ def engine_of(config: WorkerConfig) -> Engine:
 
     return SglangEngine(
         config.model,
-        config.engine,
+        config.engine.at_worker(config.worker_id),
         tensors=tensors,
         capture_queue_bytes=config.capture_queue_bytes,
         trains=config.trains,

@@ -134,3 +134,13 @@ def test_a_trainer_shows_its_workers_certificate() -> None:
     config = load(TrainerConfig, "trainer", file=None, environment={}, settings=told)
     assert config.tls == TlsSettings.model_validate(files)
     assert not any(key.startswith("tls") for key in trainer_of())
+
+
+def test_each_worker_traces_its_rounds_to_a_file_of_its_own() -> None:
+    engine = EngineConfig(trace=Path("/traces/rounds.jsonl"))
+    assert engine.at_worker("worker-0").trace == Path("/traces/rounds-worker-0.jsonl")
+    assert engine.at_worker("worker-1").trace == Path("/traces/rounds-worker-1.jsonl")
+    assert engine.at_worker("rack/7").trace == Path("/traces/rounds-rack%2F7.jsonl")
+    assert EngineConfig(trace=Path("/traces/rounds")).at_worker("w").trace == Path("/traces/rounds-w")
+    for unnamed in (EngineConfig(), EngineConfig(trace=Path("/"))):
+        assert unnamed.at_worker("worker-0") == unnamed
