@@ -20,6 +20,12 @@ RPC_LOOP_STALL = Gauge(
 )
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
+JOURNAL_BYTES = Counter("tlt_journal_written_bytes", "Bytes written to the journal.")
+JOURNAL_DROPPED = Counter(
+    "tlt_journal_dropped_lines", "Lines that the journal lacks, since the disk was too slow for them."
+)
+JOURNAL_ENDED = Gauge("tlt_journal_ended", "1 once the journal is no longer written, since its disk is full or failed.")
+
 GATEWAY_READY_WORKERS = Gauge("tlt_gateway_ready_workers", "Workers that accept requests.")
 GATEWAY_QUEUED = Gauge("tlt_gateway_queued_requests", "Queued requests.")
 GATEWAY_QUEUED_TOKENS = Gauge(

@@ -1,0 +1,126 @@
+"""What a coordinator writes down. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.journal.fields import (
+    Count,
+    Name,
+    Names,
+    Note,
+    OneOf,
+    Positive,
+    Seconds,
+    Share,
+    ShareOrNull,
+    Yes,
+)
+from tlt_common.journal.line import Line, at_most
+
+
+class LeaseChange(StrEnum):
+    """What became of a lease."""
+
+    GRANTED = "granted"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLine(Line):
+    """A worker joined."""
+
+    kind: ClassVar[str] = "worker"
+
+    worker: Name
+    device: Note
+    model: Note
+    devices: Positive
+    training_devices: Count
+    """How many of them its trainer uses."""
+    slots: Count
+    """Requests that run at a time."""
+
+    def check(self) -> None:
+        at_most("training_devices", self.training_devices, "devices", self.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLine(Line):
+    """A worker is in another state from now on."""
+
+    kind: ClassVar[str] = "state"
+
+    worker: Name
+    state: Annotated[WorkerState, OneOf(WorkerState)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLine(Line):
+    """A worker was lent, or its lease was revoked."""
+
+    kind: ClassVar[str] = "lease"
+
+    worker: Name
+    epoch: Positive
+    change: Annotated[LeaseChange, OneOf(LeaseChange)]
+    reason: Note
+    """Why it was revoked; empty when it is granted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedLine(Line):
+    """What a worker computed for training in about a minute. Workers that computed nothing have no line."""
+
+    kind: ClassVar[str] = "trained"
+
+    worker: Name
+    seconds: Seconds
+    """Device-seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterLine(Line):
+    """A drafter was published."""
+
+    kind: ClassVar[str] = "drafter"
+
+    version: Positive
+    base: Count
+    """Version it was trained from; 0: from scratch."""
+    worker: Note
+    """Whose trainer published it; empty: it is from outside the fleet."""
+    top1: Share
+    """Share of held-out positions whose most likely token it predicts; 0: not measured."""
+    base_top1: ShareOrNull
+    """The same share for its base, on the same positions; null: not measured."""
+    policy: Count
+    """Newest policy among those that generated the held-out data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LendingLine(Line):
+    """Lending is on or off from now on."""
+
+    kind: ClassVar[str] = "lending"
+
+    enabled: Yes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExcludedLine(Line):
+    """Which workers are not lent from now on."""
+
+    kind: ClassVar[str] = "excluded"
+
+    workers: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLine(Line):
+    """The replica leads from now on, or no longer. While it does not lead, it writes nothing else."""
+
+    kind: ClassVar[str] = "leader"
+
+    leads: Yes

@@ -1,0 +1,247 @@
+"""What a gateway writes down. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from tlt_common.domain.response import FinishReason
+from tlt_common.journal.fields import (
+    Count,
+    CountOrNull,
+    Counts,
+    Inner,
+    Name,
+    Note,
+    OneOf,
+    OrNull,
+    Part,
+    Positive,
+    Ratio,
+    Seconds,
+    Several,
+    Time,
+    TimeOrNull,
+    Yes,
+)
+from tlt_common.journal.line import Line, at_most
+
+
+class StayEnd(StrEnum):
+    """Why a request is no longer at a worker."""
+
+    OVER = "over"
+    """The response is over."""
+    MOVED = "moved"
+    """It was moved, with all its tokens."""
+    LOST = "lost"
+    """The worker was lost, or refused it."""
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    STALE = "stale"
+    """It may not continue with the weights that are served by now."""
+    HUNG_UP = "hung_up"
+    """Its client has left."""
+    DRAINED = "drained"
+    """The gateway was shut down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay(Part):
+    """A request at a worker."""
+
+    worker: Name
+    began: Time
+    ended: Time
+    tokens: Count
+    """Tokens that it generated there."""
+    drafter: Count
+    """Version of the drafter when it began there."""
+    end: Annotated[StayEnd, OneOf(StayEnd)]
+
+    def check(self) -> None:
+        at_most("began", self.began, "ended", self.ended)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseLine(Line):
+    """A request that is over."""
+
+    kind: ClassVar[str] = "response"
+
+    number: Positive
+    """Of the request, at this gateway and in this run of it."""
+    group: Name
+    """The same for requests with the same prompt: samples of a group, and later epochs. Says nothing of the tokens."""
+    outcome: Annotated[Outcome, OneOf(Outcome)]
+    finish: Annotated[FinishReason | None, OrNull(OneOf(FinishReason))]
+    """Why the response ended; null: its client did not learn of an end."""
+    prompt: Positive
+    """Tokens of the prompt."""
+    prefix: Count
+    """Tokens of the response that came with the request."""
+    tokens: Count
+    """Tokens of the response, with those of the prefix."""
+    cap: Positive
+    """Tokens of the response at most."""
+    cached: CountOrNull
+    """Tokens of the prompt that the last worker had cached; null: it did not say."""
+    arrived: Time
+    first: TimeOrNull
+    """When the first token arrived."""
+    rounds: CountOrNull
+    """Verification rounds, and drafts that they accepted and verified; null: unknown, as of a response that broke
+    off."""
+    accepted: CountOrNull
+    drafted: CountOrNull
+    versions: Counts
+    """Versions of the policy that generated it, oldest first."""
+    stays: Annotated[tuple[Stay, ...], Several(Inner(Stay))]
+    """Where it was; empty if it never left the queue."""
+
+    def check(self) -> None:
+        at_most("tokens", self.tokens, "cap", self.cap)
+        at_most("prefix", self.prefix, "tokens", self.tokens)
+        at_most("cached", self.cached or 0, "prompt", self.prompt)
+        at_most("accepted", self.accepted or 0, "drafted", self.drafted or 0)
+        at_most("stays.tokens", sum(stay.tokens for stay in self.stays), "tokens - prefix", self.tokens - self.prefix)
+        before_s = self.arrived
+        for place, stay in enumerate(self.stays):
+            at_most("arrived" if place == 0 else f"stays[{place - 1}].ended", before_s, "the next began", stay.began)
+            before_s = stay.ended
+        at_most("stays.ended" if self.stays else "arrived", before_s, "at", self.at)
+        if self.first is not None:
+            at_most("arrived", self.arrived, "first", self.first)
+            at_most("first", self.first, "at", self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineLine(Line):
+    """A worker that a gateway uses, when it is first heard of and when anything of this changes."""
+
+    kind: ClassVar[str] = "engine"
+
+    worker: Name
+    device: Note
+    slots: Positive
+    """Requests that run at a time."""
+    context: Positive
+    """Tokens of a prompt and its response at most."""
+    kv_room: Count
+    """Tokens of its KV cache; 0: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsLine(Line):
+    """
+    Rounds of about a minute, of all workers with one device, by arm, batch size and versions.
+
+    Every gateway hears of the rounds of all workers: of several gateways, take those of one.
+    """
+
+    kind: ClassVar[str] = "rounds"
+
+    device: Note
+    arm: Name
+    batch: Positive
+    """Lower bound of the batch sizes: a power of two, and less than twice as much."""
+    drafter: Count
+    policy: Count
+    rounds: Positive
+    seconds: Seconds
+    tokens: Count
+    """Tokens generated, over all requests."""
+    accepted: Count
+    """Drafts among them."""
+    drafted: Count
+    """Drafts verified."""
+    kv_tokens: Count
+    """Tokens in the KV cache, summed over rounds; 0: not counted."""
+
+    def check(self) -> None:
+        at_most("accepted", self.accepted, "tokens", self.tokens)
+        at_most("accepted", self.accepted, "drafted", self.drafted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillLine(Line):
+    """Prefill of about a minute, of all workers with one device."""
+
+    kind: ClassVar[str] = "prefill"
+
+    device: Note
+    tokens: Count
+    """Tokens of prompts, and of responses that arrived from elsewhere, that were computed."""
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateLine(Line):
+    """An update of the weights through this gateway."""
+
+    kind: ClassVar[str] = "update"
+
+    version: Count
+    began: Time
+    done: Yes
+    """Whether workers switched to it; else it changed nothing."""
+    workers: Count
+    """How many did."""
+
+    def check(self) -> None:
+        at_most("began", self.began, "at", self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseLine(Line):
+    """A pause of generation began or ended."""
+
+    kind: ClassVar[str] = "pause"
+
+    paused: Yes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(Part):
+    """A request that moves."""
+
+    number: Positive
+    """As its `ResponseLine` will have it."""
+    source: Name
+    to: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesLine(Line):
+    """Requests move in the tail. What is expected counts from `at`."""
+
+    kind: ClassVar[str] = "moves"
+
+    moves: Annotated[tuple[Move, ...], Several(Inner(Move))]
+    end_s: Seconds
+    """Until the end of the step, had nothing moved."""
+    moved_end_s: Seconds
+    """The same with the moves."""
+    freed_s: Ratio
+    """Device-seconds that they free; 0 if they only shorten the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailLine(Line):
+    """A tail in which requests moved is over."""
+
+    kind: ClassVar[str] = "tail"
+
+    actual_s: Seconds
+    """From the first move to the end."""
+    without_s: Seconds
+    """The same without moves, calculated from what responses had left."""
+    foretold_s: Seconds
+    """The same with moves, as it was expected when the first were made."""
+    off: Yes
+    """Whether no requests move from now on, since moves have turned out to be a loss."""
