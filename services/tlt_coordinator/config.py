@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
+from tlt_common.journal.files import JOURNAL_MIN_BYTES
 
 
 class SpotConfig(Frozen):
@@ -81,6 +82,12 @@ class CoordinatorConfig(ServiceConfig):
     """Refuse a drafter whose share of correctly predicted held-out tokens is lower than the newest drafter's by more
     than this. If the trainer could not score the newest on the same tokens, the allowed drop grows by this much with
     every update of the policy. 1 accepts every drafter."""
+    journal: Path | None = None
+    """Directory in which states of workers, leases, trained seconds and scores of drafters are written down for a
+    simulation of the run. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
+    journal_bytes: int = Field(2**30, ge=JOURNAL_MIN_BYTES)
+    """Maximum size in bytes of this coordinator's files in `journal`; the oldest are deleted. A change of a worker's
+    state takes about 80 bytes."""
     queue_stale_s: float = Field(5.0, gt=0)
     """Seconds without a report after which a gateway's queue is ignored."""
 

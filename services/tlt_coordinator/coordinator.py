@@ -27,6 +27,7 @@ from tlt_coordinator.config import CoordinatorConfig, SpotConfig
 from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.drafters.published import PublishedDrafters
 from tlt_coordinator.forecasts import Forecasts
+from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.lending.excluded import ExcludedWorkers
 from tlt_coordinator.lending.pace import Pace
 from tlt_coordinator.lending.plan import FleetView, Grant, Reason, Revoke, plan
@@ -55,12 +56,15 @@ class Coordinator:
     event loop, so that each sees a consistent state.
     """
 
-    def __init__(self, config: CoordinatorConfig, store: StateStore, clock: Clock) -> None:
+    def __init__(
+        self, config: CoordinatorConfig, store: StateStore, clock: Clock, journal: CoordinatorJournal = NO_JOURNAL
+    ) -> None:
         self._config = config
+        self._journal = journal
         self._clock = clock
         self._ledger = Ledger(store.state.seconds)
         self._store = store
-        self._registry = Registry(self._ledger, clock.now())
+        self._registry = Registry(self._ledger, clock.now(), journal)
         self._excluded = ExcludedWorkers(store)
         self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
@@ -88,6 +92,9 @@ class Coordinator:
             excluded=lambda: len(store.state.excluded),
             pieces=Pieces(),
         )
+        journal.leads(True)
+        journal.lending(self._lending)
+        journal.excluded(self._excluded.worker_ids)
 
     async def run(self) -> Never:
         """Plan after every change, and at least every TICK_S, until cancelled."""
@@ -171,8 +178,11 @@ class Coordinator:
             StaleVersionError: Another drafter was published since its base.
             UnavailableError: The state could not be stored.
         """
+        before = self._drafters.version
         wish = await self._drafters.publish(publication, self._clock.now(), loaded=self._registry.loaded)
         log.info("drafter_published", drafter_version=wish.version, worker_id=publication.worker_id, uri=wish.uri)
+        if wish.version > before:
+            self._journal.published(publication, wish.version)
         self._announcer.publish(wish)
         self._announce(self._clock.now())
         return wish
@@ -197,6 +207,7 @@ class Coordinator:
         before, self._lending = self._lending, enabled
         if before is not enabled:
             log.info("lending_set", enabled=enabled)
+            self._journal.lending(enabled)
             self._moved.set()
         self._due.set()
         return before
@@ -213,6 +224,7 @@ class Coordinator:
         known = {member.hello.worker_id for member in self._registry.known()}
         await self._excluded.change(named, excluded=excluded, known=known)
         self._registry.exclude(self._excluded.worker_ids, self._clock.now())
+        self._journal.excluded(self._excluded.worker_ids)
         log.info("workers_excluded" if excluded else "workers_included", worker_ids=sorted(named))
         self._due.set()
         return tuple(sorted(self._excluded.worker_ids))
@@ -220,6 +232,9 @@ class Coordinator:
     def end(self, error: TltError) -> None:
         """End all streams of workers and gateways with this error. No method may be called afterwards."""
         self._over = error
+        if self._journal.is_written:
+            self._journal.trained(self.standings(0, self._registry.opened)[1])
+        self._journal.leads(False)
         self._registry.close(error)
         self._moved.set()
 

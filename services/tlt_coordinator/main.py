@@ -23,6 +23,7 @@ from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.app import app
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
+from tlt_coordinator.journal import CoordinatorJournal
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
 from tlt_coordinator.state import StateStore
@@ -32,6 +33,9 @@ OBSERVE = "observe"
 
 EXPORT_EVERY_S = 0.5
 """Seconds between exports of metrics; scrapes are several seconds apart."""
+
+TRAINED_EVERY_S = 60.0
+"""Seconds of training that are one line of the journal, per worker."""
 
 RECEIVE_S = 30.0
 """Seconds in which a request for the status page must arrive."""
@@ -83,12 +87,13 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
     Serve until cancelled. `on_serving` is called with the bound addresses.
 
     Raises:
-        ConfigError: An address is in use, or the state directory or the API server cannot be used.
+        ConfigError: An address is in use, or the state directory, the journal or the API server cannot be used.
     """
     clock = Clock()
     with ExitStack() as sockets:
+        journal = sockets.enter_context(CoordinatorJournal.open(config, clock.now))
         page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
-        async with _host(config, clock) as host, asyncio.TaskGroup() as parts:
+        async with _host(config, clock, journal) as host, asyncio.TaskGroup() as parts:
             if page is not None:
                 page.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
                 feed = EventFeed(host.active)
@@ -119,20 +124,22 @@ class CoordinatorHost(Protocol):
 class StandaloneCoordinator:
     """The only coordinator: active from start to end."""
 
-    def __init__(self, config: CoordinatorConfig, clock: Clock) -> None:
-        self._coordinator = Coordinator(config, StateStore.open(config.state_dir, now_s=clock.now()), clock)
+    def __init__(self, config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal) -> None:
+        store = StateStore.open(config.state_dir, now_s=clock.now())
+        self._coordinator = Coordinator(config, store, clock, journal)
+        self._journal = journal
         self.active = ActiveCoordinator()
 
     async def run(self) -> Never:
         with self.active.activate(self._coordinator):
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(_beside(self._coordinator), name="beside")
+                parts.create_task(_beside(self._journal, self._coordinator), name="beside")
                 await self._coordinator.run()
         raise AssertionError("the plan never ends")
 
 
 @asynccontextmanager
-async def _host(config: CoordinatorConfig, clock: Clock) -> AsyncIterator[CoordinatorHost]:
+async def _host(config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal) -> AsyncIterator[CoordinatorHost]:
     """
     Choose how the coordinator runs: alone, or as an elected replica.
 
@@ -140,22 +147,36 @@ async def _host(config: CoordinatorConfig, clock: Clock) -> AsyncIterator[Coordi
         ConfigError: The state directory or the API server cannot be used.
     """
     if config.kubernetes is None:
-        yield StandaloneCoordinator(config, clock)
+        yield StandaloneCoordinator(config, clock, journal)
         return
     from tlt_coordinator.kube.client import KubeClient
     from tlt_coordinator.kube.leader_elected import LeaderElectedCoordinator
 
     place = config.kubernetes
     async with aclosing(KubeClient(place.namespace, pod=place.pod, kubeconfig=place.kubeconfig)) as kube:
-        yield LeaderElectedCoordinator(config, place, kube, clock, beside=_beside)
+        beside = partial(_beside, journal)
+        yield LeaderElectedCoordinator(config, place, kube, clock, beside=beside, journal=journal)
 
 
-async def _beside(coordinator: Coordinator) -> Never:
+async def _beside(journal: CoordinatorJournal, coordinator: Coordinator) -> Never:
     """Run what accompanies a coordinator while it is active."""
     async with asyncio.TaskGroup() as parts:
+        parts.create_task(_note_training(journal, coordinator), name="trained")
         parts.create_task(SettledHeap(lambda: coordinator.opened, lambda: coordinator.connected).run(), name="heap")
         await _export(coordinator)
     raise AssertionError("exports never end")
+
+
+async def _note_training(journal: CoordinatorJournal, coordinator: Coordinator) -> Never:
+    """Write down what workers compute for training, a few at a time. What is left at the end, the coordinator does."""
+    while True:
+        await asyncio.sleep(TRAINED_EVERY_S)
+        position, standings = coordinator.standings(0, EXPORT_WORKERS)
+        journal.trained(standings)
+        while position:
+            await asyncio.sleep(0)
+            position, standings = coordinator.standings(position, EXPORT_WORKERS)
+            journal.trained(standings)
 
 
 async def _export(coordinator: Coordinator) -> Never:

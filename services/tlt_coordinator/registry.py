@@ -21,6 +21,7 @@ from tlt_coordinator.account.lease_history import LeaseHistory
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.tally import FleetTally
 from tlt_coordinator.config import SpotConfig
+from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.lending.by_age import ByAge, Journal
 from tlt_coordinator.lending.measures import Measures
 from tlt_coordinator.lending.pace import FASTEST_S
@@ -74,10 +75,12 @@ class Registry:
     Args:
         ledger: Receives every state.
         now_s: Current time.
+        journal: Is told of every state and lease.
     """
 
-    def __init__(self, ledger: Ledger, now_s: float) -> None:
+    def __init__(self, ledger: Ledger, now_s: float, journal: CoordinatorJournal = NO_JOURNAL) -> None:
         self._ledger = ledger
+        self._journal = journal
         self._sessions: dict[WorkerId, WorkerSession] = {}
         self._known: dict[WorkerId, Member] = {}
         self._excluded: frozenset[WorkerId] = frozenset()
@@ -118,6 +121,7 @@ class Registry:
         session = self._sessions[hello.worker_id] = WorkerSession(hello=hello, excluded=is_excluded)
         self.opened += 1
         self._heard.mark(hello.worker_id, self._ran(now_s))
+        self._journal.joined(hello)
         self._set_down(session, now_s)
         log.info("worker_joined", worker_id=hello.worker_id, address=hello.address, device=hello.device)
         return session
@@ -134,6 +138,8 @@ class Registry:
         self._heard.mark(worker_id, self._ran(now_s))
         self._ledger.report(worker_id, status, now_s)
         self.measures.note(worker_id, status, now_s)
+        if former is None or former.state is not status.state:
+            self._journal.state(worker_id, status.state)
         self.loaded = max(self.loaded, status.drafter_version)
         self.policy = max(self.policy, status.policy_version)
         if former is None or session.loan is not loan or _decisive(former) != _decisive(status):
@@ -288,6 +294,7 @@ class Registry:
         else:
             session.loan = Loan(epoch=lease.epoch, granted_at_s=now_s, renewed_at_s=now_s)
             metrics.LEASES_GRANTED.inc()
+            self._journal.granted(session.hello.worker_id, lease.epoch)
             log.info("lease_granted", worker_id=session.hello.worker_id, epoch=lease.epoch)
         session.outbox.put(lease)
 
@@ -295,6 +302,7 @@ class Registry:
         session.loan, session.revoked = None, max(session.revoked, revocation.epoch)
         session.outbox.put(revocation)
         metrics.LEASES_REVOKED.labels(reason=reason).inc()
+        self._journal.revoked(session.hello.worker_id, revocation.epoch, reason)
         log.info("lease_revoked", worker_id=session.hello.worker_id, epoch=revocation.epoch, reason=reason)
 
     def _ran(self, now_s: float) -> float:
@@ -324,6 +332,8 @@ class Registry:
             last, state=WorkerState.DOWN, running=0, epoch=Epoch(0), trainer_ready=False, lent=False, training_age_s=0.0
         )
         self._know(Member(hello=session.hello, status=down), now_s)
+        if last.state is not WorkerState.DOWN:
+            self._journal.state(worker_id, WorkerState.DOWN)
         self._ledger.lose(worker_id, now_s)
         self.measures.lose(worker_id, now_s)
         self.changes.mark(worker_id)

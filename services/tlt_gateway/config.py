@@ -7,6 +7,7 @@ from pydantic import Field
 from tlt_common.config.base import Frozen, ServiceConfig
 from tlt_common.config.entry import ServiceEntry
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES
+from tlt_common.journal.files import JOURNAL_MIN_BYTES
 
 
 class HttpSettings(Frozen):
@@ -85,6 +86,12 @@ class GatewayConfig(ServiceConfig):
     them."""
     tail_slack: float = Field(0.0, ge=0, le=1)
     """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent."""
+    journal: Path | None = None
+    """Directory in which lengths and times of responses, rounds, updates and moves are written down for a simulation of
+    the run: no tokens and no texts. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
+    journal_bytes: int = Field(2**30, ge=JOURNAL_MIN_BYTES)
+    """Maximum size in bytes of this gateway's files in `journal`; the oldest are deleted. A response takes about 450
+    bytes."""
     probe_s: float = Field(1.0, gt=0)
     """Seconds between attempts to reach a lost worker; also the delay before one is used again."""
     silence_s: float | None = Field(10.0, gt=0)

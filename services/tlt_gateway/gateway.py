@@ -23,6 +23,7 @@ from tlt_gateway.config import GatewayConfig
 from tlt_gateway.fleet.pauses import Pauses
 from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.fleet.queue_report import QueueReport
+from tlt_gateway.journal.journal import GatewayJournal
 from tlt_gateway.queue.admission import Admission
 from tlt_gateway.queue.queue_room import QueueLimits
 from tlt_gateway.queue.slots import WorkerSlots
@@ -49,6 +50,12 @@ class Gateway:
     def __init__(self, config: GatewayConfig, *, spool_dir: Path) -> None:
         self._config = config
         self._tokens = tokens_in(config.tokens) if config.tokens else None
+        self._journal = GatewayJournal(
+            config.journal,
+            config.gateway_id,
+            max_bytes=config.journal_bytes,
+            workers=lambda: self._pool.workers,
+        )
         self._pool = WorkerPool(
             partial(connect, to="worker", tls=config.tls),
             fixed=config.workers,
@@ -100,8 +107,16 @@ class Gateway:
             worker_wait_s=config.worker_wait_s,
             max_moves=config.max_moves,
             share_cache=config.share_cache,
+            over=self._journal.response,
         )
-        self.pauses = Pauses(self._pool, self._admission, self.requests, self._peers, max_s=config.max_pause_s)
+        self.pauses = Pauses(
+            self._pool,
+            self._admission,
+            self.requests,
+            self._peers,
+            max_s=config.max_pause_s,
+            changed=self._journal.pause,
+        )
         self._tail = Tail(
             config.gateway_id,
             slots,
@@ -109,6 +124,7 @@ class Gateway:
             self._forecast,
             at_most=config.tail_running,
             slack=config.tail_slack,
+            journal=self._journal,
         )
         self._packing = Packing(
             slots,
@@ -124,12 +140,14 @@ class Gateway:
             SpoolRoom(directory=spool_dir, max_bytes=config.max_weights_bytes, volume_bytes=config.spool_bytes),
             spool_shared=config.spool_shared,
             straggler_s=config.straggler_s,
+            over=self._journal.update,
         )
         self.collected = CollectedUpdates(self._pool, self.weights)
 
     async def run(self) -> Never:
         """Run until cancelled; if a component fails, all are cancelled."""
         async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._journal.run(), name="journal")
             parts.create_task(self.weights.run(), name="weights")
             parts.create_task(self._pool.run(self.weights.admit), name="worker pool")
             known = KnownWorkers(self._pool.see, file=self._config.known_workers)

@@ -40,6 +40,11 @@ class Transcript:
         return self._last is not None
 
     @property
+    def stats(self) -> ResponseStats | None:
+        """Statistics of the response; None until the last chunk was added."""
+        return self._last.stats if self._last is not None else None
+
+    @property
     def generated(self) -> int:
         """Tokens of the response so far, with those of a prefix."""
         return len(self.prompt.prefix_token_ids) + len(self._token_ids)

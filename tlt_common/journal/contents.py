@@ -33,7 +33,7 @@ class JournalContents:
     tokens: int
     """Generated for the responses."""
     steps: int
-    """Updates of the weights."""
+    """Versions of the weights that were installed through a gateway."""
     rounds: int
     trained_s: float
     """Device-seconds."""
@@ -51,7 +51,7 @@ def contents_of(journal: JournalReader) -> JournalContents:
         ConfigError: It is not valid; names file, line and field, and what is accepted.
     """
     headers, found = list[Header](), Counter[str]()
-    sums, workers, groups = Counter[str](), set[str](), set[str]()
+    sums, workers, groups, versions = Counter[str](), set[str](), set[str](), set[int]()
     first_s = last_s = trained_s = 0.0
     for line in journal.lines():
         if isinstance(line, Header):
@@ -66,8 +66,8 @@ def contents_of(journal: JournalReader) -> JournalContents:
             case ResponseLine(group=group, tokens=tokens, prefix=prefix):
                 groups.add(group)
                 sums["tokens"] += tokens - prefix
-            case UpdateLine(done=done):
-                sums["steps"] += done
+            case UpdateLine(done=True, version=version):
+                versions.add(version)
             case RoundsLine(rounds=rounds):
                 sums["rounds"] += rounds
             case TrainedLine(seconds=seconds):
@@ -87,7 +87,7 @@ def contents_of(journal: JournalReader) -> JournalContents:
         workers=len(workers),
         groups=len(groups),
         tokens=sums["tokens"],
-        steps=sums["steps"],
+        steps=len(versions),
         rounds=sums["rounds"],
         trained_s=trained_s,
         dropped=sums["dropped"],

@@ -9,6 +9,7 @@ from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig, KubernetesSettings
 from tlt_coordinator.coordinator import Coordinator
+from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.kube.api import Kube
 from tlt_coordinator.kube.events import KubeEvents
 from tlt_coordinator.kube.leader_label import LeaderLabel
@@ -28,16 +29,25 @@ class LeaderElectedCoordinator:
 
     Args:
         beside: Runs beside the coordinator, for example to export metrics.
+        journal: Of this replica.
     """
 
     def __init__(
-        self, config: CoordinatorConfig, settings: KubernetesSettings, kube: Kube, clock: Clock, *, beside: Part
+        self,
+        config: CoordinatorConfig,
+        settings: KubernetesSettings,
+        kube: Kube,
+        clock: Clock,
+        *,
+        beside: Part,
+        journal: CoordinatorJournal = NO_JOURNAL,
     ) -> None:
         self._config = config
         self._settings = settings
         self._kube = kube
         self._clock = clock
         self._beside = beside
+        self._journal = journal
         self._lease = LeaderLease(kube, settings)
         self.active = ActiveCoordinator(leader=lambda: self._lease.leader)
 
@@ -55,7 +65,7 @@ class LeaderElectedCoordinator:
             await self._lease.release()
 
     async def _lead(self, term: Term) -> None:
-        coordinator = Coordinator(self._config, StateStore(term.state, term), self._clock)
+        coordinator = Coordinator(self._config, StateStore(term.state, term), self._clock, self._journal)
         refusals = Refusals()
         reporter = PodReporter(self._kube, coordinator.changed, KubeEvents(self._kube, refusals), refusals)
         label = LeaderLabel(self._kube, self._settings.pod, refusals)

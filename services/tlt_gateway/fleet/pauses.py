@@ -1,6 +1,7 @@
 """Pauses of generation, at all gateways of the fleet."""
 
 import asyncio
+from collections.abc import Callable
 
 from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.errors import TltError, UnavailableError
@@ -26,6 +27,7 @@ class Pauses:
         requests: The requests.
         peers: The other gateways.
         max_s: Seconds for which a pause holds; None means until it is ended.
+        changed: Called when a pause has begun or ended, with whether one holds.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class Pauses:
         peers: GatewayPeers,
         *,
         max_s: float | None,
+        changed: Callable[[bool], object] = lambda _: None,
     ) -> None:
         self._pool = pool
         self._admission = admission
         self._requests = requests
         self._peers = peers
+        self._told = changed
         self._lease = PauseLease(max_s, self._changed)
         pool.share_pause(self._lease)
 
@@ -110,6 +114,7 @@ class Pauses:
         else:
             self._admission.proceed()
         metrics.GATEWAY_PAUSED.set(self._lease.holds)
+        self._told(self._lease.holds)
         if expired:
             metrics.GATEWAY_PAUSES_EXPIRED.inc()
             log.warning("pause_expired", advice="the trainer paused and did not continue; see max_pause_s")

@@ -1,7 +1,7 @@
 """The life of a request: validate it, assign it to a worker, stream it, move it when its worker is lost, end it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import sha256
@@ -51,6 +51,7 @@ class Dispatch:
         worker_wait_s: Seconds to wait while no worker is available.
         max_moves: How often a request moves at most after its worker was lost.
         share_cache: Whether requests of different owners may use one another's cached prefixes.
+        over: Called with every request that is over, what was measured of it, and what became of it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Dispatch:
         worker_wait_s: float,
         max_moves: int,
         share_cache: bool = False,
+        over: Callable[[RunningRequest, RequestMetrics, str], object] = lambda *_: None,
     ) -> None:
         self._pool = pool
         self._admission = admission
@@ -69,6 +71,7 @@ class Dispatch:
         self._worker_wait_s = worker_wait_s
         self._max_moves = max_moves
         self._share_cache = share_cache
+        self._over = over
 
     async def checked(self, prompt: Prompt) -> Prompt:
         """
@@ -145,6 +148,7 @@ class Dispatch:
                 raise
             finally:
                 metrics.GATEWAY_REQUESTS.labels(outcome=outcome).inc()
+                self._over(request, measured, outcome)
 
     async def _moving(self, request: RunningRequest) -> AsyncGenerator[TokenChunk, None]:
         """Stream from one worker after another until the response is complete."""
@@ -210,7 +214,7 @@ class Dispatch:
                 async for chunk in chunks:
                     yield chunk
         finally:
-            request.ended()
+            request.ended(now_s=asyncio.get_running_loop().time())
             self._requests.left()
             metrics.GATEWAY_RUNNING.dec()
 

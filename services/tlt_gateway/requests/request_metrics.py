@@ -9,13 +9,21 @@ from tlt_common.telemetry import metrics
 
 
 class RequestMetrics:
-    """Times and lengths of one request, measured from construction. Totals are observed only if it finishes."""
+    """
+    Times and lengths of one request, measured from construction. Totals are observed only if it finishes.
+
+    Attributes:
+        began_s: Loop time of its construction.
+        first_s: Loop time of the first token; None before it.
+        versions: Versions of the policy that generated tokens.
+    """
 
     def __init__(self, prompt: Prompt) -> None:
         self._clock = asyncio.get_running_loop().time
-        self._began_s = self._clock()
+        self.began_s = self._clock()
+        self.first_s: float | None = None
+        self.versions: set[PolicyVersion] = set()
         self._tokens = 0
-        self._versions: set[PolicyVersion] = set()
         self._is_turn = bool(prompt.session_id)
         metrics.GATEWAY_PROMPT_TOKENS.observe(len(prompt.token_ids))
 
@@ -26,14 +34,15 @@ class RequestMetrics:
             metrics.GATEWAY_SESSION_CACHED.inc(chunk.stats.cached_tokens)
         if not chunk.token_ids:
             return
-        if not self._tokens:
-            metrics.GATEWAY_FIRST_TOKEN_SECONDS.observe(self._clock() - self._began_s)
+        if self.first_s is None:
+            self.first_s = self._clock()
+            metrics.GATEWAY_FIRST_TOKEN_SECONDS.observe(self.first_s - self.began_s)
         self._tokens += len(chunk.token_ids)
-        self._versions.update(chunk.policy_versions)
+        self.versions.update(chunk.policy_versions)
         metrics.GATEWAY_PRODUCED_TOKENS.inc(len(chunk.token_ids))
 
     def finished(self) -> None:
         """Record the completion of the response."""
-        metrics.GATEWAY_REQUEST_SECONDS.observe(self._clock() - self._began_s)
+        metrics.GATEWAY_REQUEST_SECONDS.observe(self._clock() - self.began_s)
         metrics.GATEWAY_RESPONSE_TOKENS.observe(self._tokens)
-        metrics.GATEWAY_RESPONSE_VERSIONS.observe(len(self._versions))
+        metrics.GATEWAY_RESPONSE_VERSIONS.observe(len(self.versions))

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tlt_common.domain.ids import RequestId, WorkerId
+from tlt_common.domain.ids import DrafterVersion, RequestId, WorkerId
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
 from tlt_gateway.queue.queue_room import Reservation
@@ -41,6 +41,19 @@ class Ending(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
+class RequestStay:
+    """A request at a worker, in loop time."""
+
+    worker_id: WorkerId
+    drafter: DrafterVersion
+    began_s: float
+    ended_s: float = 0.0
+    tokens: int = 0
+    """Generated there; while it is there, as many as there were before, negative."""
+    is_moved: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class RunningRequest:
     """A queued or running request."""
 
@@ -64,11 +77,16 @@ class RunningRequest:
     """By which the coordinator and other gateways know it: says nothing of it."""
     target: WorkerId | None = None
     """The worker it is moving to; None: any."""
+    stays: list[RequestStay] = field(default_factory=list)
+    """Where it has been, and is."""
+    prompt_hash: int = field(init=False)
+    """Of the prompt's tokens; the same in every process."""
     group: Hashable = field(init=False)
     """The same for requests of an owner with the same prompt."""
 
     def __post_init__(self) -> None:
-        self.group = hash((self.transcript.prompt.owner, self.transcript.prompt.token_ids))
+        self.prompt_hash = hash(self.transcript.prompt.token_ids)
+        self.group = hash((self.transcript.prompt.owner, self.prompt_hash))
 
     @property
     def waits_first(self) -> bool:
@@ -88,6 +106,10 @@ class RunningRequest:
         """Record that it is sent to a worker."""
         self.worker, self.attempt, self.response, self.began_s = worker, attempt, response, now_s
         self.stage = RequestStage.RUNNING
+        drafter = worker.info.drafter_version if worker.info is not None else DrafterVersion(0)
+        stay = RequestStay(worker_id=WorkerId(worker.name), drafter=drafter, began_s=now_s)
+        stay.tokens = -self.transcript.generated
+        self.stays.append(stay)
         self.started()
 
     def leave(self, to: WorkerId | None = None) -> None:
@@ -105,9 +127,12 @@ class RunningRequest:
             return replace(chunk, finish_reason=None, stats=None, routed_experts=None)
         return chunk
 
-    def ended(self) -> None:
+    def ended(self, *, now_s: float) -> None:
         """Record that its worker's stream has ended."""
         self._left()
+        stay = self.stays[-1]
+        stay.ended_s, stay.is_moved = now_s, self.stage is RequestStage.MOVED
+        stay.tokens += self.transcript.generated
         if self.stage is not RequestStage.MOVED:
             self.stage = RequestStage.AGAIN
         self.response = self.worker = None

@@ -8,14 +8,15 @@ what its responses had left indeed, and if moves have delayed steps, there are n
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Never
+from typing import Never, Protocol
 
 from tlt_common.domain.ids import WorkerId
 from tlt_common.forecast import TailView
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.consolidation.plan import Consolidation, moves
+from tlt_gateway.consolidation.plan import Consolidation, Planned, moves
 from tlt_gateway.consolidation.verdict import TailVerdict, own, without_moves_s
 from tlt_gateway.queue.slots import WorkerSlots
 from tlt_gateway.requests.forecast import RequestForecast, kv_tokens
@@ -45,6 +46,16 @@ class _Watched:
     """What those had left that are over, by name."""
 
 
+class TailJournal(Protocol):
+    """Notes moves and what became of them."""
+
+    def moves(self, chosen: Sequence[Planned], planned: Consolidation) -> None:
+        """Note requests that move, and the plan of all gateways that they are part of."""
+
+    def tail(self, *, actual_s: float, without_s: float, foretold_s: float, is_off: bool) -> None:
+        """Note how long a tail took, would have taken without moves, and was to take; whether moves are off now."""
+
+
 class Tail:
     """
     Args:
@@ -54,6 +65,7 @@ class Tail:
         forecast: What is known of lengths and paces.
         at_most: Requests that a worker runs at most after others have moved to it.
         slack: Share of the time until the end of a step by which moves may delay it.
+        journal: Is told of moves; None: nobody is.
 
     Attributes:
         queued: Requests that wait at this gateway; none are moved meanwhile.
@@ -69,6 +81,7 @@ class Tail:
         *,
         at_most: int,
         slack: float,
+        journal: TailJournal | None = None,
     ) -> None:
         self._gateway_id = gateway_id
         self._slots = slots
@@ -76,6 +89,7 @@ class Tail:
         self._forecast = forecast
         self._at_most = at_most
         self._slack = slack
+        self._journal = journal
         self._view: TailView | None = None
         self._known_s = 0.0
         self._done = 0
@@ -132,10 +146,12 @@ class Tail:
         now_s = asyncio.get_running_loop().time()
         began_s = {one.ref: one.began_s for one in self._requests.all}
         chosen: dict[WorkerId, dict[int, WorkerId]] = {}
+        own_moves = list[Planned]()
         for move in planned.moves:
             one = move.request
             if one.gateway_id == self._gateway_id and now_s - began_s.get(one.ref, now_s) >= WORTH_S:
                 chosen.setdefault(one.worker_id, {})[one.ref] = move.to
+                own_moves.append(move)
         if not chosen:
             return
         log.info(
@@ -149,6 +165,8 @@ class Tail:
         if self._watched is None:
             refs = frozenset(one.ref for one in own(view, self._gateway_id) if one.ref in began_s)
             self._watched = _Watched(view=view, began_s=self._known_s, planned=planned, refs=refs)
+        if self._journal is not None:
+            self._journal.moves(own_moves, planned)
         await self._ask(chosen)
 
     async def _ask(self, chosen: dict[WorkerId, dict[int, WorkerId]]) -> None:
@@ -178,6 +196,13 @@ class Tail:
             foretold_s=round(watched.planned.moved_end_s, 2),
             ratio=round(ratio, 3),
         )
+        if self._journal is not None:
+            self._journal.tail(
+                actual_s=actual_s,
+                without_s=without_s,
+                foretold_s=watched.planned.moved_end_s,
+                is_off=self._verdict.is_off,
+            )
         if self._verdict.is_off and not was_off:
             metrics.GATEWAY_CONSOLIDATION_OFF.set(1)
             log.warning(

@@ -1,7 +1,7 @@
 """Distribution of new weights to all workers, and to workers that join later."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Never
 
@@ -40,11 +40,29 @@ class WeightsFanout:
     """
 
     def __init__(
-        self, pool: WorkerPool, store: ReleaseStore, room: SpoolRoom, *, spool_shared: bool, straggler_s: float
+        self,
+        pool: WorkerPool,
+        store: ReleaseStore,
+        room: SpoolRoom,
+        *,
+        spool_shared: bool,
+        straggler_s: float,
+        over: Callable[[PolicyVersion, float, int | None], object] = lambda *_: None,
     ) -> None:
+        """
+        Args:
+            pool: The workers.
+            store: Where releases are kept.
+            room: How much room they have.
+            spool_shared: Whether workers read streamed weights from the store's directory.
+            straggler_s: Seconds to wait for the remaining workers.
+            over: Called after every update with its version, the loop time of its beginning, and the number of workers
+                that switched; None: it failed.
+        """
         self._pool = pool
         self._store = store
         self._spool_shared = spool_shared
+        self._over = over
         self._room = room
         self._deltas = Deltas(pool, store.directory, room)
         self._phases = TwoPhases(pool, straggler_s=straggler_s)
@@ -87,12 +105,12 @@ class WeightsFanout:
         """
         started_s = asyncio.get_running_loop().time()
         release = ReleaseId(version=update.version, key=update.key or generated_key())
-        outcome = "failed"
+        workers: int | None = None
         try:
             workers = await self._update(release, update, tensors)
-            outcome = "done"
         finally:
-            metrics.GATEWAY_UPDATES.labels(outcome=outcome).inc()
+            metrics.GATEWAY_UPDATES.labels(outcome="failed" if workers is None else "done").inc()
+            self._over(release.version, started_s, workers)
         elapsed_s = asyncio.get_running_loop().time() - started_s
         metrics.GATEWAY_UPDATE_SECONDS.observe(elapsed_s)
         log.info("weights_updated", policy_version=release.version, workers=workers, elapsed_s=round(elapsed_s, 3))

@@ -18,6 +18,7 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
+from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.outbox import Order
 from tlt_coordinator.registry import WorkerSession
 from tlt_coordinator.state import State, StateStore
@@ -28,8 +29,10 @@ CONFIG = CoordinatorConfig()
 
 
 @asynccontextmanager
-async def running(config: CoordinatorConfig = CONFIG, store: StateStore | None = None) -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(config, store or StateStore(State(), None), Clock())
+async def running(
+    config: CoordinatorConfig = CONFIG, store: StateStore | None = None, journal: CoordinatorJournal = NO_JOURNAL
+) -> AsyncIterator[Coordinator]:
+    coordinator = Coordinator(config, store or StateStore(State(), None), Clock(), journal)
     async with asyncio.TaskGroup() as tasks:
         plan = tasks.create_task(coordinator.run())
         yield coordinator

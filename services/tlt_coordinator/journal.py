@@ -1,0 +1,148 @@
+"""The journal of a coordinator. Every method returns at once, and does nothing without a directory."""
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from tlt_common.domain.fleet import Publication, WorkerHello, WorkerState
+from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
+from tlt_common.journal.coordinator_lines import (
+    DrafterLine,
+    ExcludedLine,
+    LeaderLine,
+    LeaseChange,
+    LeaseLine,
+    LendingLine,
+    StateLine,
+    TrainedLine,
+    WorkerLine,
+)
+from tlt_common.journal.line import Line
+from tlt_common.journal.writer import JournalWriter
+from tlt_coordinator.account.figures import WorkerStanding
+from tlt_coordinator.config import CoordinatorConfig
+
+
+class CoordinatorJournal:
+    """
+    Args:
+        writer: Writes it; None: nobody does.
+        now: Returns the Unix time.
+    """
+
+    def __init__(self, writer: JournalWriter | None, now: Callable[[], float]) -> None:
+        self._writer = writer
+        self._now = now
+        self._leads = False
+        self._trained_s: dict[WorkerId, float] = {}
+
+    @classmethod
+    def open(cls, config: CoordinatorConfig, now: Callable[[], float]) -> Self:
+        """
+        Return the journal of a replica; it is written while its context is entered.
+
+        Raises:
+            ConfigError: The directory cannot be used.
+        """
+        if config.journal is None:
+            return cls(None, now)
+        name = config.kubernetes.pod if config.kubernetes is not None else "coordinator"
+        writer = JournalWriter(
+            config.journal, service="coordinator", service_id=name, began_s=now(), max_bytes=config.journal_bytes
+        )
+        return cls(writer, now)
+
+    def __enter__(self) -> Self:
+        if self._writer is not None:
+            self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(kind, error, trace)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is a directory for it."""
+        return self._writer is not None
+
+    def leads(self, leads: bool) -> None:
+        """Note that this replica leads, or no longer; then nothing is noted until it leads again."""
+        if leads:
+            self._leads = True
+            self._trained_s.clear()  # a new leader counts from zero
+        self._put(lambda at: LeaderLine(at=at, leads=leads))
+        self._leads = leads
+
+    def joined(self, hello: WorkerHello) -> None:
+        """Note a worker that joined."""
+        self._put(
+            lambda at: WorkerLine(
+                at=at,
+                worker=hello.worker_id,
+                device=hello.device,
+                model=hello.model,
+                devices=hello.devices,
+                training_devices=min(hello.training_devices, hello.devices),
+                slots=hello.max_running,
+            )
+        )
+
+    def state(self, worker_id: WorkerId, state: WorkerState) -> None:
+        """Note that a worker is in another state."""
+        self._put(lambda at: StateLine(at=at, worker=worker_id, state=state))
+
+    def granted(self, worker_id: WorkerId, epoch: Epoch) -> None:
+        """Note that a worker was lent."""
+        change = LeaseChange.GRANTED
+        self._put(lambda at: LeaseLine(at=at, worker=worker_id, epoch=epoch, change=change, reason=""))
+
+    def revoked(self, worker_id: WorkerId, epoch: Epoch, reason: str) -> None:
+        """Note that a lease was revoked."""
+        change = LeaseChange.REVOKED
+        self._put(lambda at: LeaseLine(at=at, worker=worker_id, epoch=epoch, change=change, reason=reason))
+
+    def trained(self, standings: Iterable[WorkerStanding]) -> None:
+        """Note what workers have computed for training since this was noted last."""
+        for standing in standings:
+            worker_id, total_s = standing.worker_id, standing.seconds[WorkerState.TRAINING]
+            new_s = total_s - self._trained_s.get(worker_id, 0.0)
+            if self._writer is not None and new_s > 0.0:
+                self._trained_s[worker_id] = total_s
+                self._put(_trained(worker_id, new_s))
+
+    def published(self, publication: Publication, version: DrafterVersion) -> None:
+        """Note a drafter that was published."""
+        self._put(
+            lambda at: DrafterLine(
+                at=at,
+                version=version,
+                base=publication.base,
+                worker=publication.worker_id,
+                top1=publication.held_out_top1,
+                base_top1=publication.base_top1,
+                policy=publication.policy_version,
+            )
+        )
+
+    def lending(self, enabled: bool) -> None:
+        """Note that lending is on or off."""
+        self._put(lambda at: LendingLine(at=at, enabled=enabled))
+
+    def excluded(self, worker_ids: Iterable[WorkerId]) -> None:
+        """Note all workers that are not lent."""
+        self._put(lambda at: ExcludedLine(at=at, workers=tuple(sorted(worker_ids))))
+
+    def _put(self, made: Callable[[float], Line]) -> None:
+        if self._writer is not None and self._leads:
+            self._writer.put(made(self._now()))
+
+
+def _trained(worker_id: WorkerId, seconds: float) -> Callable[[float], Line]:
+    return lambda at: TrainedLine(at=at, worker=worker_id, seconds=seconds)
+
+
+NO_JOURNAL = CoordinatorJournal(None, lambda: 0.0)
+"""Of a coordinator that writes none."""

@@ -1,0 +1,189 @@
+"""The journal of a gateway. Every method returns at once, and does nothing without a directory."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Never
+
+from tlt_common.domain.fleet import WorkerInfo
+from tlt_common.domain.ids import PolicyVersion, WorkerId
+from tlt_common.journal.gateway_lines import (
+    EngineLine,
+    Move,
+    MovesLine,
+    Outcome,
+    PauseLine,
+    ResponseLine,
+    Stay,
+    StayEnd,
+    TailLine,
+    UpdateLine,
+)
+from tlt_common.journal.line import Line
+from tlt_common.journal.writer import JournalWriter
+from tlt_gateway.consolidation.plan import Consolidation, Planned
+from tlt_gateway.journal.groups import group_key, group_name
+from tlt_gateway.journal.tally import RoundsTally
+from tlt_gateway.requests.request_metrics import RequestMetrics
+from tlt_gateway.requests.running_request import RequestStay, RunningRequest
+from tlt_gateway.workers.pooled_worker import PooledWorker
+
+LOOK_S = 0.25
+"""Seconds between two looks at what workers report: about every half second."""
+SUM_S = 60.0
+"""Seconds of rounds that are added up."""
+
+
+class GatewayJournal:
+    """
+    Args:
+        directory: Where it is written; None: nowhere.
+        gateway_id: Of the gateway.
+        max_bytes: Size of its files together.
+        workers: Returns the workers.
+
+    Raises:
+        ConfigError: The directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None,
+        gateway_id: str,
+        *,
+        max_bytes: int,
+        workers: Callable[[], Iterable[PooledWorker]] = tuple,
+    ) -> None:
+        began_s = time.time()
+        self._offset_s = began_s - asyncio.get_running_loop().time()
+        self._workers = workers
+        self._writer: JournalWriter | None = None
+        self._engines: dict[WorkerId, tuple[object, ...]] = {}
+        self._tally = RoundsTally()
+        if directory is not None:
+            self._writer = JournalWriter(
+                directory, service="gateway", service_id=gateway_id, began_s=began_s, max_bytes=max_bytes
+            )
+            self._key = group_key(directory)
+
+    async def run(self) -> Never:
+        """Write until cancelled, then what is left."""
+        if self._writer is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+        with self._writer:
+            due_s = self._now_s() + SUM_S
+            try:
+                while True:
+                    await asyncio.sleep(LOOK_S)
+                    self._look()
+                    if self._now_s() >= due_s:
+                        due_s += SUM_S
+                        self._put(*self._tally.lines(self._now_s()))
+            finally:
+                self._look()
+                self._put(*self._tally.lines(self._now_s()))
+
+    def response(self, request: RunningRequest, measured: RequestMetrics, outcome: str) -> None:
+        """Note a request that is over."""
+        if self._writer is None:
+            return
+        transcript = request.transcript
+        prompt, stats = transcript.prompt, transcript.stats
+        self._put(
+            ResponseLine(
+                at=self._now_s(),
+                number=request.ref,
+                group=group_name(self._key, prompt.owner, request.prompt_hash, len(prompt.token_ids)),
+                outcome=Outcome(outcome),
+                finish=transcript.finish_reason,
+                prompt=len(prompt.token_ids),
+                prefix=len(prompt.prefix_token_ids),
+                tokens=transcript.generated,
+                cap=prompt.sampling.max_new_tokens or transcript.generated,
+                cached=stats.cached_tokens if stats else None,
+                arrived=self._offset_s + measured.began_s,
+                first=None if measured.first_s is None else self._offset_s + measured.first_s,
+                rounds=stats.rounds if stats else None,
+                accepted=stats.accepted_draft_tokens if stats else None,
+                drafted=max(stats.proposed_draft_tokens, stats.accepted_draft_tokens) if stats else None,
+                versions=tuple(sorted(measured.versions)),
+                stays=tuple(self._stay(stay, request, outcome) for stay in request.stays),
+            )
+        )
+
+    def update(self, version: PolicyVersion, began_s: float, workers: int | None) -> None:
+        """Note an update of the weights, begun at a loop time; `workers` is None if it failed."""
+        done = workers is not None
+        self._put(
+            UpdateLine(
+                at=self._now_s(), version=version, began=self._offset_s + began_s, done=done, workers=workers or 0
+            )
+        )
+
+    def pause(self, paused: bool) -> None:
+        """Note that a pause of generation has begun or ended."""
+        self._put(PauseLine(at=self._now_s(), paused=paused))
+
+    def moves(self, chosen: Sequence[Planned], planned: Consolidation) -> None:
+        """Note requests of this gateway that move, and what all moves of the plan are expected to do."""
+        moves = tuple(Move(number=one.request.ref, source=one.request.worker_id, to=one.to) for one in chosen)
+        self._put(
+            MovesLine(
+                at=self._now_s(),
+                moves=moves,
+                end_s=planned.end_s,
+                moved_end_s=planned.moved_end_s,
+                freed_s=max(0.0, planned.freed_s),
+            )
+        )
+
+    def tail(self, *, actual_s: float, without_s: float, foretold_s: float, is_off: bool) -> None:
+        """Note that a tail in which requests moved is over, and how it compares."""
+        self._put(TailLine(at=self._now_s(), actual_s=actual_s, without_s=without_s, foretold_s=foretold_s, off=is_off))
+
+    def _look(self) -> None:
+        for worker in self._workers():
+            if (info := worker.info) is not None:
+                self._tally.add(info, worker.rounds)
+                if self._engines.get(info.worker_id) != (engine := _engine(info)):
+                    self._engines[info.worker_id] = engine
+                    self._put(self._engine_line(info))
+
+    def _engine_line(self, info: WorkerInfo) -> EngineLine:
+        return EngineLine(
+            at=self._now_s(),
+            worker=info.worker_id,
+            device=info.device,
+            slots=info.max_running,
+            context=info.context_length,
+            kv_room=info.kv_room,
+        )
+
+    def _stay(self, stay: RequestStay, request: RunningRequest, outcome: str) -> Stay:
+        is_last = stay is request.stays[-1]
+        if stay.is_moved:
+            end = StayEnd.MOVED
+        else:
+            end = StayEnd.OVER if is_last and outcome != Outcome.FAILED else StayEnd.LOST
+        return Stay(
+            worker=stay.worker_id,
+            began=self._offset_s + stay.began_s,
+            ended=self._offset_s + stay.ended_s,
+            tokens=stay.tokens,
+            drafter=stay.drafter,
+            end=end,
+        )
+
+    def _now_s(self) -> float:
+        return self._offset_s + asyncio.get_running_loop().time()
+
+    def _put(self, *lines: Line) -> None:
+        if self._writer is not None:
+            for line in lines:
+                self._writer.put(line)
+
+
+def _engine(info: WorkerInfo) -> tuple[object, ...]:
+    return info.device, info.max_running, info.context_length, info.kv_room
