@@ -85,7 +85,7 @@ class CoordinatorConfig(ServiceConfig):
     journal: Path | None = None
     """Directory in which states of workers, leases, trained seconds and scores of drafters are written down for a
     simulation of the run. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
-    journal_bytes: int = Field(2**30, ge=JOURNAL_MIN_BYTES)
+    journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this coordinator's files in `journal`; the oldest are deleted. A change of a worker's
     state takes about 80 bytes."""
     queue_stale_s: float = Field(5.0, gt=0)

@@ -23,7 +23,7 @@ from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.app import app
 from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
-from tlt_coordinator.journal import CoordinatorJournal
+from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
 from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
 from tlt_coordinator.state import StateStore
@@ -124,7 +124,7 @@ class CoordinatorHost(Protocol):
 class StandaloneCoordinator:
     """The only coordinator: active from start to end."""
 
-    def __init__(self, config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal) -> None:
+    def __init__(self, config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal = NO_JOURNAL) -> None:
         store = StateStore.open(config.state_dir, now_s=clock.now())
         self._coordinator = Coordinator(config, store, clock, journal)
         self._journal = journal

@@ -89,7 +89,7 @@ class GatewayConfig(ServiceConfig):
     journal: Path | None = None
     """Directory in which lengths and times of responses, rounds, updates and moves are written down for a simulation of
     the run: no tokens and no texts. It may be shared by the gateways and the coordinator of a fleet. Null: none."""
-    journal_bytes: int = Field(2**30, ge=JOURNAL_MIN_BYTES)
+    journal_bytes: int = Field(2**29, ge=JOURNAL_MIN_BYTES)
     """Maximum size in bytes of this gateway's files in `journal`; the oldest are deleted. A response takes about 450
     bytes."""
     probe_s: float = Field(1.0, gt=0)

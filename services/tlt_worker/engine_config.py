@@ -110,10 +110,10 @@ class EngineConfig(Frozen):
     token, 1.5 KiB for Qwen3-30B-A3B. On a GPU, experts run on SGLang's Triton kernels: its others do not tell what they
     chose."""
     trace: Path | None = None
-    """File to which every decoding round is recorded, for `tlt tuner replay`. Each worker has its own: of worker-0,
-    `rounds.jsonl` is `rounds-worker-0.jsonl`. Null: no trace."""
+    """File to which every decoding round is recorded, for `tlt tuner replay`. Each worker adds a dash and its id to the
+    name, before the suffix. Null: no trace."""
     trace_bytes: int = Field(64 * MIB, ge=MIB)
-    """Maximum size of a worker's trace in bytes: the current file plus the previous one, FILE.1."""
+    """Maximum size of a worker's trace in bytes: the current file plus the previous one, with .1 at the end."""
 
     @field_validator("arms", "drafter_layers", mode="before")
     @classmethod

@@ -87,7 +87,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ShortText:
     """A name; empty if it may be."""
 
     least: int = 1
@@ -157,18 +157,18 @@ class Several:
 class Inner:
     """An object within a line."""
 
-    kind: "type[Part]"
+    kind: "type[JournalRecord]"
 
-    def write(self, value: "Part") -> dict[str, Any]:
+    def write(self, value: "JournalRecord") -> dict[str, Any]:
         return value.to_values()
 
-    def read(self, value: Any) -> "Part":
+    def read(self, value: Any) -> "JournalRecord":
         if not isinstance(value, dict):
             raise FieldError("", value, "an object")
         return self.kind.from_values(value)
 
 
-class Part:
+class JournalRecord:
     """
     Base class of what consists of fields: a frozen dataclass whose annotations say how each is written and read.
 
@@ -237,7 +237,7 @@ Count: TypeAlias = Annotated[int, Whole()]
 Positive: TypeAlias = Annotated[int, Whole(1)]
 CountOrNull: TypeAlias = Annotated[int | None, OrNull(Whole())]
 Counts: TypeAlias = Annotated[tuple[int, ...], Several(Whole())]
-Name: TypeAlias = Annotated[str, Text()]
-Names: TypeAlias = Annotated[tuple[str, ...], Several(Text())]
-Note: TypeAlias = Annotated[str, Text(0)]
+Name: TypeAlias = Annotated[str, ShortText()]
+Names: TypeAlias = Annotated[tuple[str, ...], Several(ShortText())]
+Note: TypeAlias = Annotated[str, ShortText(0)]
 Yes: TypeAlias = Annotated[bool, Flag()]

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
 from tlt_common.journal import coordinator_lines, gateway_lines
-from tlt_common.journal.fields import FieldError, Name, Part, Positive, Text, Time
+from tlt_common.journal.fields import FieldError, JournalRecord, Name, Positive, ShortText, Time
 from tlt_common.journal.line import DroppedLine, Line, kinds
 
 FORMAT: Final = "tlt-journal/1"
@@ -30,7 +30,7 @@ KINDS: Final[Mapping[str, type[Line]]] = {kind.kind: kind for kind in kinds()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header(Part):
+class Header(JournalRecord):
     """The first line of a file."""
 
     omitted: ClassVar[frozenset[str]] = frozenset({"format"})
@@ -44,7 +44,7 @@ class Header(Part):
     """Number of the file in this run."""
     suite: Name
     """Version of the suite."""
-    clock: Annotated[str, Text()] = CLOCK
+    clock: Annotated[str, ShortText()] = CLOCK
 
     def check(self) -> None:
         if self.service not in SERVICES:

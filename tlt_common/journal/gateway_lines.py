@@ -10,11 +10,11 @@ from tlt_common.journal.fields import (
     CountOrNull,
     Counts,
     Inner,
+    JournalRecord,
     Name,
     Note,
     OneOf,
     OrNull,
-    Part,
     Positive,
     Ratio,
     Seconds,
@@ -37,7 +37,7 @@ class StayEnd(StrEnum):
     """The worker was lost, or refused it."""
 
 
-class Outcome(StrEnum):
+class RequestOutcome(StrEnum):
     """What became of a request."""
 
     FINISHED = "finished"
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay(Part):
+class WorkerStay(JournalRecord):
     """A request at a worker."""
 
     worker: Name
@@ -78,7 +78,7 @@ class ResponseLine(Line):
     """Of the request, at this gateway and in this run of it."""
     group: Name
     """The same for requests with the same prompt: samples of a group, and later epochs. Says nothing of the tokens."""
-    outcome: Annotated[Outcome, OneOf(Outcome)]
+    outcome: Annotated[RequestOutcome, OneOf(RequestOutcome)]
     finish: Annotated[FinishReason | None, OrNull(OneOf(FinishReason))]
     """Why the response ended; null: its client did not learn of an end."""
     prompt: Positive
@@ -101,7 +101,7 @@ class ResponseLine(Line):
     drafted: CountOrNull
     versions: Counts
     """Versions of the policy that generated it, oldest first."""
-    stays: Annotated[tuple[Stay, ...], Several(Inner(Stay))]
+    stays: Annotated[tuple[WorkerStay, ...], Several(Inner(WorkerStay))]
     """Where it was; empty if it never left the queue."""
 
     def check(self) -> None:
@@ -207,7 +207,7 @@ class PauseLine(Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move(Part):
+class Move(JournalRecord):
     """A request that moves."""
 
     number: Positive

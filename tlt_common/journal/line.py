@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tlt_common.journal.fields import FieldError, Part, Positive, Time
+from tlt_common.journal.fields import FieldError, JournalRecord, Positive, Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line(Part):
+class Line(JournalRecord):
     """
     What happened, and when.
 

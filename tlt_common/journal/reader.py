@@ -127,7 +127,7 @@ def journals_in(directory: Path) -> tuple[JournalReader, ...]:
     files = files_in(directory)
     if not files:
         raise ConfigError(
-            f"{directory} has no journal; accepted: the directory of gateway.journal or coordinator.journal",
+            f"{directory} has no journal; accepted: the directory that a gateway or coordinator has as `journal`",
             field="journal",
         )
     return tuple(JournalReader(tuple(ones)) for _, ones in groupby(files, key=lambda file: (file.service, file.id)))

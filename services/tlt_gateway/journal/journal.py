@@ -12,13 +12,13 @@ from tlt_common.journal.gateway_lines import (
     EngineLine,
     Move,
     MovesLine,
-    Outcome,
     PauseLine,
+    RequestOutcome,
     ResponseLine,
-    Stay,
     StayEnd,
     TailLine,
     UpdateLine,
+    WorkerStay,
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.writer import JournalWriter
@@ -96,7 +96,7 @@ class GatewayJournal:
                 at=self._now_s(),
                 number=request.ref,
                 group=group_name(self._key, prompt.owner, request.prompt_hash, len(prompt.token_ids)),
-                outcome=Outcome(outcome),
+                outcome=RequestOutcome(outcome),
                 finish=transcript.finish_reason,
                 prompt=len(prompt.token_ids),
                 prefix=len(prompt.prefix_token_ids),
@@ -161,13 +161,13 @@ class GatewayJournal:
             kv_room=info.kv_room,
         )
 
-    def _stay(self, stay: RequestStay, request: RunningRequest, outcome: str) -> Stay:
+    def _stay(self, stay: RequestStay, request: RunningRequest, outcome: str) -> WorkerStay:
         is_last = stay is request.stays[-1]
         if stay.is_moved:
             end = StayEnd.MOVED
         else:
-            end = StayEnd.OVER if is_last and outcome != Outcome.FAILED else StayEnd.LOST
-        return Stay(
+            end = StayEnd.OVER if is_last and outcome != RequestOutcome.FAILED else StayEnd.LOST
+        return WorkerStay(
             worker=stay.worker_id,
             began=self._offset_s + stay.began_s,
             ended=self._offset_s + stay.ended_s,

@@ -39,9 +39,7 @@ _RESPONSE = {
     "accepted": 14,
     "drafted": 30,
     "versions": [3],
-    "stays": [
-        {"worker": "w", "began": 1767225601.0, "ended": 1767225609.0, "tokens": 20, "drafter": 1, "end": "over"}
-    ],
+    "stays": [{"worker": "w", "began": 1767225601.0, "ended": 1767225609.0, "tokens": 20, "drafter": 1, "end": "over"}],
 }
 _LINES = [json.dumps(_HEADER).encode(), json.dumps(_RESPONSE).encode()]
 _INPUTS = st.one_of(

@@ -20,9 +20,9 @@ from tlt_common.errors import ConfigError, WeightsError
 from tlt_common.journal.gateway_lines import (
     EngineLine,
     MovesLine,
-    Outcome,
     PauseLine,
     PrefillLine,
+    RequestOutcome,
     ResponseLine,
     RoundsLine,
     StayEnd,
@@ -60,7 +60,12 @@ async def test_responses_are_written_with_lengths_times_and_places(start: Start,
     assert len({line.group for line in responses if line.prompt == 2}) == 1, "siblings, and a later epoch"
     assert len({line.group for line in responses}) == 2
     for line in responses:
-        assert (line.outcome, line.finish, line.tokens, line.cap) == (Outcome.FINISHED, FinishReason.LENGTH, 6, 6)
+        assert (line.outcome, line.finish, line.tokens, line.cap) == (
+            RequestOutcome.FINISHED,
+            FinishReason.LENGTH,
+            6,
+            6,
+        )
         assert line.first is not None
         assert line.arrived <= line.stays[0].began <= line.first <= line.stays[0].ended <= line.at
         assert [(stay.tokens, stay.end) for stay in line.stays] == [(6, StayEnd.OVER)]
@@ -107,8 +112,8 @@ async def test_requests_that_end_early_say_how(start: Start, worker: FakeWorker,
         await stream.aclose()
         await worker.until(running=0)
     assert [(line.outcome, line.finish) for line in of(tmp_path, ResponseLine)] == [
-        (Outcome.ABORTED, FinishReason.ABORT),
-        (Outcome.HUNG_UP, None),
+        (RequestOutcome.ABORTED, FinishReason.ABORT),
+        (RequestOutcome.HUNG_UP, None),
     ]
 
 

@@ -100,7 +100,7 @@ async def test_published_drafters_are_written_once_with_their_scores(tmp_path: P
             first = publication(0)
             for _ in range(2):
                 await coordinator.publish(first)
-            await coordinator.publish(replace(first, uri="/other", base=first.base + 1, base_top1=first.held_out_top1))
+            await coordinator.publish(replace(publication(1), base_top1=first.held_out_top1))
     drafters = of(tmp_path, DrafterLine)
     assert [line.version for line in drafters] == [1, 2]
     assert drafters[0].top1 == drafters[1].base_top1 == first.held_out_top1
@@ -137,5 +137,5 @@ async def test_a_replica_writes_under_the_name_of_its_pod(tmp_path: Path) -> Non
 
 async def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="journal: .* cannot be used"):
+    with pytest.raises(ConfigError, match=r"journal: .* cannot be used"):
         CoordinatorJournal.open(CONFIG.model_copy(update={"journal": tmp_path / "file"}), Clock().now)

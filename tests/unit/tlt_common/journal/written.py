@@ -25,15 +25,15 @@ from tlt_common.journal.gateway_lines import (
     EngineLine,
     Move,
     MovesLine,
-    Outcome,
     PauseLine,
     PrefillLine,
+    RequestOutcome,
     ResponseLine,
     RoundsLine,
-    Stay,
     StayEnd,
     TailLine,
     UpdateLine,
+    WorkerStay,
 )
 from tlt_common.journal.line import DroppedLine, Line
 
@@ -51,7 +51,7 @@ def responses(draw: st.DrawFn) -> ResponseLine:
     times = sorted(draw(st.lists(st.integers(0, 10**6), min_size=8, max_size=8)))
     arrived, *rest, at = [BEGAN_S + time / 1000 for time in times]
     stays = tuple(
-        Stay(
+        WorkerStay(
             worker=draw(names),
             began=rest[2 * place],
             ended=rest[2 * place + 1],
@@ -68,7 +68,7 @@ def responses(draw: st.DrawFn) -> ResponseLine:
         at=at,
         number=draw(positive),
         group=draw(names),
-        outcome=draw(st.sampled_from(Outcome)),
+        outcome=draw(st.sampled_from(RequestOutcome)),
         finish=draw(st.none() | st.sampled_from(FinishReason)),
         prompt=prompt,
         prefix=prefix,
@@ -166,14 +166,14 @@ def made_header(**changes: Any) -> Header:
 def made_response(**changes: Any) -> ResponseLine:
     """Return a response of 20 tokens that was moved once."""
     stays = (
-        Stay(worker="worker-0", began=BEGAN_S + 1, ended=BEGAN_S + 5, tokens=12, drafter=1, end=StayEnd.MOVED),
-        Stay(worker="worker-1", began=BEGAN_S + 5, ended=BEGAN_S + 9, tokens=8, drafter=2, end=StayEnd.OVER),
+        WorkerStay(worker="worker-0", began=BEGAN_S + 1, ended=BEGAN_S + 5, tokens=12, drafter=1, end=StayEnd.MOVED),
+        WorkerStay(worker="worker-1", began=BEGAN_S + 5, ended=BEGAN_S + 9, tokens=8, drafter=2, end=StayEnd.OVER),
     )
     values: dict[str, Any] = {
         "at": BEGAN_S + 9,
         "number": 1,
         "group": "f00d",
-        "outcome": Outcome.FINISHED,
+        "outcome": RequestOutcome.FINISHED,
         "finish": FinishReason.STOP,
         "prompt": 7,
         "prefix": 0,
