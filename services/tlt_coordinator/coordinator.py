@@ -232,8 +232,7 @@ class Coordinator:
     def end(self, error: TltError) -> None:
         """End all streams of workers and gateways with this error. No method may be called afterwards."""
         self._over = error
-        if self._journal.is_written:
-            self._journal.trained(self.standings(0, self._registry.opened)[1])
+        self.note_training(0, self._registry.opened)
         self._journal.leads(False)
         self._registry.close(error)
         self._moved.set()
@@ -274,6 +273,15 @@ class Coordinator:
             WorkerStanding(worker_id=worker_id, state=account.state, seconds=account.settled(now_s))
             for worker_id, account in accounts
         ]
+
+    def note_training(self, after: int, count: int) -> int:
+        """Write down what the next `count` workers in turn have trained; return where to continue, as `standings`."""
+        if not self._journal.is_written:
+            return 0
+        following, standings = self.standings(after, count)
+        for standing in standings:
+            self._journal.trained(standing, self._registry.last_known(standing.worker_id).status)
+        return following
 
     async def watch(self) -> AsyncIterator[MembershipChange]:
         """

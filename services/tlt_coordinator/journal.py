@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from tlt_common.domain.fleet import Publication, WorkerHello, WorkerState
+from tlt_common.domain.fleet import Publication, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.journal.coordinator_lines import (
     DrafterLine,
@@ -104,14 +104,23 @@ class CoordinatorJournal:
         change = LeaseChange.REVOKED
         self._put(lambda at: LeaseLine(at=at, worker=worker_id, epoch=epoch, change=change, reason=reason))
 
-    def trained(self, standings: Iterable[WorkerStanding]) -> None:
-        """Note what workers have computed for training since this was noted last."""
-        for standing in standings:
-            worker_id, total_s = standing.worker_id, standing.seconds[WorkerState.TRAINING]
-            new_s = total_s - self._trained_s.get(worker_id, 0.0)
-            if self._writer is not None and new_s > 0.0:
-                self._trained_s[worker_id] = total_s
-                self._put(_trained(worker_id, new_s))
+    def trained(self, standing: WorkerStanding, status: WorkerStatus) -> None:
+        """Note what a worker has computed for training since this was noted last, and what its trainer says of it."""
+        worker_id, total_s = standing.worker_id, standing.seconds[WorkerState.TRAINING]
+        new_s = total_s - self._trained_s.get(worker_id, 0.0)
+        if new_s <= 0.0:
+            return
+        self._trained_s[worker_id] = total_s
+        self._put(
+            lambda at: TrainedLine(
+                at=at,
+                worker=worker_id,
+                seconds=new_s,
+                steps=status.training_steps,
+                passes=status.training_passes,
+                gain=status.training_gain,
+            )
+        )
 
     def published(self, publication: Publication, version: DrafterVersion) -> None:
         """Note a drafter that was published."""
@@ -138,10 +147,6 @@ class CoordinatorJournal:
     def _put(self, made: Callable[[float], Line]) -> None:
         if self._writer is not None and self._leads:
             self._writer.put(made(self._now()))
-
-
-def _trained(worker_id: WorkerId, seconds: float) -> Callable[[float], Line]:
-    return lambda at: TrainedLine(at=at, worker=worker_id, seconds=seconds)
 
 
 NO_JOURNAL = CoordinatorJournal(None, lambda: 0.0)

@@ -127,13 +127,12 @@ class StandaloneCoordinator:
     def __init__(self, config: CoordinatorConfig, clock: Clock, journal: CoordinatorJournal = NO_JOURNAL) -> None:
         store = StateStore.open(config.state_dir, now_s=clock.now())
         self._coordinator = Coordinator(config, store, clock, journal)
-        self._journal = journal
         self.active = ActiveCoordinator()
 
     async def run(self) -> Never:
         with self.active.activate(self._coordinator):
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(_beside(self._journal, self._coordinator), name="beside")
+                parts.create_task(_beside(self._coordinator), name="beside")
                 await self._coordinator.run()
         raise AssertionError("the plan never ends")
 
@@ -154,29 +153,26 @@ async def _host(config: CoordinatorConfig, clock: Clock, journal: CoordinatorJou
 
     place = config.kubernetes
     async with aclosing(KubeClient(place.namespace, pod=place.pod, kubeconfig=place.kubeconfig)) as kube:
-        beside = partial(_beside, journal)
-        yield LeaderElectedCoordinator(config, place, kube, clock, beside=beside, journal=journal)
+        yield LeaderElectedCoordinator(config, place, kube, clock, beside=_beside, journal=journal)
 
 
-async def _beside(journal: CoordinatorJournal, coordinator: Coordinator) -> Never:
+async def _beside(coordinator: Coordinator) -> Never:
     """Run what accompanies a coordinator while it is active."""
     async with asyncio.TaskGroup() as parts:
-        parts.create_task(_note_training(journal, coordinator), name="trained")
+        parts.create_task(_note_training(coordinator), name="trained")
         parts.create_task(SettledHeap(lambda: coordinator.opened, lambda: coordinator.connected).run(), name="heap")
         await _export(coordinator)
     raise AssertionError("exports never end")
 
 
-async def _note_training(journal: CoordinatorJournal, coordinator: Coordinator) -> Never:
-    """Write down what workers compute for training, a few at a time. What is left at the end, the coordinator does."""
+async def _note_training(coordinator: Coordinator) -> Never:
+    """Write down what workers train, a few at a time. What is left at the end, the coordinator does."""
     while True:
         await asyncio.sleep(TRAINED_EVERY_S)
-        position, standings = coordinator.standings(0, EXPORT_WORKERS)
-        journal.trained(standings)
+        position = coordinator.note_training(0, EXPORT_WORKERS)
         while position:
             await asyncio.sleep(0)
-            position, standings = coordinator.standings(position, EXPORT_WORKERS)
-            journal.trained(standings)
+            position = coordinator.note_training(position, EXPORT_WORKERS)
 
 
 async def _export(coordinator: Coordinator) -> Never:

@@ -12,9 +12,11 @@ from tlt_common.journal.fields import (
     Note,
     OneOf,
     Positive,
+    Ratio,
     Seconds,
     Share,
     ShareOrNull,
+    SignedOrNull,
     Yes,
 )
 from tlt_common.journal.line import Line, at_most
@@ -78,6 +80,12 @@ class TrainedLine(Line):
     worker: Name
     seconds: Seconds
     """Device-seconds."""
+    steps: Count
+    """Optimizer steps on its drafter so far, across restarts."""
+    passes: Ratio
+    """How often its trainer has seen the data that it has, on average."""
+    gain: SignedOrNull
+    """Held-out tokens per round that it has gained lately per second of training; null: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

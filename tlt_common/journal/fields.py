@@ -63,12 +63,13 @@ class Decimal:
     digits: int
     most: float
     what: str
+    least: float = 0.0
 
     def write(self, value: float) -> float:
         return round(value, self.digits)
 
     def read(self, value: Any) -> float:
-        if type(value) in {int, float} and 0 <= value <= self.most:
+        if type(value) in {int, float} and self.least <= value <= self.most:
             return float(value)
         raise FieldError("", value, self.what)
 
@@ -231,6 +232,7 @@ Time: TypeAlias = Annotated[float, _TIME]
 TimeOrNull: TypeAlias = Annotated[float | None, OrNull(_TIME)]
 Seconds: TypeAlias = Annotated[float, _SECONDS]
 Ratio: TypeAlias = Annotated[float, Decimal(6, MAX_TIME_S, "a number, at least 0")]
+SignedOrNull: TypeAlias = Annotated[float | None, OrNull(Decimal(9, MAX_TIME_S, "a number", -MAX_TIME_S))]
 Share: TypeAlias = Annotated[float, _SHARE]
 ShareOrNull: TypeAlias = Annotated[float | None, OrNull(_SHARE)]
 Count: TypeAlias = Annotated[int, Whole()]

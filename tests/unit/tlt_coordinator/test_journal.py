@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.unit.tlt_coordinator.scripted import BUSY, CONFIG, Worker, publication, running
+from tests.unit.tlt_coordinator.scripted import BUSY, CONFIG, IDLE, Worker, publication, running
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
@@ -110,19 +110,21 @@ async def test_published_drafters_are_written_once_with_their_scores(tmp_path: P
 async def test_trained_seconds_are_written_when_there_are_more(tmp_path: Path) -> None:
     with written(tmp_path) as journal:
         async with running(journal=journal) as coordinator:
-            worker = Worker.join(coordinator)
+            idle = replace(IDLE, training_steps=40, training_passes=2.5, training_gain=-0.01)
+            worker = Worker.join(coordinator, status=idle)
             for _ in range(2):
                 await worker.live(20.0)
                 for _ in range(2):
-                    journal.trained(coordinator.standings(0, 10)[1])
+                    coordinator.note_training(0, 10)
             await worker.live(20.0)
             trained_s = worker.status.training_s
-            worker.say(BUSY)
+            worker.say(replace(idle, state=BUSY.state, running=1))
             busy = Worker.join(coordinator, "w1", BUSY)
             await busy.live(1.0)
             coordinator.end(OVER)
     lines = of(tmp_path, TrainedLine)
     assert [line.worker for line in lines] == ["w0"] * 3
+    assert [(line.steps, line.passes, line.gain) for line in lines] == [(40, 2.5, -0.01)] * 3
     assert sum(line.seconds for line in lines) == pytest.approx(trained_s, abs=0.2)
 
 

@@ -139,7 +139,15 @@ coordinator_lines: st.SearchStrategy[Line] = st.one_of(
     st.builds(
         LeaseLine, at=at, worker=names, epoch=positive, change=st.sampled_from(LeaseChange), reason=st.just("queue")
     ),
-    st.builds(TrainedLine, at=at, worker=names, seconds=seconds),
+    st.builds(
+        TrainedLine,
+        at=at,
+        worker=names,
+        seconds=seconds,
+        steps=counts,
+        passes=seconds,
+        gain=st.none() | st.floats(-10, 10).map(lambda value: round(value, 9)),
+    ),
     st.builds(
         DrafterLine,
         at=at,
