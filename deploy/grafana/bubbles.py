@@ -75,9 +75,9 @@ def _figures() -> Sequence[AnyPanel]:
         ),
         value(
             "Wasted time",
-            "Idle, switching and updating time at your price per GPU-hour. If it exceeds the value of reclaimed "
-            "time, check whether workers wait for the trainer between steps: larger or overlapping batches fill that time with "
-            "rollouts.",
+            "Idle, switching and updating time at your price per GPU-hour. If it exceeds the value of reclaimed time, "
+            "check whether workers wait for the trainer between steps: larger or overlapping batches fill that time "
+            "with rollouts.",
             "currencyUSD",
             f"{bubble} {MONEY}",
         ),
