@@ -17,6 +17,7 @@ DATES = {
     "services/tlt_gateway/http/openai/answers.py": "the date of an answer, which OpenAI's protocol has",
     "services/tlt_gateway/http/openai/chat.py": "the date of an answer, which OpenAI's protocol has",
     "services/tlt_gateway/http/openai/routes.py": "the date of a model, which OpenAI's protocol has",
+    "services/tlt_gateway/journal/journal.py": "the offset of Unix time, read once",
     "services/tlt_gateway/http/text/rendering.py": "the date, which chat templates may show",
     "services/tlt_worker/placement/leave.py": "a date that Ray takes",
     "tlt_common/integrations/trl/asynchronous.py": "a date that TRL subtracts from its own",
