@@ -1,7 +1,7 @@
 """An engine without a model, so that the worker and gateway around it can be tried with many requests per second."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from tlt_common.domain.hidden import CapturePolicy, EncodedFrame
@@ -56,6 +56,12 @@ class SimulatedEngine:
 
     async def load_drafter(self, _directory: Path, _version: DrafterVersion) -> float:
         return 0.0
+
+    async def release_memory(self, _tags: Sequence[str]) -> None:
+        """Release nothing: it says that it cannot."""
+
+    async def resume_memory(self, _tags: Sequence[str]) -> None:
+        """Resume nothing."""
 
     async def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
         await self._never.wait()

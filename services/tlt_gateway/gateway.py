@@ -20,6 +20,7 @@ from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
 from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.config import GatewayConfig
+from tlt_gateway.fleet.fleet_memory import FleetMemory
 from tlt_gateway.fleet.pauses import Pauses
 from tlt_gateway.fleet.peers import GatewayPeers
 from tlt_gateway.fleet.queue_report import QueueReport
@@ -132,6 +133,7 @@ class Gateway:
             self._forecast.curves,
             slack=config.pack_slack,
         )
+        self.memory = FleetMemory(self._pool, lambda: self.requests.running)
         self.batches = Batches(self._dispatch, self._admission)
         self.announcements = Announcements(self._dispatch, self._pool, self.batches)
         self.weights = WeightsFanout(

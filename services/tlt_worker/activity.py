@@ -33,6 +33,8 @@ class Facts:
     """Policy weights are being loaded."""
     swapping: bool = False
     """A drafter is being loaded."""
+    released: bool = False
+    """The RL trainer has the device: the engine's memory is released."""
     tenancy: Tenancy = Tenancy.NONE
 
 
@@ -48,6 +50,8 @@ def state_of(facts: Facts) -> WorkerState:
         return WorkerState.UPDATING
     if facts.tenancy in {Tenancy.ENTERING, Tenancy.LEAVING}:
         return WorkerState.SWITCHING
+    if facts.released:
+        return WorkerState.TRAINER
     if facts.running:
         return WorkerState.ROLLOUT
     if facts.tenancy is Tenancy.TRAINING:
@@ -72,8 +76,13 @@ class Activity:
 
     @property
     def busy(self) -> bool:
-        """Whether requests run or weights are being loaded, so that the device must not be lent."""
-        return bool(self._facts.running) or self._facts.updating
+        """Whether the device must not be lent: requests run, weights are being loaded, or the RL trainer has it."""
+        return bool(self._facts.running) or self._facts.updating or self._facts.released
+
+    @property
+    def released(self) -> bool:
+        """Whether the RL trainer has the device."""
+        return self._facts.released
 
     @property
     def tenancy(self) -> Tenancy:
@@ -82,6 +91,9 @@ class Activity:
     def on_transition(self, listener: Callable[[WorkerState, WorkerState], None]) -> None:
         """Call `listener(previous, current)` at every change of state, synchronously and in order of registration."""
         self._listeners.append(listener)
+
+    def set_released(self, *, released: bool) -> None:
+        self._change(replace(self._facts, released=released))
 
     def set_tenancy(self, tenancy: Tenancy) -> None:
         self._change(replace(self._facts, tenancy=tenancy))

@@ -70,6 +70,9 @@ class EngineConfig(Frozen):
     """Serve models whose architecture is not in the table of model families. Then nothing is known of them: their
     tensors are not checked, their memory is not planned (a GPU needs `gpu_memory`), and whether states are captured
     rightly, updates are complete and responses keep their distribution has not been tested."""
+    releasable: bool = False
+    """On GPUs: let an RL trainer that shares them take their memory (`/release_memory_occupation`, `/sleep`). Weights
+    of policy and drafter are copied to the host's memory meanwhile. A CPU's memory is not released."""
     drafter: Path | None = None
     """Directory of the drafter to load at start. Null: none; learned arms are disabled until a drafter is published."""
     drafter_architecture: DrafterArchitecture | None = None

@@ -58,6 +58,7 @@ class WorkerServicer(wire.Servicer):
         self, request_iterator: AsyncIterator[wire.pb.StageWeightsRequest], context: Context
     ) -> wire.pb.StageWeightsResponse:
         order, parts = await wire.order_and_parts(aiter(request_iterator))
+        self._worker.memory.require_weights()
         staged_bytes, digest = await self._worker.weights.stage(order, parts)
         return wire.pb.StageWeightsResponse(staged_bytes=staged_bytes, digest=digest)
 
@@ -65,6 +66,7 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.CommitWeightsRequest, context: Context
     ) -> wire.pb.CommitWeightsResponse:
         release = wire.release_from_pb(request.release, request.policy_version)
+        self._worker.memory.require_weights()
         pause_s = await self._worker.weights.commit(release)
         return wire.pb.CommitWeightsResponse(pause_s=pause_s)
 
@@ -128,6 +130,18 @@ class WorkerServicer(wire.Servicer):
         self, request: wire.pb.DropCollectedRequest, context: Context
     ) -> wire.pb.DropCollectedResponse:
         return wire.pb.DropCollectedResponse(collected=transfer.collected_to_pb(await self._worker.receiver.drop()))
+
+    async def ReleaseMemory(
+        self, request: wire.pb.ReleaseMemoryRequest, context: Context
+    ) -> wire.pb.ReleaseMemoryResponse:
+        await self._worker.memory.release(request.tags)
+        return wire.pb.ReleaseMemoryResponse()
+
+    async def ResumeMemory(
+        self, request: wire.pb.ResumeMemoryRequest, context: Context
+    ) -> wire.pb.ResumeMemoryResponse:
+        await self._worker.memory.resume(request.tags)
+        return wire.pb.ResumeMemoryResponse()
 
     async def Watch(
         self, request_iterator: AsyncIterator[wire.pb.WatchRequest], context: Context

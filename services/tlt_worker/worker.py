@@ -22,6 +22,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine, EngineInfo
 from tlt_worker.lending.coordinator_stream import CoordinatorStream, Order
 from tlt_worker.lending.held_lease import HeldLease
+from tlt_worker.lending.released_memory import ReleasedMemory
 from tlt_worker.lending.state_history import StateHistory
 from tlt_worker.lending.trainer import Trainer
 from tlt_worker.lending.trainer_process import TrainerWatch
@@ -116,6 +117,14 @@ class Worker:
         )
         self.ahead = Ahead(engine, self.activity, places=info.max_running, policy_version=lambda: self.weights.version)
         self._trainer = trainer
+        self.memory = ReleasedMemory(
+            engine,
+            self.activity,
+            self.changes,
+            self.make_way,
+            trainer.process if trainer else None,
+            releasable=info.releasable,
+        )
         self.rounds = RoundLog(engine)
         self.spot = trainer and HeldLease(
             trainer.link,
@@ -152,6 +161,8 @@ class Worker:
             lendable=self._has_trainer and not (self.spot and self.spot.resting),
             receiving=self.receiver.active,
             kv_room=self._engine_info.kv_tokens,
+            releasable=self.memory.releasable,
+            released=self.activity.released,
         )
 
     @property

@@ -1,7 +1,7 @@
 """A scripted engine that implements the Engine protocol. It uses the loop's time, which may be virtual."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from tlt_common.codec import encode
@@ -36,6 +36,7 @@ class FakeEngine:
         loading: Set when the first load begins.
         captured, posteriors, arms: Values set, oldest first.
         aborted: Requests ended by `abort`.
+        released: Memory released now; `release_error` is raised instead, while set.
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class FakeEngine:
         self._answer = answer
         self._token_s = token_s
         self._running: dict[RequestId, asyncio.Event] = {}
+        self.released: set[str] = set()
+        self.release_error: EngineError | None = None
         self._death: asyncio.Future[str] | None = None
         self._frames: asyncio.Queue[EncodedFrame] = asyncio.Queue()
         self._reports: asyncio.Queue[RoundReport] = asyncio.Queue()
@@ -119,6 +122,16 @@ class FakeEngine:
         await self._load(directory)
         self.drafter_version = version
         return 0.001
+
+    async def release_memory(self, tags: Sequence[str]) -> None:
+        assert not self._running, "SGLang's scheduler ends if requests run"
+        if self.release_error is not None:
+            raise self.release_error
+        self.released |= set(tags)
+
+    async def resume_memory(self, tags: Sequence[str]) -> None:
+        assert set(tags) <= self.released, "SGLang's scheduler ends if that was not released"
+        self.released -= set(tags)
 
     async def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
         while True:

@@ -37,6 +37,7 @@ class FakeTrainer:
         self.computes = 1.0
         self.resting = False
         self.kills = 0
+        self.suspended = False
         self.problem = ""
         self._epoch = Epoch(0)
         self._newest = Epoch(0)
@@ -52,6 +53,14 @@ class FakeTrainer:
         self.gone = True
         self._training_s, self._epoch = 0.0, Epoch(0)
         self._exited.set()
+
+    async def suspend(self) -> None:
+        self.suspended = True
+        self.die()
+        await asyncio.sleep(0)
+
+    def resume(self) -> None:
+        self.suspended = self.gone = False
 
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
         while True:

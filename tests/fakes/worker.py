@@ -52,6 +52,8 @@ class FakeWorker(ReceivingWorker):
         next_token: Returns the token after those of prompt and response so far.
         silent: Withholds all reports while set, as a process that hangs does.
         rounds, kv_room: What it reports of the cost of rounds, and of its KV cache.
+        releasable: Whether it reports that it can release memory; `released`: what is released now; `release_error` is
+            raised instead, while set.
         training, lendable: Whether it reports that its device trains, or can be lent.
         decode: Returns the text of tokens, for stop strings; None: it has no tokenizer.
         routes: Whether it returns routed experts.
@@ -101,6 +103,9 @@ class FakeWorker(ReceivingWorker):
         self.reticent = self.silent = False
         self.training = self.lendable = False
         self.rounds, self.kv_room = NO_ROUNDS, 0
+        self.releasable = False
+        self.released: set[str] = set()
+        self.release_error: TltError | None = None
         self.token_s = 0.0
         self.decode: Callable[[list[int]], str] | None = None
         self.routes = False
@@ -241,6 +246,18 @@ class FakeWorker(ReceivingWorker):
                 if not self.silent:
                     yield wire.report_to_pb(report)
 
+    async def ReleaseMemory(self, request: wire.pb.ReleaseMemoryRequest, context: Any) -> wire.pb.ReleaseMemoryResponse:
+        if self.release_error is not None:
+            raise self.release_error
+        self.released |= set(request.tags) or {"weights", "kv_cache", "cuda_graph"}
+        self.watchers.changed()
+        return wire.pb.ReleaseMemoryResponse()
+
+    async def ResumeMemory(self, request: wire.pb.ResumeMemoryRequest, context: Any) -> wire.pb.ResumeMemoryResponse:
+        self.released -= set(request.tags) or {"weights", "kv_cache", "cuda_graph"}
+        self.watchers.changed()
+        return wire.pb.ResumeMemoryResponse()
+
     def _info(self) -> WorkerInfo:
         return WorkerInfo(
             worker_id=self.worker_id,
@@ -260,6 +277,8 @@ class FakeWorker(ReceivingWorker):
             finds_stop_strings=self.decode is not None,
             returns_routed_experts=self.routes,
             kv_room=self.kv_room,
+            releasable=self.releasable,
+            released=bool(self.released),
         )
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[TokenChunk, None]:

@@ -154,6 +154,10 @@ class WorkerInfo:
     """Whether it is in a trainer's process group, or has collected tensors of an update."""
     kv_room: int = 0
     """Tokens that its KV cache holds; 0: unknown."""
+    releasable: bool = False
+    """Whether its engine can release the memory of its devices."""
+    released: bool = False
+    """Whether the RL trainer has its devices: it accepts no requests."""
 
     @property
     def served(self) -> ServedRelease:

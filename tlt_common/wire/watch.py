@@ -140,6 +140,8 @@ def info_to_pb(info: WorkerInfo) -> pb.WorkerInfo:
         finds_stop_strings=info.finds_stop_strings,
         returns_routed_experts=info.returns_routed_experts,
         kv_tokens=info.kv_room,
+        releasable=info.releasable,
+        released=info.released,
     )
 
 
@@ -165,4 +167,6 @@ def info_from_pb(message: pb.WorkerInfo) -> WorkerInfo:
         finds_stop_strings=message.finds_stop_strings,
         returns_routed_experts=message.returns_routed_experts,
         kv_room=message.kv_tokens,
+        releasable=message.releasable,
+        released=message.released,
     )

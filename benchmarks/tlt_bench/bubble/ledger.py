@@ -45,6 +45,12 @@ class KeptAlive:
     def kill(self) -> None:
         """Leave it alone: no call of this benchmark times out."""
 
+    async def suspend(self) -> None:
+        """Leave it alone: no memory is released."""
+
+    def resume(self) -> None:
+        """Leave it alone."""
+
     async def run(self, *, on_exit: object) -> None:
         """Wait until cancelled."""
         del on_exit

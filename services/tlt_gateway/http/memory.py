@@ -3,25 +3,41 @@
 from collections.abc import Iterable
 
 from tlt_common.errors import InvalidRequestError
+from tlt_gateway.fleet.fleet_memory import FleetMemory
 
 TAGS = ("weights", "kv_cache", "cuda_graph")
 """What SGLang and vLLM can release."""
 RESIDENT = "Nothing is released: weights, KV cache and graphs of target and drafter stay in the workers' memory."
+RESUMED = "Memory is resumed."
 
 
-def refuse_release(path: str, tags: Iterable[str] | None, *, field: str) -> None:
+async def release(memory: FleetMemory, path: str, tags: Iterable[str] | None, *, field: str) -> None:
     """
-    Refuse to release memory.
-
-    Engines are started without SGLang's memory saver, so that neither a release nor what comes after it can spoil the
-    drafter, its KV cache or the graphs of the arms.
+    Release memory of all workers.
 
     Raises:
-        InvalidRequestError: Always; it names what was to be released.
+        InvalidRequestError: The engines keep their memory, or requests run; it names the field at fault.
+        UnavailableError: A worker did not release it.
     """
-    asked = ", ".join(tags or TAGS)
-    raise InvalidRequestError(
-        f"{path} of {asked} is not supported: workers keep their memory, since drafters are trained on their devices "
-        "while no request runs. If your trainer needs these devices, stop the workers first",
-        field=field,
-    )
+    if not memory.releasable:
+        asked = ", ".join(tags or TAGS)
+        raise InvalidRequestError(
+            f"{path} of {asked} is not supported by these workers: they keep their memory, and train drafters on their "
+            "devices while no request runs. If your trainer needs the devices, start the workers on GPUs with "
+            "engine.releasable, or stop them first",
+            field=field,
+        )
+    await memory.release(tags or ())
+
+
+async def resume(memory: FleetMemory, tags: Iterable[str] | None) -> str:
+    """
+    Take memory back; return what was done, in a sentence.
+
+    Raises:
+        UnavailableError: A worker did not take it back.
+    """
+    if not memory.released:
+        return RESIDENT
+    await memory.resume(tags or ())
+    return RESUMED

@@ -112,8 +112,8 @@ class PooledWorker:
         return now_s - self.heard_at_s
 
     def candidate(self) -> Candidate | None:
-        """Return the worker as a routing candidate; None unless it is ready."""
-        if self.info is None or self.state is not PooledState.READY:
+        """Return the worker as a routing candidate; None unless it is ready, and has its devices."""
+        if self.info is None or self.state is not PooledState.READY or self.info.released:
             return None
         return Candidate(
             worker_id=self.info.worker_id,

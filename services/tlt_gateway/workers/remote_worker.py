@@ -131,6 +131,16 @@ class RemoteWorker:
             request = wire.pb.DiscardWeightsRequest(policy_version=release.version, release=wire.release_to_pb(release))
             await self._stub.DiscardWeights(request, timeout=CALL_S)
 
+    async def release_memory(self, tags: Iterable[str]) -> None:
+        """Let the worker give its devices to an RL trainer."""
+        async with self._until_given_up():
+            await self._stub.ReleaseMemory(wire.pb.ReleaseMemoryRequest(tags=tags), timeout=self._stage_s)
+
+    async def resume_memory(self, tags: Iterable[str]) -> None:
+        """Let the worker take its devices back."""
+        async with self._until_given_up():
+            await self._stub.ResumeMemory(wire.pb.ResumeMemoryRequest(tags=tags), timeout=self._stage_s)
+
     @asynccontextmanager
     async def _until_given_up(self) -> AsyncIterator[None]:
         try:

@@ -1,6 +1,6 @@
 """The engine interface a worker requires. SGLang and the scripted fake of the tests implement it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +10,9 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
+
+MEMORY_TAGS = ("weights", "kv_cache", "cuda_graph")
+"""What an engine can release, by SGLang's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class EngineInfo:
     """Whether it has the model's tokenizer."""
     memory_gib: Mapping[str, float] = field(default_factory=dict)
     """GPU memory held on rank 0, by row of the plan, in GiB; empty on a CPU."""
+    releasable: bool = False
+    """Whether it can release its memory."""
     returns_routed_experts: bool = False
     """Whether it returns the experts that tokens were routed to."""
     drafter_bytes: int = 0
@@ -99,6 +104,27 @@ class Engine(Protocol):
 
         Raises:
             WeightsError: The drafter is unreadable, of another shape, or not finite.
+        """
+        ...
+
+    async def release_memory(self, tags: Sequence[str]) -> None:
+        """
+        Give memory of the device back; no request may run. What was in it is kept, or not needed any more.
+
+        Args:
+            tags: Of MEMORY_TAGS.
+
+        Raises:
+            EngineError: It was not released.
+        """
+        ...
+
+    async def resume_memory(self, tags: Sequence[str]) -> None:
+        """
+        Take released memory back, with the weights that were in it.
+
+        Raises:
+            EngineError: The device has no room for it.
         """
         ...
 

@@ -7,7 +7,7 @@ import importlib
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Any
@@ -31,6 +31,8 @@ from tlt_worker.link.request_id import sglang_rid
 Deliver = Callable[[dict[str, Any] | TltError], object]
 
 _SIG_IGN = 1
+IDLE_LOOKS, IDLE_LOOK_S = 50, 0.1
+"""How often, and how many seconds apart, an engine without requests is asked whether it is idle."""
 
 
 class Control:
@@ -141,6 +143,24 @@ class Control:
         """
         await self._on_loop(self._load_drafter(tensors))
 
+    async def release_memory(self, tags: Sequence[str]) -> None:
+        """
+        Give memory back. No request may run.
+
+        Raises:
+            EngineError: The scheduler does not become idle, or SGLang did not answer as it should.
+        """
+        await self._on_loop(self._release_memory(tags))
+
+    async def resume_memory(self, tags: Sequence[str]) -> None:
+        """
+        Take released memory back.
+
+        Raises:
+            EngineError: SGLang did not answer as it should.
+        """
+        await self._on_loop(self._move_memory("resume_memory_occupation", "ResumeMemoryOccupationReqInput", tags))
+
     async def died(self) -> str:
         """Wait until one of SGLang's processes has exited unexpectedly; return which one."""
 
@@ -204,6 +224,26 @@ class Control:
                 raise
         if refusal:
             raise WeightsError(f"{new.directory}: {refusal}")
+
+    async def _release_memory(self, tags: Sequence[str]) -> None:
+        # The scheduler ends by an assertion if it is not idle, which it is a round after the last request has ended.
+        # It flushes its cache only if it is.
+        for _ in range(IDLE_LOOKS):
+            if (await self._engine.tokenizer_manager.flush_cache()).success:
+                break
+            await asyncio.sleep(IDLE_LOOK_S)
+        else:
+            raise EngineError(f"the engine is not idle after {IDLE_LOOKS * IDLE_LOOK_S:g} s without a request")
+        await self._move_memory("release_memory_occupation", "ReleaseMemoryOccupationReqInput", tags)
+
+    async def _move_memory(self, call: str, message: str, tags: Sequence[str]) -> None:
+        from sglang.srt.managers import io_struct
+
+        async with self._update:
+            try:
+                await getattr(self._engine.tokenizer_manager, call)(getattr(io_struct, message)(tags=list(tags)))
+            except Exception as error:  # SGLang's own, of any type
+                raise EngineError(f"SGLang's {call} failed: {error}") from error
 
     async def _load_from(self, policy: PolicyFiles) -> str:
         from sglang.srt.managers.io_struct import UpdateWeightFromDiskReqInput

@@ -90,6 +90,13 @@ def server_arguments(
     else:
         # No arm has the launch shape; arms capture their own graphs (`graphs.Graphs`).
         arguments["disable_decode_cuda_graph"] = True
+    if config.releasable:
+        # Copies on the host, since a release would leave policy and drafter without weights: accept lengths of 1.
+        arguments |= {
+            "enable_memory_saver": True,
+            "enable_weights_cpu_backup": True,
+            "enable_draft_weights_cpu_backup": True,
+        }
     return arguments
 
 

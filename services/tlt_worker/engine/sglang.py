@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,7 @@ from tlt_worker.engine.launch import (
     thread_variables,
 )
 from tlt_worker.engine.link_reader import LinkReader
-from tlt_worker.engine.planning import log_held, log_plan, plan_of
+from tlt_worker.engine.planning import log_held, log_plan, plan_of, require_releasable
 from tlt_worker.engine.policy_load import PolicyFiles
 from tlt_worker.engine.response import Response, sglang_params
 from tlt_worker.engine.stall_watch import end_of, watch_of
@@ -114,6 +114,7 @@ class SglangEngine:
 
     async def start(self) -> EngineInfo:
         config = await asyncio.to_thread(with_architecture, self.config, self.model)
+        require_releasable(config, self._device)
         if not self._tensors.headers:
             self._tensors = await asyncio.to_thread(require_model, self.model, config)
         if config.trace is not None:
@@ -143,6 +144,7 @@ class SglangEngine:
             hidden_size=report.hidden_size,
             max_running=report.max_running,
             finds_stop_strings=(self.model / TOKENIZER).is_file(),
+            releasable=config.releasable,
             returns_routed_experts=self._routing is not None,
             devices=config.tensor_parallel if self._device.kind == "cuda" else 1,
             device=self._device.describe() + (SIMULATED if self._experiment.simulates else ""),
@@ -214,6 +216,12 @@ class SglangEngine:
         await self._need_control().load_drafter(tensors)
         self._need_link().send(DrafterLoaded(version=version))
         return time.perf_counter() - started_s
+
+    async def release_memory(self, tags: Sequence[str]) -> None:
+        await self._need_control().release_memory(tags)
+
+    async def resume_memory(self, tags: Sequence[str]) -> None:
+        await self._need_control().resume_memory(tags)
 
     def frame_batches(self) -> AsyncIterator[tuple[EncodedFrame, ...]]:
         return self._need_reader().frames.batches()

@@ -35,6 +35,14 @@ class Child(Protocol):
         """Kill it; `run` restarts it."""
         ...
 
+    async def suspend(self) -> None:
+        """End it, and start it no more until `resume`; returns once it has ended."""
+        ...
+
+    def resume(self) -> None:
+        """Start it again."""
+        ...
+
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
         """Keep it alive until cancelled. `on_exit` is called whenever it exits by itself."""
         ...

@@ -38,25 +38,45 @@ class TrainerProcess:
         """File to which the process writes why it exits."""
         self._problem = ""
         self._process: asyncio.subprocess.Process | None = None
+        self._wanted = asyncio.Event()
+        self._wanted.set()
 
     @property
     def problem(self) -> str:
         """Why it exited the last time; empty: it did not, or did not say."""
         return self._problem
 
+    @property
+    def pid(self) -> int | None:
+        """Of the process; None: there is none."""
+        return self._process.pid if self._process else None
+
     def kill(self) -> None:
         """Kill the process; it is restarted."""
         if self._process is not None:
             send(self._process, signal.SIGKILL)
+
+    async def suspend(self) -> None:
+        """End the process, with a checkpoint, and start none until `resume`. Returns once it has exited."""
+        self._wanted.clear()
+        if self._process is not None:
+            await end(self._process, STOP_S)
+
+    def resume(self) -> None:
+        """Start a process again."""
+        self._wanted.set()
 
     async def run(self, *, on_exit: Callable[[], None]) -> Never:
         """Keep a process alive until cancelled, then stop it. `on_exit` is called whenever it exits by itself."""
         loop = asyncio.get_running_loop()
         delays = backoff()
         while True:
+            await self._wanted.wait()
             started_s = loop.time()
             code = await self._live()
             on_exit()
+            if not self._wanted.is_set():
+                continue
             metrics.TRAINER_RESTARTS.inc()
             self._problem = await asyncio.to_thread(self._why, code)
             log.warning("trainer_exited", code=code, lived_s=round(loop.time() - started_s, 1))

@@ -9,7 +9,7 @@ from tlt_common.domain.ids import PolicyVersion, RequestId, WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.request_ids import is_named, request_of
 from tlt_common.domain.response import TokenChunk
-from tlt_common.errors import InvalidRequestError, StaleVersionError, TltError
+from tlt_common.errors import DrainingError, InvalidRequestError, StaleVersionError, TltError
 from tlt_common.telemetry import metrics
 from tlt_worker.activity import Activity
 from tlt_worker.engine.base import Engine, EngineInfo
@@ -55,6 +55,8 @@ class Generation:
             StaleVersionError: The prompt requires a policy version that is not served.
             TltError: As for `Engine.generate`.
         """
+        if self._activity.released:  # it came from a gateway that has not heard of that yet
+            raise DrainingError("the RL trainer has this worker's devices")
         prompt = self._checked(submitted)
         self._running[prompt.request_id] = prompt.owner
         finished, outcome = False, "hung_up"

@@ -140,6 +140,8 @@ class ServedDrafter:
                 f"drafter_version is {wish.version}; accepted: above {self._version}, the loaded version",
                 field="drafter_version",
             )
+        if self._activity.released:
+            raise UnavailableError("the RL trainer has this worker's devices")
         outcome, fingerprint = "failed", ""
         try:
             fingerprint = await asyncio.to_thread(self._sources.fingerprint, wish.uri)

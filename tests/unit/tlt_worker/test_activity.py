@@ -12,6 +12,7 @@ facts = st.builds(
     running=st.integers(0, 3),
     updating=st.booleans(),
     swapping=st.booleans(),
+    released=st.booleans(),
     tenancy=st.sampled_from(Tenancy),
 )
 
@@ -28,6 +29,9 @@ facts = st.builds(
         (Facts(swapping=True, running=1), WorkerState.ROLLOUT),
         (Facts(swapping=True, tenancy=Tenancy.TRAINING), WorkerState.TRAINING),
         (Facts(updating=True, running=1), WorkerState.UPDATING),
+        (Facts(released=True), WorkerState.TRAINER),
+        (Facts(released=True, updating=True), WorkerState.UPDATING),
+        (Facts(released=True, tenancy=Tenancy.LEAVING), WorkerState.SWITCHING),
     ],
 )
 def test_each_set_of_facts_has_one_state(given_facts: Facts, state: WorkerState) -> None:

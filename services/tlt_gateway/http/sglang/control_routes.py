@@ -5,10 +5,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from tlt_common.errors import WeightsError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http import memory
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import body_of, no_body
 from tlt_gateway.http.bodies.updates import named_as_sent, no_tensors
-from tlt_gateway.http.memory import RESIDENT, refuse_release
 from tlt_gateway.http.sglang.control import MemoryBody, Nothing, PauseBody, UpdateFromDisk
 
 
@@ -53,16 +53,17 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
         return JSONResponse({"success": True, "message": message, "num_paused_requests": 0})
 
     @api.api_route("/release_memory_occupation", methods=["GET", "POST"])
-    async def release_memory(request: Request) -> None:
+    async def release_memory(request: Request) -> JSONResponse:
         auth.permit(request, "UpdateWeights")
         body = await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
-        refuse_release(request.url.path, body.tags, field="tags")
+        await memory.release(gateway.memory, request.url.path, body.tags, field="tags")
+        return JSONResponse({"status": "ok", "message": "Memory is released."})
 
     @api.api_route("/resume_memory_occupation", methods=["GET", "POST"])
     async def resume_memory(request: Request) -> JSONResponse:
         auth.permit(request, "UpdateWeights")
-        await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
-        return JSONResponse({"status": "ok", "message": RESIDENT})
+        body = await body_of(request, MemoryBody, max_bytes=auth.max_bytes)
+        return JSONResponse({"status": "ok", "message": await memory.resume(gateway.memory, body.tags)})
 
     @api.api_route("/flush_cache", methods=["GET", "POST"])
     async def flush(request: Request) -> PlainTextResponse:

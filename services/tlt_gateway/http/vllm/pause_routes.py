@@ -6,10 +6,11 @@ from pydantic import JsonValue
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
+from tlt_gateway.http import memory
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.memory import RESIDENT, TAGS, refuse_release
+from tlt_gateway.http.memory import TAGS
 
 
 class ResetCache(Body):
@@ -56,23 +57,36 @@ def router(gateway: Gateway, auth: HttpAuth) -> APIRouter:
         return {"status": "ok", "message": "Cached prefixes are never used with other weights."}
 
     @api.post("/sleep")
-    async def sleep(request: Request) -> None:
+    async def sleep(request: Request, level: str = "1", mode: str = PauseMode.ABORT) -> dict[str, JsonValue]:
         auth.permit(request, "UpdateWeights", query={"level", "mode"}, lists={"tags"})
         await no_body(request, max_bytes=auth.max_bytes)
-        refuse_release(request.url.path, _tags(request), field="level")
+        tags = _tags(request)
+        if level not in {"1", "2"}:
+            raise InvalidRequestError(f"level is {shown(level)}; accepted: 1, 2", field="level")
+        if mode not in {PauseMode.ABORT, PauseMode.WAIT}:
+            raise InvalidRequestError(f"mode is {shown(mode)}; accepted: abort, wait", field="mode")
+        if gateway.memory.releasable:  # as in vLLM: what runs is ended, or waited for
+            authorization = request.headers.get("authorization")
+            await gateway.pauses.pause(PauseMode(mode), authorization=authorization)
+            try:
+                await memory.release(gateway.memory, request.url.path, tags, field="level")
+            finally:
+                await gateway.pauses.proceed(authorization=authorization)
+        else:
+            await memory.release(gateway.memory, request.url.path, tags, field="level")
+        return {"status": "ok", "message": "Memory is released."}
 
     @api.post("/wake_up")
     async def wake_up(request: Request) -> dict[str, JsonValue]:
         auth.permit(request, "UpdateWeights", lists={"tags"})
         await no_body(request, max_bytes=auth.max_bytes)
-        _tags(request)
-        return {"status": "ok", "message": RESIDENT}
+        return {"status": "ok", "message": await memory.resume(gateway.memory, _tags(request))}
 
     @api.get("/is_sleeping")
     async def is_sleeping(request: Request) -> dict[str, JsonValue]:
         auth.permit(request, "GetServerInfo")
         await no_body(request, max_bytes=auth.max_bytes)
-        return {"is_sleeping": False}
+        return {"is_sleeping": gateway.memory.released}
 
     return api
 

@@ -110,6 +110,16 @@ class WorkerServiceStub:
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedRequest.SerializeToString,
                 response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedResponse.FromString,
                 _registered_method=True)
+        self.ReleaseMemory = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/ReleaseMemory',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReleaseMemoryRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReleaseMemoryResponse.FromString,
+                _registered_method=True)
+        self.ResumeMemory = channel.unary_unary(
+                '/tlt.worker.v1.WorkerService/ResumeMemory',
+                request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ResumeMemoryRequest.SerializeToString,
+                response_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ResumeMemoryResponse.FromString,
+                _registered_method=True)
         self.Watch = channel.stream_stream(
                 '/tlt.worker.v1.WorkerService/Watch',
                 request_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
@@ -231,6 +241,20 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReleaseMemory(self, request, context):
+        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeMemory(self, request, context):
+        """Takes released memory back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Watch(self, request_iterator, context):
         """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
         worker answers every request at once, tells every change, and sends a message at least every second.
@@ -316,6 +340,16 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.DropCollected,
                     request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedRequest.FromString,
                     response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.DropCollectedResponse.SerializeToString,
+            ),
+            'ReleaseMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseMemory,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReleaseMemoryRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ReleaseMemoryResponse.SerializeToString,
+            ),
+            'ResumeMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeMemory,
+                    request_deserializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ResumeMemoryRequest.FromString,
+                    response_serializer=tlt_dot_worker_dot_v1_dot_worker__pb2.ResumeMemoryResponse.SerializeToString,
             ),
             'Watch': grpc.stream_stream_rpc_method_handler(
                     servicer.Watch,

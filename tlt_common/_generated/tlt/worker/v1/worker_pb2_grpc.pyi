@@ -72,6 +72,10 @@ class WorkerServiceStub:
     """Streams what is collected."""
     DropCollected: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]
     """Deletes what is collected; returns what it was."""
+    ReleaseMemory: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReleaseMemoryRequest, _worker_pb2.ReleaseMemoryResponse]
+    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+    ResumeMemory: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ResumeMemoryRequest, _worker_pb2.ResumeMemoryResponse]
+    """Takes released memory back."""
     Watch: _grpc.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]
     """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
     worker answers every request at once, tells every change, and sends a message at least every second.
@@ -121,6 +125,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Streams what is collected."""
     DropCollected: _aio.UnaryUnaryMultiCallable[_worker_pb2.DropCollectedRequest, _worker_pb2.DropCollectedResponse]  # type: ignore[assignment]
     """Deletes what is collected; returns what it was."""
+    ReleaseMemory: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReleaseMemoryRequest, _worker_pb2.ReleaseMemoryResponse]  # type: ignore[assignment]
+    """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+    ResumeMemory: _aio.UnaryUnaryMultiCallable[_worker_pb2.ResumeMemoryRequest, _worker_pb2.ResumeMemoryResponse]  # type: ignore[assignment]
+    """Takes released memory back."""
     Watch: _aio.StreamStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]  # type: ignore[assignment]
     """Tells a gateway the worker's state and the gateway's share of its slots, for as long as the gateway watches. The
     worker answers every request at once, tells every change, and sends a message at least every second.
@@ -257,6 +265,22 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.DropCollectedResponse, _abc.Awaitable[_worker_pb2.DropCollectedResponse]]:
         """Deletes what is collected; returns what it was."""
+
+    @_abc_1.abstractmethod
+    def ReleaseMemory(
+        self,
+        request: _worker_pb2.ReleaseMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReleaseMemoryResponse, _abc.Awaitable[_worker_pb2.ReleaseMemoryResponse]]:
+        """Gives the devices to an RL trainer that shares them: releases memory, and ends the spot trainer."""
+
+    @_abc_1.abstractmethod
+    def ResumeMemory(
+        self,
+        request: _worker_pb2.ResumeMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ResumeMemoryResponse, _abc.Awaitable[_worker_pb2.ResumeMemoryResponse]]:
+        """Takes released memory back."""
 
     @_abc_1.abstractmethod
     def Watch(
