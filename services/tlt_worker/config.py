@@ -91,6 +91,10 @@ class WorkerConfig(ServiceConfig):
     """Directory for sockets and streamed weights. Processes whose directories are on one mount, gateways included,
     link streamed weights instead of copying them. Keep it short: the path of a Unix socket is limited to 107
     characters. Null: a temporary directory."""
+    startup_responses: Path | None = None
+    """File with responses of an earlier run, as `tlt drafter train` reads them. Until the fleet has a drafter, idle
+    workers compute the hidden states of some of them, so that the trainer has data before the run has responses. Needs
+    a cache and a coordinator. Null: none."""
     drafter_dir: str | None = None
     """Path or fsspec URL (s3://, gs://, ...) to which the trainer publishes drafters; every worker must be able to read
     it. Null: a directory in `run_dir`."""

@@ -20,6 +20,7 @@ from tlt_worker.config import WorkerConfig
 from tlt_worker.engine.base import Engine
 from tlt_worker.hardware.cores import pin
 from tlt_worker.lending.trainer import Trainer, spot_trainer
+from tlt_worker.requests.startup import startup_prompts
 from tlt_worker.servicer import WorkerServicer
 from tlt_worker.worker import Worker
 
@@ -104,17 +105,18 @@ async def live(
     `trainer` creates the spot trainer; `on_serving` is called with the address once requests are accepted.
 
     Raises:
-        ConfigError: The address is in use, or the checkpoint is not supported.
+        ConfigError: The address is in use, the checkpoint is not supported, or `startup_responses` does not fit it.
         EngineError: The engine did not start, or died.
     """
     require_free(config.listen, named="listen")
     async with AsyncExitStack() as parts:
         run_dir = parts.enter_context(run_directory(config.run_dir))
+        startup = await asyncio.to_thread(startup_prompts, config)
         parts.push_async_callback(engine.aclose)
         info = await engine.start()
         log.info("engine_started", kernels=info.device, model=info.model, max_running=info.max_running)
         trainer_or_none = await parts.enter_async_context(trainer(config, run_dir))
-        worker = Worker(config, engine, info, run_dir / "weights", trainer=trainer_or_none)
+        worker = Worker(config, engine, info, run_dir / "weights", trainer=trainer_or_none, startup=startup)
         drain = drain or Drain()
         drain.when_begun(worker.retire)
         servicer = WorkerServicer(worker, drain)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Never
 from tlt_common.changes import Changes
 from tlt_common.domain.fleet import DrafterWish, Lease, Revocation, WorkerHello, WorkerInfo, WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
+from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import EngineError
 from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
@@ -29,6 +30,7 @@ from tlt_worker.lending.trainer_process import TrainerWatch
 from tlt_worker.requests.ahead import Ahead
 from tlt_worker.requests.generation import Generation
 from tlt_worker.requests.kept import Kept
+from tlt_worker.requests.startup import OWNER as STARTUP
 from tlt_worker.requests.watchers import Watchers
 from tlt_worker.speculation.frame_sender import OFF, FrameSender
 from tlt_worker.speculation.round_log import RoundLog
@@ -52,6 +54,7 @@ class Worker:
     Args:
         spool_dir: Directory for streamed weights.
         trainer: The spot trainer; None means that no lease is accepted.
+        startup: Computed under leases until the fleet has a drafter.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Worker:
         spool_dir: Path,
         *,
         trainer: Trainer | None = None,
+        startup: Sequence[Prompt] = (),
     ) -> None:
         self._config = config
         self._engine = engine
@@ -116,6 +120,7 @@ class Worker:
             make_way=self.make_way,
         )
         self.ahead = Ahead(engine, self.activity, places=info.max_running, policy_version=lambda: self.weights.version)
+        self.ahead.announce(STARTUP, startup)
         self._trainer = trainer
         self.memory = ReleasedMemory(
             engine,
@@ -294,6 +299,7 @@ class Worker:
         match order:
             case DrafterWish():
                 self.drafter.wish(order)
+                self.ahead.announce(STARTUP, ())  # there is something to begin with
             case Lease() if self.spot:
                 self.spot.grant(order)
             case Revocation() if self.spot:

@@ -19,6 +19,7 @@ from countdown.sampling import Response, sample
 from countdown.task import draw_problems
 from countdown.vocabulary import prompt_ids
 from tlt_common.drafter.meta import DrafterMeta
+from tlt_common.recorded_rollouts import RecordedRollout
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.held_out import HELD_OUT_BELOW
 from tlt_trainer.data.pack import collate, plan
@@ -26,7 +27,6 @@ from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.score import Score, score_of
 from tlt_trainer.drafter.shared_weights import read_format, read_shared
 from tlt_trainer.learner import Learner
-from tlt_trainer.offline.rollouts import RecordedRollout
 from tlt_trainer.offline.states import FRAME_TOKENS, frames_of
 from tlt_trainer.offline.training import BATCH_TOKENS
 

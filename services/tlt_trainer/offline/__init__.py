@@ -1,5 +1,5 @@
 """
 `tlt drafter`: training from recorded rollouts, import and export of drafters, without a suite.
 
-Others may use `training`, `rollouts` and `states`; `cli` uses the rest.
+Others may use `training` and `states`; `cli` uses the rest.
 """

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.errors import ConfigError
+from tlt_common.recorded_rollouts import RolloutFile
 from tlt_common.whole_file import write_whole
 from tlt_trainer.drafter.score import Score
 from tlt_trainer.drafter.shared_weights import read_config
 from tlt_trainer.lease.device import torch_device
 from tlt_trainer.offline.beginning import Beginning, WantedDrafter, beginning, published
 from tlt_trainer.offline.exporting import require_empty
-from tlt_trainer.offline.rollouts import read_rollouts
 from tlt_trainer.offline.training import SCORED_DRAFTS, Epoch, OfflineTraining
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -49,7 +49,7 @@ def train_to(
     """
     require_empty(to)
     begin = beginning(wanted, read_config(model))
-    rollouts = read_rollouts(data, vocab_size=begin.form.vocab_size)
+    rollouts = list(RolloutFile(path=data, vocab_size=begin.form.vocab_size))
     training = _training(model, begin, device, passes=passes)
     try:
         to.mkdir(parents=True, exist_ok=True)  # before hours of training
@@ -70,7 +70,7 @@ def evaluate(source: str, model: Path, data: Path, *, drafts: int, device: str) 
         WeightsError: The policy's weights cannot be read.
     """
     _, drafter = published(source, read_config(model), "source")
-    rollouts = read_rollouts(data, vocab_size=drafter.form.vocab_size)
+    rollouts = list(RolloutFile(path=data, vocab_size=drafter.form.vocab_size))
     training = _training(model, drafter, device, drafts=drafts)
     return described(training.score(rollouts), training.coverage(rollouts))
 

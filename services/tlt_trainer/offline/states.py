@@ -7,8 +7,8 @@ import torch
 
 from tlt_common.domain.hidden import CapturePolicy, FrameHeader, prompt_hash
 from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.recorded_rollouts import RecordedRollout
 from tlt_trainer.data.frame import TrainingFrame
-from tlt_trainer.offline.rollouts import RecordedRollout
 
 FRAME_TOKENS = CapturePolicy().frame_tokens
 

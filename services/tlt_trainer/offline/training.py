@@ -14,6 +14,7 @@ from tlt_common.drafter.format import DrafterFormat
 from tlt_common.drafter.meta import DrafterMeta
 from tlt_common.drafter.token_counts import TokenCounts
 from tlt_common.errors import ConfigError
+from tlt_common.recorded_rollouts import RecordedRollout
 from tlt_trainer.config import DataSettings
 from tlt_trainer.data.frame import TrainingFrame
 from tlt_trainer.data.held_out import HeldOutPrompts
@@ -26,7 +27,6 @@ from tlt_trainer.drafter.shared_weights import read_shared
 from tlt_trainer.learned import Published
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import Beginning
-from tlt_trainer.offline.rollouts import RecordedRollout
 from tlt_trainer.offline.states import frames_of
 
 AT_ONCE = 64

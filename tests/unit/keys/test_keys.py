@@ -38,6 +38,7 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "elapsed_s",
         "policy",
     ),
+    ("tlt_common/recorded_rollouts.py", "self.option.removeprefix('--')"): ("data", "startup_responses"),
     ("tlt_common/rpc/addresses.py", "named.lstrip('-')"): ("port", "listen"),
     ("tlt_common/rpc/http/server.py", "key"): ("http_listen", "http.listen"),
     ("tlt_common/rpc/security/certificates.py", "field"): ("tls.ca", "ca"),

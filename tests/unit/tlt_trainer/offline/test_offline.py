@@ -15,6 +15,7 @@ from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
 from tlt_common.drafter.tensors import BIAS, MAP
 from tlt_common.errors import ConfigError
+from tlt_common.recorded_rollouts import RecordedRollout, RolloutFile
 from tlt_trainer.cli import app
 from tlt_trainer.drafter.files import to_files
 from tlt_trainer.drafter.shared_weights import read_config, trained_format
@@ -22,7 +23,6 @@ from tlt_trainer.drafter.vocabulary import tokens_of
 from tlt_trainer.learner import Learner
 from tlt_trainer.offline.beginning import WantedDrafter, beginning, published
 from tlt_trainer.offline.exporting import export_to
-from tlt_trainer.offline.rollouts import RecordedRollout, read_rollouts
 from tlt_trainer.offline.states import frames_of as captured
 from tlt_worker.checkpoints.drafter import next_drafter
 from tlt_worker.checkpoints.drafter_files import read_format
@@ -224,7 +224,7 @@ def test_a_drafter_that_is_none_is_refused(policy: TinyPolicy, tmp_path: Path, c
 def test_bad_data_is_refused_by_line_and_key(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "data.jsonl").write_text(content)
     with pytest.raises(ConfigError, match=message) as refused:
-        read_rollouts(tmp_path / "data.jsonl", vocab_size=VOCAB)
+        list(RolloutFile(path=tmp_path / "data.jsonl", vocab_size=VOCAB))
     assert refused.value.field == "data"
 
 
