@@ -20,8 +20,12 @@ OWNER = "responses of an earlier run"
 """Whose prompts they are, as far as `Ahead` knows."""
 CACHE_KEY = "startup"
 """Requests find nothing of them."""
-PIECE_TOKENS = 1024
-"""Tokens that are computed at once: 2 x 7e9 operations each are 36 ms of an H100 at 40 % of its peak. Not measured."""
+PIECE_TOKENS = 1023
+"""
+Tokens that are computed at once: 2 x 7e9 operations each are 36 ms of an H100 at 40 % of its peak. Not measured.
+
+The last token of the piece before is computed again, so that a piece fills frames of 256 states without a rest.
+"""
 MAX_TOKENS = 2**19
 """Tokens that a worker takes, at most: 2 GiB of states of 4096 bytes."""
 
