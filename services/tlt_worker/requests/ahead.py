@@ -1,6 +1,6 @@
 """
-Responses to announced prompts, generated ahead while the device is lent, and thrown away. Responses of an earlier run are
-computed in the same way (`startup`).
+Responses to announced prompts, generated ahead while the device is lent, and thrown away. Responses of an earlier run
+are computed in the same way (`startup`).
 
 Their states are training data of the very prompts to come, and their text is what n-gram arms find. Nobody receives
 them: they are no samples, whatever the policy does meanwhile.
