@@ -78,7 +78,7 @@ def contents_of(journal: JournalReader) -> JournalContents:
         service=journal.service,
         id=journal.id,
         files=len(journal.files),
-        size_bytes=sum(file.path.stat().st_size for file in journal.files),
+        size_bytes=journal.size_bytes,
         runs=len(headers),
         suites=tuple(dict.fromkeys(header.suite for header in headers)),
         began_s=first_s,

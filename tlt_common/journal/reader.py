@@ -27,6 +27,7 @@ class JournalReader:
 
     Attributes:
         cut: Once it is read: place of a line that is cut, at the end; empty if there is none.
+        size_bytes: What was read.
     """
 
     def __init__(self, files: tuple[JournalFile, ...]) -> None:
@@ -34,6 +35,7 @@ class JournalReader:
         self.files = files
         self.service, self.id = files[0].service, files[0].id
         self.cut = ""
+        self.size_bytes = 0
         self._run: Header | None = None
         self._latest_s = 0.0
 
@@ -44,7 +46,7 @@ class JournalReader:
         Raises:
             ConfigError: The journal is not valid; names file, line and field, and what is accepted.
         """
-        self.cut, self._run, self._latest_s = "", None, 0.0
+        self.cut, self.size_bytes, self._run, self._latest_s = "", 0, None, 0.0
         for file in self.files:
             yield from self._lines_of(file)
 
@@ -54,6 +56,7 @@ class JournalReader:
             with file.path.open("rb") as stream:
                 for number, line in enumerate(stream, start=1):
                     where = f"{file.path}:{number}"
+                    self.size_bytes += len(line)
                     if not line.endswith(b"\n"):
                         break
                     if number > 1:

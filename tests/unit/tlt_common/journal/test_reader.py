@@ -151,6 +151,15 @@ def test_any_changed_byte_is_read_or_refused_by_place(tmp_path: Path, lines: lis
     assert why is None or (why.startswith(f"{path}:") and "accepted: " in why)
 
 
+def test_a_file_that_its_service_has_deleted_meanwhile_is_named(tmp_path: Path) -> None:
+    write_file(tmp_path, 1, made_header(), [paused(1)])
+    path = write_file(tmp_path, 2, made_header(part=2), [paused(2)])
+    journal = only_journal(tmp_path)
+    path.unlink()
+    with pytest.raises(ConfigError, match=f"{path} cannot be read"):
+        contents_of(journal)
+
+
 def test_contents_sum_up_what_was_written(tmp_path: Path) -> None:
     update = UpdateLine(at=BEGAN_S + 10, version=5, began=BEGAN_S + 8, done=True, workers=2)
     failed = UpdateLine(at=BEGAN_S + 11, version=6, began=BEGAN_S + 11, done=False, workers=0)
