@@ -51,6 +51,9 @@ class Band:
 
     def _add_changes(self, track: WorkerTrack) -> int:
         """Count each span at its ends: what it has of the column where it begins or ends, and the steps between."""
+        if (only := track.only_state(self._window)) is not None:
+            self._lists(only)[1][0] += 1
+            return 1
         count = 0
         for state, begin, end in track.spans(self._window):
             count += 1

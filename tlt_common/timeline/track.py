@@ -49,6 +49,15 @@ class WorkerTrack:
         first = bisect_right(self.times_s, window.from_s)
         return max(0, bisect_left(self.times_s, min(window.to_s, self.until_s)) - first)
 
+    def only_state(self, window: Window) -> int | None:
+        """Return the state that holds in all of a window; None: there is none."""
+        place = bisect_right(self.times_s, window.from_s)
+        if not place or self.until_s < window.to_s:
+            return None
+        if place < len(self.times_s) and self.times_s[place] < window.to_s:
+            return None
+        return self.states[place - 1]
+
     def spans(self, window: Window) -> Iterator[tuple[int, float, float]]:
         """Yield states with their begin and end in columns, in order; they fill the window, with UNKNOWN in gaps."""
         first = bisect_right(self.times_s, window.from_s)

@@ -1,6 +1,6 @@
 """Queries: each parameter once, no unknown ones, and what is accepted in every refusal."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
@@ -62,12 +62,12 @@ class StatusQuery(NoQuery):
 Q = TypeVar("Q", bound=NoQuery)
 
 
-def reading(model: type[Q]) -> Callable[[Request], Q]:
+def reading(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
     """Return a dependency that reads the query of a request; it raises InvalidRequestError."""
     accepted = {field.alias or name: field.description or "" for name, field in model.model_fields.items()}
     names = ", ".join(accepted) or "none"
 
-    def read(request: Request) -> Q:
+    async def read(request: Request) -> Q:
         given: dict[str, str] = {}
         for name, value in request.query_params.multi_items():
             if name not in accepted:

@@ -1,19 +1,19 @@
 """GET /status: the fleet in one document, for scripts. Written piece by piece."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from fastapi.responses import StreamingResponse
 from pydantic import JsonValue
 
 from tlt_common.domain.fleet import WorkerAccount
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.query import StatusQuery, reading
+from tlt_coordinator.http.streamed import StreamedAnswer
 from tlt_coordinator.observer import Observer
 
 WORKERS_AT_ONCE = 32
@@ -26,15 +26,15 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
     router = APIRouter()
 
     @router.get("/status")
-    async def status(query: Annotated[StatusQuery, Depends(reading(StatusQuery))]) -> StreamingResponse:
+    async def status(query: Annotated[StatusQuery, Depends(reading(StatusQuery))]) -> StreamedAnswer:
         observer = active.coordinator.observer
         changes = observer.changes_shown(query.max_changes)  # raises before anything is sent
-        return StreamingResponse(written(observer, changes), media_type="application/json")
+        return StreamedAnswer(written(observer, changes), "application/json")
 
     return router
 
 
-async def written(observer: Observer, max_changes: int) -> AsyncIterator[bytes]:
+async def written(observer: Observer, max_changes: int) -> AsyncGenerator[bytes, None]:
     """Yield what GetFleet returns, plus the mean accept length of the workers that decode, as one JSON document."""
     head = json.dumps(_summary(observer), separators=(",", ":"))
     yield head[:-1].encode() + b',"workers":['

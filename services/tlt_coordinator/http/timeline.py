@@ -1,10 +1,9 @@
 """GET /timeline: what workers did, down-sampled to what is shown, and written row by row."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from fastapi.responses import StreamingResponse
 
 from tlt_common.domain.ids import WorkerId
 from tlt_common.timeline import (
@@ -21,6 +20,7 @@ from tlt_common.timeline import (
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.query import TimelineQuery, documented, reading
 from tlt_coordinator.http.spans import span_of
+from tlt_coordinator.http.streamed import StreamedAnswer
 from tlt_coordinator.observer import Observer
 
 
@@ -29,18 +29,18 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
     router = APIRouter()
 
     @router.get("/timeline", response_model=TimelineDocument, openapi_extra=documented(TimelineQuery))
-    async def timeline(query: Annotated[TimelineQuery, Depends(reading(TimelineQuery))]) -> StreamingResponse:
+    async def timeline(query: Annotated[TimelineQuery, Depends(reading(TimelineQuery))]) -> StreamedAnswer:
         observer = active.coordinator.observer
         from_s, to_s = span_of(query, observer)
         if query.worker is not None:
             observer.require(WorkerId(query.worker))
         window = Window(from_s=from_s, to_s=to_s, columns=query.columns)
-        return StreamingResponse(_written(observer, query, window), media_type="application/json")
+        return StreamedAnswer(_written(observer, query, window), "application/json")
 
     return router
 
 
-async def _written(observer: Observer, query: TimelineQuery, window: Window) -> AsyncIterator[bytes]:
+async def _written(observer: Observer, query: TimelineQuery, window: Window) -> AsyncGenerator[bytes, None]:
     ids: Sequence[str] = [query.worker] if query.worker is not None else observer.worker_ids[:]
     kind: Literal["lanes", "bands"] = "lanes" if len(ids) <= MAX_LANES else "bands"
     head = head_of(window, kind=kind, workers=len(ids), first=query.first, marks=marks_of(observer, window))

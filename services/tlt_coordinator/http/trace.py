@@ -7,13 +7,12 @@ process with its states and leases.
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
-from fastapi.responses import StreamingResponse
 
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
@@ -23,6 +22,7 @@ from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.http.answers import TraceAnswer
 from tlt_coordinator.http.query import TraceQuery, documented, reading
 from tlt_coordinator.http.spans import span_of
+from tlt_coordinator.http.streamed import StreamedAnswer
 from tlt_coordinator.observer import Observer
 
 MAX_EVENTS = 200_000
@@ -42,7 +42,7 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
     router = APIRouter()
 
     @router.get("/trace", response_model=TraceAnswer, openapi_extra=documented(TraceQuery))
-    async def trace(query: Annotated[TraceQuery, Depends(reading(TraceQuery))]) -> StreamingResponse:
+    async def trace(query: Annotated[TraceQuery, Depends(reading(TraceQuery))]) -> StreamedAnswer:
         observer = active.coordinator.observer
         from_s, to_s = span_of(query, observer)
         if query.worker is not None:
@@ -51,7 +51,7 @@ def router_of(active: ActiveCoordinator) -> APIRouter:
         window = Window(from_s=from_s, to_s=to_s, columns=1)
         leases = await observer.pieces.do(partial(observer.leases, from_s, to_s))
         await _check(observer, ids, window, len(leases))
-        return StreamingResponse(_written(observer, ids, window, leases), media_type="application/json")
+        return StreamedAnswer(_written(observer, ids, window, leases), "application/json")
 
     return router
 
@@ -78,7 +78,7 @@ async def _check(observer: Observer, ids: Sequence[WorkerId], window: Window, le
 
 async def _written(
     observer: Observer, ids: Sequence[WorkerId], window: Window, leases: Sequence[PastLease]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     yield b'{"displayTimeUnit":"ms","traceEvents":['
     separator = b""
     async for part in observer.pieces.each(_parts(_events(observer, ids, window, leases))):

@@ -33,7 +33,11 @@ class ViewerAccess:
     def __init__(self, access: Access | None) -> None:
         self._access = access
 
-    def admit(self, request: Request) -> None:
+    async def admit(self, request: Request) -> None:
+        """Check the token of a request, as `check`; a dependency of routes."""
+        self.check(request)
+
+    def check(self, request: Request) -> None:
         """
         Check the token of a request; again while its answer goes on.
 

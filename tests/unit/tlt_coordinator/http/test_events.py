@@ -17,7 +17,8 @@ from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
 from tlt_coordinator.http.event_feed import EVERY_S, KEPT_EVENTS, LINGER_S, MAX_READERS, MAX_ROWS, EventFeed
-from tlt_coordinator.http.event_stream import STALLED_S, ServerSentEvents
+from tlt_coordinator.http.event_stream import event_stream
+from tlt_coordinator.http.streamed import STALLED_S
 
 pytestmark = pytest.mark.looptime
 
@@ -261,7 +262,7 @@ class Browser:
 async def test_a_browser_that_sleeps_is_let_go_and_the_feed_goes_on() -> None:
     async with feeding() as (feed, _):
         browser, scope = Browser(), dict[str, Any](type="http")
-        answer = ServerSentEvents(feed, "", lambda: None)
+        answer = event_stream(feed, "", lambda: None)
         other = Reader(feed)
         async with asyncio.TaskGroup() as tasks:
             answering = tasks.create_task(answer(scope, browser.receive, browser.send))
@@ -278,7 +279,7 @@ async def test_a_reader_that_hangs_up_is_let_go() -> None:
     async with feeding() as (feed, _):
         browser = Browser()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(ServerSentEvents(feed, "", lambda: None)({"type": "http"}, browser.receive, browser.send))
+            tasks.create_task(event_stream(feed, "", lambda: None)({"type": "http"}, browser.receive, browser.send))
             await asyncio.sleep(3.0)
             assert feed.readers == 1
             browser.hangs_up.set()
@@ -295,7 +296,7 @@ async def test_a_token_that_expires_ends_the_stream() -> None:
     async with feeding() as (feed, coordinator):
         browser, scope = Browser(), dict[str, Any](type="http")
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(ServerSentEvents(feed, "", permit)(scope, browser.receive, browser.send))
+            tasks.create_task(event_stream(feed, "", permit)(scope, browser.receive, browser.send))
             await asyncio.sleep(3.0)
             expired, before = True, browser.body
             Worker.join(coordinator, "secret")
