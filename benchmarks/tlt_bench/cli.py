@@ -105,6 +105,7 @@ def tuner(
 
 @app.command()
 def control(
+    viewers: Annotated[int, typer.Option(min=0, help="Browsers that show the page, beside the fleet.")] = 0,
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
 ) -> None:
     """
@@ -116,7 +117,7 @@ def control(
     from tlt_bench.result import check_target
 
     check_target(json)
-    measure().write(json)
+    measure(viewers=viewers).write(json)
 
 
 @app.command()
