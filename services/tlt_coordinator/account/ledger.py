@@ -19,7 +19,11 @@ from tlt_common.timeline import STATES, WorkerTrack
 from tlt_coordinator.account.lent_time import LENT_STATES, LentTime, Span, without_training
 
 TIMELINE_CHANGES = 4096
-"""State changes kept per worker: at most 74 kB, and hours of a run that changes state every few seconds."""
+"""State changes kept per worker: hours of a run that changes state every few seconds."""
+ALL_CHANGES = 2**23
+"""State changes kept of all workers, 75 MB; where that is less than TIMELINE_CHANGES of each, each has its part."""
+LEAST_CHANGES = 256
+"""Kept per worker in a fleet of any size."""
 
 MAX_RECALLED_S = 86_400.0
 """Seconds before a worker is first seen from which on its history is shown."""
@@ -29,10 +33,34 @@ _ZEROS = dict.fromkeys(STATES, 0.0)
 """Copied, since to iterate over an enum takes longer than all else that a report costs."""
 
 
-class Account:
-    """The device-seconds of one worker, with one device unless it was resized."""
+class TimelineRoom:
+    """
+    How much the timelines of a fleet hold.
 
-    def __init__(self, state: WorkerState, now_s: float) -> None:
+    Attributes:
+        changes: State changes that each worker keeps, and up to a quarter more.
+    """
+
+    def __init__(self) -> None:
+        self.changes = TIMELINE_CHANGES
+
+    def share(self, workers: int) -> None:
+        """Divide it among so many workers."""
+        self.changes = max(LEAST_CHANGES, min(TIMELINE_CHANGES, ALL_CHANGES // workers))
+
+
+class Account:
+    """
+    The device-seconds of one worker, with one device unless it was resized.
+
+    Args:
+        state: Its state from now on.
+        now_s: Current time.
+        room: How many changes it keeps; None: as many as the only worker of a fleet.
+    """
+
+    def __init__(self, state: WorkerState, now_s: float, room: TimelineRoom | None = None) -> None:
+        self._room = room or TimelineRoom()
         self._state = state
         self._since_s = now_s
         self._devices = 1
@@ -69,7 +97,7 @@ class Account:
 
     def timeline(self, count: int | None = None) -> tuple[StateChange, ...]:
         """Return the latest `count` changes, oldest first; None: all that are kept."""
-        kept = min(len(self._change_times), TIMELINE_CHANGES if count is None else min(count, TIMELINE_CHANGES))
+        kept = min(len(self._change_times), self._room.changes, TIMELINE_CHANGES if count is None else count)
         first = len(self._change_times) - kept
         return tuple(
             StateChange(state=STATES[number], at_unix_s=at_s)
@@ -187,8 +215,9 @@ class Account:
             self._state = state
             self._change_states.append(_NUMBER[state])
             self._change_times.append(now_s)
-            if len(self._change_times) >= 2 * TIMELINE_CHANGES:
-                del self._change_states[:-TIMELINE_CHANGES], self._change_times[:-TIMELINE_CHANGES]
+            kept = self._room.changes
+            if len(self._change_times) >= kept + kept // 4:
+                del self._change_states[:-kept], self._change_times[:-kept]
 
     def _add(self, seconds: Mapping[WorkerState, float]) -> None:
         for state, added_s in seconds.items():
@@ -218,6 +247,7 @@ class Ledger:
     def __init__(self, earlier: Mapping[WorkerState, float] | None = None) -> None:
         self._earlier = {**_ZEROS, **(earlier or {})}
         self._accounts: dict[WorkerId, Account] = {}
+        self._room = TimelineRoom()
         self._order: list[WorkerId] = []
         self._sorted: list[WorkerId] = []
         self.since_s: float | None = None
@@ -289,7 +319,8 @@ class Ledger:
         account = self._accounts.get(worker_id)
         if account is None:
             self._began_s = self._began_s or now_s
-            account = self._accounts[worker_id] = Account(state, now_s)
+            account = self._accounts[worker_id] = Account(state, now_s, self._room)
+            self._room.share(len(self._accounts))
             self._order.append(worker_id)
             insort(self._sorted, worker_id)
             self.since_s = min(now_s, self.since_s or now_s)

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import BUBBLES, PastChange, StateChange, WorkerHello, WorkerState, WorkerStatus
 from tlt_common.domain.ids import WorkerId
-from tlt_coordinator.account.ledger import TIMELINE_CHANGES, Account, Ledger
+from tlt_coordinator.account.ledger import (
+    ALL_CHANGES,
+    LEAST_CHANGES,
+    TIMELINE_CHANGES,
+    Account,
+    Ledger,
+    TimelineRoom,
+)
 
 START_S = 1_800_000_000.0
 
@@ -280,6 +287,18 @@ def test_accounts_are_returned_in_turn() -> None:
         accounts, position = ledger.next_accounts(position, 2)
         names.append([str(worker_id) for worker_id, _ in accounts])
     assert names == [["w0", "w1"], ["w2", "w3"], ["w4"]] * 2
+
+
+def test_the_timelines_of_a_large_fleet_share_what_all_may_hold() -> None:
+    room, part = TimelineRoom(), ALL_CHANGES // 10_240
+    for workers, kept in ((1, TIMELINE_CHANGES), (2048, TIMELINE_CHANGES), (10_240, part), (10**6, LEAST_CHANGES)):
+        room.share(workers)
+        assert room.changes == kept
+    account = Account(WorkerState.IDLE, START_S, room)
+    for second in range(4 * LEAST_CHANGES):
+        account.report(WorkerStatus(state=(WorkerState.ROLLOUT, WorkerState.IDLE)[second % 2]), START_S + second)
+        assert len(account.track("w", START_S).times_s) <= LEAST_CHANGES * 5 // 4
+    assert len(account.timeline()) == LEAST_CHANGES
 
 
 def test_a_timeline_is_shortened_to_the_latest_changes() -> None:
