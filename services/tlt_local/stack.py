@@ -42,7 +42,7 @@ class Stack:
     coordinator: str
     cache: str
     tuner: str
-    status_url: str
+    page_url: str
     http_url: str
     """URL of the rollout endpoint over HTTP; empty: disabled."""
     home: Path
@@ -123,7 +123,7 @@ class Stack:
         coordinator, cache, tuner = [await process.addresses() for process in services]
         self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
         scheme = "https" if self._config.tls else "http"
-        self.status_url = f"{scheme}://{coordinator['http']}/status"
+        self.page_url = f"{scheme}://{coordinator['http']}/"
         gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
         workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
         addresses = await gateway.addresses()

@@ -30,6 +30,7 @@ REFUSED = {
     "no secrets": ({"tls": {"mode": "secret"}}, "set tls.secrets.cache"),
     "no issuer": ({"tls": {"mode": "certManager"}}, "set tls.certManager.issuer.name"),
     "no host": ({"gateway": {"ingress": {"enabled": True}}}, "set gateway.ingress.hosts"),
+    "no host of the page": ({"coordinator": {"ingress": {"enabled": True}}}, "set coordinator.ingress.hosts"),
     "no parents": ({"gateway": {"grpcRoute": {"enabled": True}}}, "set gateway.grpcRoute.parentRefs"),
     "no tokenizer for HTTP": (
         {"gateway": {"http": {"enabled": True}}, "model": {"source": "url", "url": {"url": "s3://bucket/model"}}},

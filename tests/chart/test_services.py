@@ -141,11 +141,19 @@ def test_an_older_gateway_api_gets_its_own_version() -> None:
 
 
 def test_an_ingress_speaks_grpc_to_the_gateway() -> None:
-    ingress = render("air-gapped").one("Ingress")
+    ingress = render("air-gapped").one("Ingress", "gateway")
     assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "GRPCS"
     assert ingress["spec"]["tls"] == [{"secretName": "rollouts-tls", "hosts": ["rollouts.internal"]}]
     (rule,) = ingress["spec"]["rules"]
     assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "rl-tlt-gateway", "port": {"name": "grpc"}}
+
+
+def test_an_ingress_speaks_http_to_the_coordinators_page() -> None:
+    ingress = render("air-gapped").one("Ingress", "coordinator")
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "HTTPS"
+    assert ingress["spec"]["tls"] == [{"secretName": "fleet-tls", "hosts": ["fleet.internal"]}]
+    (rule,) = ingress["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "rl-tlt-coordinator", "port": {"name": "http"}}
 
 
 def test_a_load_balancer_can_be_requested() -> None:

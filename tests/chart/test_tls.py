@@ -66,6 +66,12 @@ def test_the_gateways_certificate_contains_host_names() -> None:
     assert "rollouts.example.org" in render("tls-external-redis").one("Certificate", "gateway")["spec"]["dnsNames"]
 
 
+def test_the_coordinators_certificate_contains_the_pages_host_names() -> None:
+    hosts = {"coordinator": {"ingress": {"enabled": True, "hosts": ["fleet.example"], "tlsSecret": "x"}}}
+    assert "fleet.example" in names(certificate("coordinator", hosts))
+    assert "fleet.example" not in names(certificate("gateway", hosts))
+
+
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_cert_manager_issues_certificates_for_both_sides(component: str) -> None:
     rendered = render("tls-external-redis")

@@ -117,7 +117,7 @@ class Auth(Values):
     """Tokens for trainers and operators."""
 
     enabled: bool = True
-    """Require a token at the gateway and the status page."""
+    """Require a token at the gateway and for what the coordinator's page shows."""
     existing_secret: Name = ""
     """Secret with tokens.yaml (names, tokens, scopes) and token (one of them, used by trainers and `helm test`); empty
     makes the chart create one and keep it across upgrades."""
@@ -145,7 +145,7 @@ class NetworkPolicy(Values):
     """Peers that may call the gateway; by default pods labelled tlt.dev/client=true, in any namespace. Add your ingress
     controller."""
     status_page: list[Peer] = [Peer(pod_selector=CLIENT, namespace_selector=ANY)]
-    """Peers that may open the coordinator's status page."""
+    """Peers that may open the coordinator's page. Add your ingress controller."""
     prometheus: list[Peer] = [
         Peer(pod_selector=ANY, namespace_selector=Selector(match_labels={"kubernetes.io/metadata.name": "monitoring"}))
     ]

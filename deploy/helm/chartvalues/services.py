@@ -66,6 +66,21 @@ class Ingress(Values):
     """Additional annotations."""
 
 
+class PageIngress(Values):
+    """An Ingress for the coordinator's page (with annotations for ingress-nginx)."""
+
+    enabled: bool = False
+    """Create an Ingress."""
+    class_name: Name = ""
+    """IngressClass; empty means the cluster's default."""
+    hosts: list[str] = []
+    """Host names; also added to the coordinator's certificate."""
+    tls_secret: Name = ""
+    """Secret with the certificate presented to browsers; required, since they send a token."""
+    annotations: Labels = {}
+    """Additional annotations."""
+
+
 class GrpcRoute(Values):
     """A GRPCRoute of the Gateway API."""
 
@@ -134,6 +149,8 @@ class Coordinator(Pods):
     """Number of pods; one of them leads."""
     config: ServiceConfig = Field(default={}, json_schema_extra=settings_of("coordinator"))
     """Configuration; `tlt config explain coordinator` lists the keys. Those the chart fills in are refused."""
+    ingress: PageIngress = PageIngress()
+    """Ingress for the page that shows the fleet."""
     admission_policy: Auto = "auto"
     """Create a ValidatingAdmissionPolicy, with which the coordinator can change only the labels and annotations of
     tlt.dev, and only of this release's pods; RBAC permits it to patch every pod of the namespace. auto creates it if

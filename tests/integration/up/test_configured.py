@@ -81,9 +81,10 @@ async def test_a_client_that_trusts_the_authority_gets_responses(printed: dict[s
     assert [len(response.token_ids) <= 4 for response in groups[0]] == [True, True]
 
 
-def test_metrics_and_status_page_are_encrypted(printed: dict[str, str], authority: Authority) -> None:
+def test_metrics_and_page_are_encrypted(printed: dict[str, str], authority: Authority) -> None:
     url = printed["metrics"].split()[0]
     assert url.startswith("https://")
     with httpx.Client(verify=authority.client()) as client:
         assert client.get(url).status_code == httpx.codes.OK
-        assert client.get(printed["status"]).status_code == httpx.codes.OK
+        page = client.get(printed["page"].split()[0])
+        assert (page.status_code, page.headers["content-type"]) == (httpx.codes.OK, "text/html; charset=utf-8")

@@ -48,6 +48,9 @@ redis_ca: /etc/tlt/tls/ca.crt
 {{- if eq $component "gateway" -}}
 {{- $names = concat $names $root.Values.gateway.ingress.hosts $root.Values.gateway.grpcRoute.hostnames | uniq -}}
 {{- end -}}
+{{- if eq $component "coordinator" -}}
+{{- $names = concat $names $root.Values.coordinator.ingress.hosts | uniq -}}
+{{- end -}}
 {{ join "," $names }}
 {{- end }}
 

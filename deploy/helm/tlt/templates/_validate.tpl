@@ -5,6 +5,7 @@
 {{- include "tlt.validate.images" . }}
 {{- include "tlt.validate.storage" . }}
 {{- include "tlt.validate.secrets" . }}
+{{- include "tlt.validate.coordinator" . }}
 {{- include "tlt.validate.gateway" . }}
 {{- include "tlt.validate.traces" . }}
 {{- end }}
@@ -59,6 +60,14 @@
 {{- end }}
 {{- if and (eq .Values.drafters.source "url") (not .Values.drafters.url.url) }}
 {{- fail "\n\ndrafters.source is url: set drafters.url.url, such as s3://bucket/drafters\n" }}
+{{- end }}
+{{- end }}
+
+{{- define "tlt.validate.coordinator" -}}
+{{- with .Values.coordinator.ingress }}
+{{- if and .enabled (not (and .hosts .tlsSecret)) }}
+{{- fail "\n\ncoordinator.ingress.enabled is true: set coordinator.ingress.hosts and coordinator.ingress.tlsSecret; browsers send a token\n" }}
+{{- end }}
 {{- end }}
 {{- end }}
 
