@@ -1,10 +1,10 @@
 """A made-up run, shaped like a real one, and what its page says."""
 
+import json
 import math
 import random
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,9 @@ from countdown.report import last_screen, write_report
 from countdown.report.chart import draw
 from countdown.report.facts import compare_rewards, facts
 from countdown.report.palette import SHADES
-from countdown.report.timeline import columns
+from countdown.report.timeline import document_in, script, track_of
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.timeline import STATES, UNKNOWN, LaneRow, TimelineDocument, Window
 
 WORKERS = ("worker-0", "worker-1", "worker-2")
 CAP_TOKENS = 1024
@@ -148,7 +150,7 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.ids += [value for name, value in attrs if name == "id" and value]
-        if tag in {"script", "link", "img", "iframe", "image", "object"}:
+        if tag in {"link", "img", "iframe", "image", "object"}:
             self.fetched.append(tag)
         self.fetched += [value for name, value in attrs if name == "src" and value]
 
@@ -181,7 +183,8 @@ def test_ids_of_inline_drawings_do_not_meet(page: str) -> None:
 
 
 def test_every_promised_plot_is_there_and_follows_the_scheme(page: str) -> None:
-    assert page.count("<svg ") == 8
+    assert page.count("<svg ") == 6
+    assert page.count("<canvas class=timeline ") == 3
     drawings = "".join(re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL))
     assert not [shade for shade in SHADES.values() if shade.light in drawings]
     assert "prefers-color-scheme:dark" in page
@@ -221,7 +224,7 @@ def test_identical_responses_have_one_reward(run: Run, tmp_path: Path) -> None:
 def test_sides_without_seeds_are_compared_as_two_samples(tmp_path: Path) -> None:
     sampled = Story(paired=False).run(11)
     page = write_report(sampled, tmp_path).read_text(encoding="utf-8")
-    assert page.count("<svg ") == 9
+    assert page.count("<svg ") == 7
     assert "Kolmogorov-Smirnov distance of the rewards" in page
     assert "independent samples" in last_screen(sampled, tmp_path)
 
@@ -261,23 +264,55 @@ def test_steps_are_cold_until_the_first_swap(run: Run) -> None:
         assert fact.is_cold == (fact.step.side("on").began_unix_s < run.swaps[0].at_unix_s)
 
 
-def test_columns_keep_order_and_extent(run: Run) -> None:
+def runs(document: TimelineDocument, label: str) -> list[tuple[int, int]]:
+    (row,) = (row for row in document.rows if row.label == label)
+    assert isinstance(row, LaneRow)
+    return row.runs
+
+
+def test_lanes_say_how_long_each_state_lasted(run: Run) -> None:
     mine = [interval for interval in run.intervals if interval.worker == WORKERS[0]]
     span = (mine[0].began_unix_s, mine[-1].ended_unix_s)
-    bars = columns(mine, span, 5000)
-    for (state, _, ended), (after, began, _) in pairwise(bars):
-        assert ended <= began
-        assert ended < began or state != after
+    document = document_in(run, span)
+    training = STATES.index(WorkerState.TRAINING)
+    columns = sum(length for state, length in runs(document, WORKERS[0]) if state == training)
     trained_s = sum(interval.ended_unix_s - interval.began_unix_s for interval in mine if interval.state == "training")
-    assert sum(ended - began for state, began, ended in bars if state == "training") == pytest.approx(
-        trained_s, rel=0.02
-    )
+    assert columns * document.column_s == pytest.approx(trained_s, rel=0.02)
 
 
-def test_columns_skip_time_nobody_noted() -> None:
-    noted = Interval(worker="worker-0", state="idle", began_unix_s=2.0, ended_unix_s=3.0)
-    assert columns([noted], (0.0, 10.0), 10) == [("idle", 2.0, 3.0)]
-    assert columns([], (0.0, 10.0), 10) == []
+def test_time_nobody_noted_is_not_known() -> None:
+    noted = [
+        Interval(worker="w", state="idle", began_unix_s=2.0, ended_unix_s=3.0),
+        Interval(worker="w", state="rollout", began_unix_s=5.0, ended_unix_s=9.0),
+    ]
+    spans = list(track_of("w", noted).spans(Window(from_s=0.0, to_s=10.0, columns=10)))
+    idle, rollout = STATES.index(WorkerState.IDLE), STATES.index(WorkerState.ROLLOUT)
+    assert spans == [
+        (UNKNOWN, 0.0, 2.0),
+        (idle, 2.0, 3.0),
+        (UNKNOWN, 3.0, 5.0),
+        (rollout, 5.0, 9.0),
+        (UNKNOWN, 9.0, 10.0),
+    ]
+
+
+def test_timelines_are_drawn_by_the_pages_renderer(page: str) -> None:
+    renderer = (Path(__file__).parents[3] / "services/tlt_coordinator/http/page/raster.js").read_text()
+    assert renderer.partition("export ")[0] in script()
+    assert script() in page
+    assert not re.search(r"^(import|export) ", script(), flags=re.MULTILINE)
+    (inlined, *_) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+    document = TimelineDocument.model_validate(json.loads(inlined)["timeline"])
+    assert (document.format, len(document.rows)) == ("tlt-timeline/1", len(WORKERS))
+
+
+def test_a_workers_name_ends_no_script(run: Run, tmp_path: Path) -> None:
+    renamed = [
+        interval.model_copy(update={"worker": "</script><b>"} if interval.worker == WORKERS[0] else {})
+        for interval in run.intervals
+    ]
+    text = write_report(run.model_copy(update={"intervals": tuple(renamed)}), tmp_path).read_text(encoding="utf-8")
+    assert "</script><b>" not in text
 
 
 def test_a_drawing_names_itself_for_readers_who_hear_it() -> None:

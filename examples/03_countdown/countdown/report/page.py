@@ -1,4 +1,4 @@
-"""The HTML page: headline, text, plots, tables. One file without scripts or external resources."""
+"""The HTML page: headline, text, plots, tables. One file without external resources."""
 
 from datetime import UTC, datetime
 from html import escape
@@ -41,7 +41,7 @@ def _page(run: Run) -> str:
         f"<title>TLT demo, {began:%Y-%m-%d}</title><style>{css()}{STYLE.read_text(encoding='utf-8')}</style></head>"
         f"<body><main><header><p class=eyebrow>TLT demo &middot; {began:%Y-%m-%d %H:%M} UTC &middot; "
         f"{escape(run.machine)}</p><h1>{words.title(run)}</h1>{_headline(run)}<p class=lead>{words.comparison(run)}</p>"
-        f"</header>{''.join(_sections(run))}</main></body></html>\n"
+        f"</header>{''.join(_sections(run))}</main>{timeline.script()}</body></html>\n"
     )
 
 
@@ -111,7 +111,7 @@ def _both_sides(run: Run) -> str:
     if (step := both_sides.typical(run)) is None:
         return ""
     return _figure(
-        both_sides.both_sides(run, step),
+        f"<div class=both-sides>{both_sides.both_sides(run, step)}</div>",
         f"Step {step.index}, which has the median speedup, rolled out on both sides. Grey is idle time; green is the "
         "part of it used to train the drafter. Lending is disabled while the step runs without TLT.",
     )
@@ -174,8 +174,15 @@ def _keys(run: Run) -> str:
         ("learn", "learning"),
     ]
     return "<span class=keys>" + "".join(
-        f"<span><i class=swatch style='background:var(--{variable})'></i>{name}</span>" for variable, name in marks
+        f"<span>{_swatch(variable)}{name}</span>" for variable, name in marks
     ) + "</span>"  # fmt: skip
+
+
+def _swatch(variable: str) -> str:
+    """Return a swatch; of states, one drawn with their pattern."""
+    if variable in STATES:
+        return f'<canvas class=swatch data-state="{variable}"></canvas>'
+    return f"<i class=swatch style='background:var(--{variable})'></i>"
 
 
 def _origin(run: Run) -> str:

@@ -33,6 +33,7 @@ STATES: Final = {
     "idle": "#d9dde5",
     "starting": "#c3c4a8",
     "resting": "#b3bdcf",
+    "trainer": "#c4578f",
     "down": "#b3261e",
 }
 """By value of `WorkerState`."""
@@ -55,6 +56,7 @@ SHADES: Final = {
     "idle": Shade(STATES["idle"], "#363d49"),
     "starting": Shade(STATES["starting"], "#5a5b3c"),
     "resting": Shade(STATES["resting"], "#4d586b"),
+    "trainer": Shade(STATES["trainer"], "#e78abb"),
     "down": Shade(STATES["down"], "#f2716a"),
     "mix-0": Shade(MIX[0], "#26436d"),
     "mix-1": Shade(MIX[1], "#3f74bd"),

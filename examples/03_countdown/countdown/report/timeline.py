@@ -1,52 +1,123 @@
-"""Timeline charts: one lane per worker, phases of the run above, new drafters below."""
+"""
+Timelines: one lane per worker, phases of the run above, new drafters marked.
 
-from collections.abc import Sequence
-from itertools import groupby
+They are documents of the format `tlt-timeline/1`, drawn by the renderer of the coordinator's page, which is inlined.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from pydantic import JsonValue
 
 from countdown.record import Interval, Run, Step
-from countdown.report.chart import draw
-from countdown.report.palette import LEARN, OFF, ON, SOFT, STATES, SURFACE
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.timeline import (
+    STATES,
+    UNKNOWN,
+    LaneRow,
+    TimelineDocument,
+    TimelineMark,
+    Track,
+    Window,
+    document_of,
+    head_of,
+    lanes,
+)
 
 COLUMNS: Final = 3000
 """Per lane; about three per pixel. Bounds the size of the page regardless of how often workers change state."""
 
-MINUTE_S: Final = 60.0
+EMBED: Final = Path(__file__).with_name("embedded.js")
 
 Span = tuple[float, float]
 
 
 def whole(run: Run) -> str:
-    """Draw the run from its first rollout to the end of its last step, in minutes."""
+    """Return the run from its first rollout to the end of its last step, in minutes."""
     span = (_span(run.steps[0])[0], _span(run.steps[-1])[1])
-    return _draw(run, span)
-
-
-def columns(intervals: Sequence[Interval], span: Span, count: int = COLUMNS) -> list[tuple[str, float, float]]:
-    """
-    Split `span` into `count` equal columns, assign each the state that fills most of it, and merge equal neighbours.
-
-    Returns:
-        (state, began, ended) in order; columns that no interval overlaps are omitted.
-    """
-    states = sorted({interval.state for interval in intervals})
-    edges = np.linspace(span[0], span[1], count + 1)
-    filled = np.zeros((len(states) + 1, count))
-    filled[-1] = 1e-9  # wins where no state has any time
-    for interval in intervals:
-        overlap = np.minimum(edges[1:], interval.ended_unix_s) - np.maximum(edges[:-1], interval.began_unix_s)
-        filled[states.index(interval.state)] += overlap.clip(min=0.0)
-    runs = groupby(enumerate(filled.argmax(axis=0).tolist()), key=lambda pair: pair[1])
-    joined = [(winner, [column for column, _ in members]) for winner, members in runs]
-    return [
-        (states[winner], float(edges[members[0]]), float(edges[members[-1] + 1]))
-        for winner, members in joined
-        if winner < len(states)
+    marks = [
+        TimelineMark(at_unix_s=swap.at_unix_s, kind="publication", label=f"v{swap.version}")
+        for swap in run.swaps
+        if span[0] <= swap.at_unix_s <= span[1]
     ]
+    document = document_in(run, span, marks)
+    description = f"State of {document.workers} workers over {(span[1] - span[0]) / 60:.1f} minutes"
+    return canvas("timeline", description, document, {"origin": span[0], "spans": _phases(run)}) + table(document)
+
+
+def document_in(run: Run, span: Span, marks: Sequence[TimelineMark] = ()) -> TimelineDocument:
+    """Return the states of all workers in a span of time."""
+    window = Window(from_s=span[0], to_s=span[1], columns=COLUMNS)
+    workers = sorted({interval.worker for interval in run.intervals})
+    tracks = {worker: track_of(worker, [of for of in run.intervals if of.worker == worker]) for worker in workers}
+    head = head_of(window, kind="lanes", workers=len(workers))
+    return document_of(head, lanes(workers, tracks.__getitem__, window), marks)
+
+
+def track_of(worker: str, intervals: Iterable[Interval]) -> Track:
+    """Return the states of one worker, with gaps where none was noted."""
+    times, states = list[float](), list[int]()
+    until_s = float("-inf")
+    for interval in sorted(intervals, key=lambda of: of.began_unix_s):
+        if times and interval.began_unix_s > until_s:
+            times.append(until_s)
+            states.append(UNKNOWN)
+        times.append(interval.began_unix_s)
+        states.append(STATES.index(WorkerState(interval.state)))
+        until_s = interval.ended_unix_s
+    return Track(label=worker, devices=1, times_s=times, states=states, until_s=until_s)
+
+
+def canvas(name: str, description: str, document: TimelineDocument, options: dict[str, JsonValue]) -> str:
+    """Return a canvas that `script` draws on, and what it draws."""
+    drawn = json.dumps({"timeline": document.model_dump(mode="json"), "options": options}, separators=(",", ":"))
+    inline = drawn.replace("<", "\\u003c")  # ends no script, whatever a worker is called
+    return (
+        f'<canvas class=timeline role=img aria-label="{escape(description)}" data-timeline="{name}-data"></canvas>'
+        f'<script type="application/json" id="{name}-data">{inline}</script>'
+    )
+
+
+def table(document: TimelineDocument) -> str:
+    """Return the share of each state, for readers who do not see the picture."""
+    states = [(number, state) for number, state in enumerate(document.states) if _columns(document, number)]
+    rows = "".join(
+        f"<tr><th scope=row>{escape(row.label)}</th>"
+        + "".join(f"<td>{_share(row.runs, number, document.columns):.0%}</td>" for number, _ in states)
+        + "</tr>"
+        for row in _lanes(document)
+    )
+    heads = "".join(f"<th scope=col>{state}</th>" for _, state in states)
+    return (
+        "<details><summary>Show as a table</summary><div class=wide><table><thead><tr><th scope=col>Share of time</th>"
+        f"{heads}</tr></thead><tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def script() -> str:
+    """Return the renderer of the coordinator's page, and what draws with it all timelines of this page."""
+    page = files("tlt_coordinator.http") / "page"
+    modules = [(page / name).read_text(encoding="utf-8") for name in ("raster.js", "timeline.js")]
+    modules.append(EMBED.read_text(encoding="utf-8"))
+    joined = "\n".join(re.sub(r"^import .*\n|^export ", "", module, flags=re.MULTILINE) for module in modules)
+    return f"<script type=module>\n{joined}</script>"
+
+
+def _lanes(document: TimelineDocument) -> list[LaneRow]:
+    return [row for row in document.rows if isinstance(row, LaneRow)]
+
+
+def _share(runs: Sequence[tuple[int, int]], number: int, columns: int) -> float:
+    return sum(length for state, length in runs if state == number) / columns
+
+
+def _columns(document: TimelineDocument, number: int) -> bool:
+    return any(state == number for row in _lanes(document) for state, _ in row.runs)
 
 
 def _span(step: Step) -> Span:
@@ -54,61 +125,20 @@ def _span(step: Step) -> Span:
     return min(step.learn_began_unix_s, *(side.began_unix_s for side in step.rollouts)), max(ended)
 
 
-def _draw(run: Run, span: Span) -> str:
-    workers = sorted({interval.worker for interval in run.intervals})
-
-    def paint(figure: Figure) -> None:
-        axes = figure.subplots()
-        for lane, worker in enumerate(workers):
-            mine = [interval for interval in run.intervals if interval.worker == worker]
-            _lane(axes, lane, columns(mine, span), span[0])
-        _phases(axes, run, span, lanes=len(workers))
-        _swaps(axes, run, span, lane=len(workers))
-        axes.set_yticks([-1.1, *range(len(workers)), len(workers) - 0.05], ["phase", *workers, "new drafter"])
-        axes.set_ylim(len(workers) + 0.45, -1.75)
-        axes.set_xlim(0, (span[1] - span[0]) / MINUTE_S)
-        axes.set_xlabel("minutes")
-        axes.tick_params(length=0)
-        axes.spines["left"].set_visible(False)
-
-    description = f"State of {len(workers)} workers over {(span[1] - span[0]) / MINUTE_S:.1f} minutes"
-    return draw("timeline", description, 1.5 + 0.42 * len(workers), paint)
-
-
-def _lane(axes: Axes, lane: int, bars: list[tuple[str, float, float]], origin: float) -> None:
-    for state in dict.fromkeys(state for state, _, _ in bars):
-        spans = [
-            ((began - origin) / MINUTE_S, (ended - began) / MINUTE_S) for is_, began, ended in bars if is_ == state
-        ]
-        axes.broken_barh(spans, (lane - 0.4, 0.8), facecolor=STATES.get(state, SOFT), linewidth=0)
-
-
-def _phases(axes: Axes, run: Run, span: Span, *, lanes: int) -> None:
+def _phases(run: Run) -> list[JsonValue]:
+    """Rollouts, labelled with their step, and learning. What runs without TLT is faded."""
+    spans = list[JsonValue]()
     for step in run.steps:
-        began, ended = _span(step)
-        if not span[0] <= (began + ended) / 2 <= span[1]:
-            continue
         phases = [(rollout.side, rollout.began_unix_s, rollout.seconds) for rollout in step.rollouts]
-        for phase, at, seconds in (*phases, ("learn", step.learn_began_unix_s, step.learn_s)):
-            left, width = (at - span[0]) / MINUTE_S, seconds / MINUTE_S
-            colour = {"on": ON, "off": OFF}.get(phase, LEARN)
-            axes.broken_barh([(left, width)], (-1.28, 0.36), facecolor=colour, edgecolor=SURFACE, linewidth=0.8)
-            if phase == "off":
-                veil = (left, lanes - 0.55)
-                axes.fill_between([left, left + width], -0.45, veil[1], color=SURFACE, alpha=0.62, linewidth=0)
-        middle = ((began + ended) / 2 - span[0]) / MINUTE_S
-        axes.text(middle, -1.38, f"{step.index}", ha="center", va="bottom", fontsize=8.5, color=SOFT)
-
-
-def _swaps(axes: Axes, run: Run, span: Span, *, lane: int) -> None:
-    labelled = float("-inf")
-    for swap in run.swaps:
-        if not span[0] <= swap.at_unix_s <= span[1]:
-            continue
-        at = (swap.at_unix_s - span[0]) / MINUTE_S
-        axes.plot(
-            [at], [lane - 0.2], marker="^", markersize=5, color=STATES["training"], linestyle="none", clip_on=False
-        )
-        if at - labelled > 0.03 * (span[1] - span[0]) / MINUTE_S:
-            axes.text(at, lane - 0.05, f"v{swap.version}", ha="center", va="top", fontsize=8.5, color=SOFT)
-            labelled = at
+        for phase, began_s, seconds in (*phases, ("learn", step.learn_began_unix_s, step.learn_s)):
+            label = "" if phase == "learn" else f"{step.index}"
+            spans.append(
+                {
+                    "from_unix_s": began_s,
+                    "to_unix_s": began_s + seconds,
+                    "label": label,
+                    "shade": phase,
+                    "faded": phase == "off",
+                }
+            )
+    return spans

@@ -20,7 +20,8 @@ export function heightOf(document, options = {}) {
  *
  * Options:
  *   from, to: what is shown, in Unix seconds; default: all of the document.
- *   spans: [{from_unix_s, to_unix_s, label, shade}] in a strip above; shade names a CSS variable.
+ *   spans: [{from_unix_s, to_unix_s, label, shade, faded}] in a strip above; shade names a CSS variable; below one that
+ *     is faded, the rows are.
  *   origin: label the axis with the time since then; default: with the time of day.
  *   selected: index of a row to point out.
  *   cursor: a time to point out, in Unix seconds.
@@ -184,12 +185,20 @@ function strip(context, place, shades, spans) {
     const left = Math.max(place.left, xOf(place, span.from_unix_s));
     const right = Math.min(place.left + place.width, xOf(place, span.to_unix_s));
     if (right <= left) continue;
+    if (span.faded) fade(context, left, right, place, shades("surface"));
     context.fillStyle = shades(span.shade ?? "line");
     context.fillRect(left, 2, Math.max(1, right - left - 1), STRIP - 6);
     if (!span.label || context.measureText(span.label).width > right - left - 6) continue;
     context.fillStyle = readable(shades, span.shade ?? "line");
     context.fillText(span.label, (left + right) / 2, 2 + (STRIP - 6) / 2);
   }
+}
+
+function fade(context, left, right, place, colour) {
+  context.globalAlpha = 0.6;
+  context.fillStyle = colour;
+  context.fillRect(left, place.top, right - left, place.rows * place.pitch);
+  context.globalAlpha = 1;
 }
 
 const SHAPES = {
