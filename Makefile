@@ -63,6 +63,10 @@ loops: install  ## run both in the other scheduler loop than these do, the lossl
 	$(BIN)/pytest tests/lossless --loop plain
 	$(BIN)/pytest $(SLOWEST) --loop plain
 
+.PHONY: page
+page: install  ## test the coordinator's page in Chromium, over fleets of 8, 512 and 10,240 simulated workers (a minute)
+	$(BIN)/pytest tests/page -p no:randomly
+
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
 	$(BIN)/pytest tests/packaging

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import Distribution
+from tests.packaging.conftest import ROOT, Distribution
 
 MIB = 1 << 20
+PAGE = Path("tlt_coordinator/http/page")
 CODE = {
     "tlt_suite", "tlt_common", "tlt_gateway", "tlt_worker", "tlt_cache", "tlt_trainer", "tlt_tuner", "tlt_coordinator",
     "tlt_local",
@@ -30,7 +31,10 @@ def test_the_wheel_is_small(distribution: Distribution, capsys: pytest.CaptureFi
 def test_the_wheel_holds_production_code_only(distribution: Distribution) -> None:
     names = [Path(name) for name in contents(distribution.wheel) if ".dist-info/" not in name]
     assert {name.parts[0] for name in names} == CODE
-    assert {name.suffix for name in names} <= {".py", ".pyi", ".typed"}
+    page = {name for name in names if name.parent == PAGE}
+    assert {name.name for name in page} == {path.name for path in (ROOT / "services" / PAGE).iterdir()}
+    assert {name.suffix for name in page} == {".html", ".js", ".css"}
+    assert {name.suffix for name in set(names) - page} <= {".py", ".pyi", ".typed"}
     assert not any("test" in part or "demo" in part or "dashboard" in part for name in names for part in name.parts)
 
 

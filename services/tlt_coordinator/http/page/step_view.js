@@ -100,9 +100,9 @@ function remaining(left, running) {
   const sum = running.reduce((total, part) => total + part.count, 0);
   if (!sum) return "No response runs now.";
   if (!left) return `${plural(sum, "response")} running; there is no forecast of what is left.`;
-  const at = (level) => left.tokens[left.levels.indexOf(level)];
-  return `Of ${plural(sum, "running response")}, half are expected to end within ${count(at(0.5))} more tokens, ` +
-    `nine in ten within ${count(at(0.9))}.`;
+  const at = (level) => count(left.tokens[left.levels.indexOf(level)]);
+  return `${plural(sum, "response")} running; the last of them is expected to end after ${at(0.5)} more tokens ` +
+    `(80 % interval ${at(0.1)} to ${at(0.9)}).`;
 }
 
 const short = (tokens) => (tokens >= 1024 ? `${tokens / 1024}k` : String(tokens));

@@ -1,0 +1,1 @@
+"""`tlt bench page`: the coordinator's page in a browser, over simulated fleets."""

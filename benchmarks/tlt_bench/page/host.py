@@ -1,0 +1,49 @@
+"""
+A coordinator with a simulated fleet in a process of its own.
+
+`python -m tlt_bench.page.host WORKERS [--listen HOST:PORT] [--tokens FILE] [--odd ID]...` prints the page's address.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from tlt_bench.page.simulated_fleet import CONFIG, SimulatedFleet, names
+from tlt_common.rpc.http.protocol import timed
+from tlt_common.rpc.http.server import address_of, bind, serve_http
+from tlt_common.telemetry.log import configure
+from tlt_coordinator.clock import Clock
+from tlt_coordinator.http.admission import access_of
+from tlt_coordinator.http.app import app
+from tlt_coordinator.main import RECEIVE_S, StandaloneCoordinator
+
+
+async def serve(workers: Sequence[str], *, listen: str, tokens: Path | None) -> None:
+    """Serve until cancelled."""
+    clock = Clock()
+    host = StandaloneCoordinator(CONFIG, clock)
+    with bind(listen) as socket:
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(host.run())
+            await asyncio.sleep(0)
+            fleet = SimulatedFleet(host.active.coordinator, workers, clock)
+            parts.create_task(fleet.run())
+            print(f"http://{address_of(socket)}/", flush=True)
+            await serve_http(app(host.active, access_of(tokens)), socket, protocol=timed(RECEIVE_S))
+
+
+def main() -> None:
+    """Serve until killed."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("workers", type=int)
+    options.add_argument("--listen", default="127.0.0.1:0")
+    options.add_argument("--tokens", type=Path)
+    options.add_argument("--odd", action="append", default=[])
+    given = options.parse_args()
+    configure("warning")
+    asyncio.run(serve(names(given.workers, given.odd), listen=given.listen, tokens=given.tokens))
+
+
+if __name__ == "__main__":
+    main()
