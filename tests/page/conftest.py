@@ -15,7 +15,7 @@ from tlt_bench.page.served_page import ServedPage, serving
 
 FleetOf: TypeAlias = Callable[[int], ServedPage]
 SIZES = (8, 512, 10_240)
-ODD = ("<img src=x onerror=\"document.title='hacked'\">", "ü" * 10_000)
+ODD = ("<img src=x onerror=\"document.title='hacked'\">", "y" * 10_000)
 """Ids that a worker may claim: markup, and 10,000 characters."""
 
 
@@ -46,7 +46,7 @@ def fleet_of() -> Iterator[FleetOf]:
         yield of
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Tab:
     """A page in the browser, and what went wrong in it."""
 

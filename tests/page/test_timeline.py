@@ -79,12 +79,12 @@ def test_the_mouse_moves_and_the_wheel_zooms(tab: Tab, fleet_of: FleetOf) -> Non
     page.mouse.down()
     page.mouse.move(middle[0] + 200, middle[1], steps=4)
     page.mouse.up()
-    dragged = shown(page)
+    address, dragged = page.url, shown(page)
     assert dragged is not None
     page.keyboard.down("Control")
     page.mouse.wheel(0, -200)
     page.keyboard.up("Control")
-    page.wait_for_function("address => location.href !== address", arg=page.url)
+    page.wait_for_function("address => location.href !== address", arg=address)
     zoomed = shown(page)
     assert zoomed is not None
     assert zoomed[1] - zoomed[0] < dragged[1] - dragged[0]

@@ -82,7 +82,7 @@ def test_steps_lengths_and_drafters_are_shown(tab: Tab, fleet_of: FleetOf) -> No
 
 def test_addresses_can_be_shared_and_back_works(tab: Tab, fleet_of: FleetOf) -> None:
     page = tab.open(fleet_of(8), "fleet")
-    page.locator("table tbody a").last.click()
+    page.get_by_role("link", name="worker-5").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("worker-5")
     page.go_back()
     expect(page).to_have_title("Fleet · TLT")

@@ -14,8 +14,8 @@ from tlt_common.rpc.http.protocol import timed
 from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.telemetry.log import configure
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.http.admission import access_of
 from tlt_coordinator.http.app import app
+from tlt_coordinator.http.viewer_access import access_of
 from tlt_coordinator.main import RECEIVE_S, StandaloneCoordinator
 
 

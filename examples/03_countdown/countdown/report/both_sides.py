@@ -4,9 +4,10 @@ from typing import Final
 
 from countdown.record import Run, Step
 from countdown.report.facts import facts
-from countdown.report.timeline import canvas, document_in
+from countdown.report.timeline import canvas, document_in, swatch
 
 NAMES: Final = {"on": "With TLT", "off": "Without"}
+SHOWN: Final = ("rollout", "training", "switching", "resting", "idle")
 
 
 def typical(run: Run) -> Step | None:
@@ -18,7 +19,8 @@ def typical(run: Run) -> Step | None:
 def both_sides(run: Run, step: Step) -> str:
     """Return the timelines of both sides, one above the other, in seconds since each rollout began."""
     longest_s = max(rollout.seconds for rollout in step.rollouts)
-    return "".join(
+    keys = "".join(f"<span>{swatch(state)}{state}</span>" for state in SHOWN)
+    sides = "".join(
         f"<h3>{NAMES[rollout.side]}: {rollout.seconds:.0f} s</h3>"
         + canvas(
             f"side-{rollout.side}",
@@ -28,3 +30,4 @@ def both_sides(run: Run, step: Step) -> str:
         )
         for rollout in sorted(step.rollouts, key=lambda rollout: list(NAMES).index(rollout.side))
     )
+    return f"{sides}<p class=keys>{keys}</p>"

@@ -113,7 +113,8 @@ def _both_sides(run: Run) -> str:
     return _figure(
         f"<div class=both-sides>{both_sides.both_sides(run, step)}</div>",
         f"Step {step.index}, which has the median speedup, rolled out on both sides. Grey is idle time; green is the "
-        "part of it used to train the drafter. Lending is disabled while the step runs without TLT.",
+        "part of it used to train the drafter. Lending is disabled while the step runs without TLT. The axes count "
+        "seconds since the prompts were sent.",
     )
 
 
@@ -181,7 +182,7 @@ def _keys(run: Run) -> str:
 def _swatch(variable: str) -> str:
     """Return a swatch; of states, one drawn with their pattern."""
     if variable in STATES:
-        return f'<canvas class=swatch data-state="{variable}"></canvas>'
+        return timeline.swatch(variable)
     return f"<i class=swatch style='background:var(--{variable})'></i>"
 
 

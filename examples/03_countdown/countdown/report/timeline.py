@@ -22,8 +22,8 @@ from tlt_common.timeline import (
     LaneRow,
     TimelineDocument,
     TimelineMark,
-    Track,
     Window,
+    WorkerTrack,
     document_of,
     head_of,
     lanes,
@@ -59,7 +59,7 @@ def document_in(run: Run, span: Span, marks: Sequence[TimelineMark] = ()) -> Tim
     return document_of(head, lanes(workers, tracks.__getitem__, window), marks)
 
 
-def track_of(worker: str, intervals: Iterable[Interval]) -> Track:
+def track_of(worker: str, intervals: Iterable[Interval]) -> WorkerTrack:
     """Return the states of one worker, with gaps where none was noted."""
     times, states = list[float](), list[int]()
     until_s = float("-inf")
@@ -70,7 +70,7 @@ def track_of(worker: str, intervals: Iterable[Interval]) -> Track:
         times.append(interval.began_unix_s)
         states.append(STATES.index(WorkerState(interval.state)))
         until_s = interval.ended_unix_s
-    return Track(label=worker, devices=1, times_s=times, states=states, until_s=until_s)
+    return WorkerTrack(label=worker, devices=1, times_s=times, states=states, until_s=until_s)
 
 
 def canvas(name: str, description: str, document: TimelineDocument, options: dict[str, JsonValue]) -> str:
@@ -81,6 +81,11 @@ def canvas(name: str, description: str, document: TimelineDocument, options: dic
         f'<canvas class=timeline role=img aria-label="{escape(description)}" data-timeline="{name}-data"></canvas>'
         f'<script type="application/json" id="{name}-data">{inline}</script>'
     )
+
+
+def swatch(state: str) -> str:
+    """Return a swatch of a state, which `script` draws."""
+    return f'<canvas class=swatch data-state="{state}"></canvas>'
 
 
 def table(document: TimelineDocument) -> str:
