@@ -3,8 +3,6 @@
 import random
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, pairwise
 
 from tlt_common.domain.fleet import PastChange, WorkerState
 
@@ -14,7 +12,7 @@ DISTINCT = 256
 """Courses that differ; workers of larger fleets share them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """The states of a worker over time."""
 
@@ -25,19 +23,6 @@ class Course:
     def at(self, time_s: float) -> int:
         """Return the index of the state at a time."""
         return max(0, bisect_right(self.times_s, time_s) - 1)
-
-    def trained_s(self, time_s: float) -> float:
-        """Return for how long it has trained by a time."""
-        last = self.at(time_s)
-        inside_s = time_s - self.times_s[last] if self.states[last] is WorkerState.TRAINING else 0.0
-        return self._trained_s[last] + inside_s
-
-    @cached_property
-    def _trained_s(self) -> tuple[float, ...]:
-        """By the time of each change."""
-        spans = zip(self.states, pairwise(self.times_s), strict=False)
-        lengths = (end - begin if state is WorkerState.TRAINING else 0.0 for state, (begin, end) in spans)
-        return (0.0, *accumulate(lengths))
 
     def history(self, time_s: float) -> tuple[PastChange, ...]:
         """Return the changes up to a time, as a worker tells them when it joins."""

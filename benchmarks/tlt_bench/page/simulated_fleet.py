@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Never
 
 from tlt_bench.page.courses import DISTINCT, STEP_S, course
-from tlt_common.domain.fleet import Publication, WorkerHello, WorkerState, WorkerStatus
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
+from tlt_common.domain.fleet import Lease, Publication, Revocation, WorkerHello, WorkerState, WorkerStatus
+from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig
@@ -22,10 +22,9 @@ REPORT_TICKS = 20
 GATEWAY = "simulated-gateway"
 CAP = 32_768
 PATIENCE_S = 1e6
-CONFIG = CoordinatorConfig.model_validate(
-    {"silence_s": PATIENCE_S, "queue_stale_s": PATIENCE_S, "spot": {"settle_s": PATIENCE_S}}
-)
-"""Nobody is silent, and nobody settles: workers do what their courses say, not what is ordered."""
+CONFIG = CoordinatorConfig.model_validate({"silence_s": PATIENCE_S, "spot": {"lease_ttl_s": PATIENCE_S}})
+"""Workers report when something changes; nothing needs to be renewed."""
+NEEDS_LEASE = frozenset({WorkerState.TRAINING, WorkerState.SWITCHING})
 
 
 def names(count: int, odd: Sequence[str] = ()) -> list[str]:
@@ -53,6 +52,13 @@ class SimulatedFleet:
         self._courses = [course(seed, PAST_S + AHEAD_S) for seed in range(min(DISTINCT, len(workers)))]
         self._places = [each.at(PAST_S) for each in self._courses]
         self._drafter = 0
+        self._epochs = [Epoch(0)] * len(workers)
+        """Of the leases they hold."""
+        self._waiting = set[int]()
+        """Workers that would train, and have no lease."""
+        self._shown = [WorkerState.IDLE] * len(workers)
+        self._reported_s = [self._joined_s] * len(workers)
+        self._trained_s = [0.0] * len(workers)
         hellos = [self._hello(number, name) for number, name in enumerate(workers)]
         self._sessions = [coordinator.join(hello) for hello in hellos]
         for number in range(len(workers)):
@@ -69,6 +75,9 @@ class SimulatedFleet:
                     self._places[index] = place
                     for number in range(index, len(self._sessions), len(self._courses)):
                         self._report(number)
+            for number in tuple(self._waiting):
+                if self._takes_lease(number):
+                    self._report(number)
             # What is trained counts once it is reported.
             for number in range(ticks % REPORT_TICKS, len(self._sessions), REPORT_TICKS):
                 self._report(number)
@@ -94,10 +103,31 @@ class SimulatedFleet:
         index = number % len(self._courses)
         return self._courses[index].states[self._places[index]]
 
+    def _takes_lease(self, number: int) -> bool:
+        """Take up a lease that was granted; return whether the worker holds one."""
+        outbox = self._sessions[number].outbox
+        while (order := outbox.take()) is not None:
+            if isinstance(order, Lease):
+                self._epochs[number] = order.epoch
+            elif isinstance(order, Revocation) and order.epoch >= self._epochs[number]:
+                self._epochs[number] = Epoch(0)
+        return self._epochs[number] > 0
+
     def _report(self, number: int) -> None:
-        state = self._state(number)
-        is_busy = state is WorkerState.ROLLOUT
+        state, held = self._state(number), self._takes_lease(number)
+        if state not in NEEDS_LEASE:
+            self._epochs[number] = Epoch(0)
+            self._waiting.discard(number)
+        elif held:
+            self._waiting.discard(number)
+        else:
+            state = WorkerState.IDLE
+            self._waiting.add(number)
         now_s = self._clock.now()
+        if self._shown[number] is WorkerState.TRAINING:
+            self._trained_s[number] += now_s - self._reported_s[number]
+        self._shown[number], self._reported_s[number] = state, now_s
+        is_busy = state is WorkerState.ROLLOUT
         step = int((now_s - self._began_s) / STEP_S)
         status = WorkerStatus(
             state=state,
@@ -107,19 +137,15 @@ class SimulatedFleet:
             accept_length=3.2 if is_busy else 0.0,
             arm="drafter-4" if is_busy else "",
             trainer_ready=True,
-            lent=state is WorkerState.TRAINING,
-            training_s=self._trained_s(number, now_s),
-            training_steps=int(self._trained_s(number, now_s)),
+            epoch=self._epochs[number],
+            lent=self._epochs[number] > 0,
+            training_s=self._trained_s[number],
+            training_steps=int(self._trained_s[number]),
             training_loss=2.0,
             produced_tokens=int(1000 * now_s - 1000 * self._joined_s),
             problem="the trainer ended with exit code 1" if number % 97 == 96 else "",
         )
         self._coordinator.report(self._sessions[number], status)
-
-    def _trained_s(self, number: int, now_s: float) -> float:
-        """Return for how long it has trained since it joined."""
-        followed = self._courses[number % len(self._courses)]
-        return followed.trained_s(now_s - self._began_s) - followed.trained_s(PAST_S)
 
     def _load(self) -> GatewayLoad:
         busy = [

@@ -55,8 +55,8 @@ def document_in(run: Run, span: Span, marks: Sequence[TimelineMark] = ()) -> Tim
     window = Window(from_s=span[0], to_s=span[1], columns=COLUMNS)
     workers = sorted({interval.worker for interval in run.intervals})
     tracks = {worker: track_of(worker, [of for of in run.intervals if of.worker == worker]) for worker in workers}
-    head = head_of(window, kind="lanes", workers=len(workers))
-    return document_of(head, lanes(workers, tracks.__getitem__, window), marks)
+    head = head_of(window, kind="lanes", workers=len(workers), marks=marks)
+    return document_of(head, lanes(workers, tracks.__getitem__, window))
 
 
 def track_of(worker: str, intervals: Iterable[Interval]) -> WorkerTrack:

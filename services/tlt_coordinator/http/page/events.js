@@ -36,7 +36,7 @@ export class Events {
   #lastId = "";
   #current = null;
 
-  /** `hear(name, data)`: connected, changes, resync, and lost with {reason, wait_s}. */
+  /** `hear(name, data)`: changes, resync, connected with {resumes}, and lost with {reason, wait_s}. */
   constructor(api, hear) {
     this.#api = api;
     this.#hear = hear;
@@ -62,7 +62,7 @@ export class Events {
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
       const response = await this.#api.open("events", { headers, signal: attempt.signal });
-      this.#hear("connected", {});
+      this.#hear("connected", { resumes: this.#lastId !== "" });
       const [reader, parser, decoder] = [response.body.getReader(), new EventParser(), new TextDecoder()];
       for (;;) {
         attempt.heard();

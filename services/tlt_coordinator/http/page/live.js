@@ -24,7 +24,10 @@ export class Live extends EventTarget {
     this.#take(await this.#api.get("fleet"));
   }
 
-  /** Calls `listener(detail)` for events of a name, until the signal is raised. Names: fleet, workers, reload, connection. */
+  /**
+   * Calls `listener(detail)` for events of a name, until the signal is raised: fleet, workers, connection; since, if there
+   * are data since another time than before; reload, if all must be read again.
+   */
   on(name, signal, listener) {
     this.addEventListener(name, (event) => listener(event.detail), { signal });
   }
@@ -41,8 +44,8 @@ export class Live extends EventTarget {
     this.fleet = fleet;
     this.#ahead = fleet.at_unix_s - Date.now() / 1000;
     this.#tell("fleet", fleet);
-    // Another coordinator leads, and has data since then only.
-    if (previous && fleet.since_unix_s > previous.since_unix_s + 1) this.#tell("reload", { since_unix_s: fleet.since_unix_s });
+    const isOther = previous && Math.abs(fleet.since_unix_s - previous.since_unix_s) > 1;
+    if (isOther) this.#tell("since", fleet.since_unix_s);
   }
 
   #hear(name, data) {
@@ -50,15 +53,18 @@ export class Live extends EventTarget {
       this.#take({ ...data.fleet, at_unix_s: data.at_unix_s });
       if (data.workers.length) this.#tell("workers", data.workers);
     } else if (name === "resync") {
-      this.refresh().catch(() => {}); // Who reloads says why that fails.
-      this.#tell("reload", data);
+      this.#readAgain();
     } else if (name === "connected" || name === "lost") {
-      const wasLost = this.connection === "lost";
+      if (name === "connected" && this.connection === "lost" && !data.resumes) this.#readAgain();
       this.connection = name === "connected" ? "live" : "lost";
       this.reason = data.reason ?? "";
-      if (wasLost && this.connection === "live") this.refresh().catch(() => {});
       this.#tell("connection", data);
     }
+  }
+
+  async #readAgain() {
+    await this.refresh().catch(() => {}); // The views read, too, and say why that fails.
+    this.#tell("reload", null);
   }
 
   #tell(name, detail) {

@@ -83,11 +83,8 @@ function sayNotice(text) {
 const always = new AbortController().signal;
 live.on("connection", always, sayConnection);
 live.on("fleet", always, () => sayConnection());
-live.on("reload", always, ({ reason, since_unix_s }) => {
-  const since = since_unix_s ? ` There is data since ${clock(since_unix_s)}.` : "";
-  sayNotice(`${reason || "Another coordinator leads now."}${since}`);
-  show();
-});
+live.on("since", always, (since) => sayNotice(`Another coordinator leads now; it has data since ${clock(since)}.`));
+live.on("reload", always, show);
 addEventListener("hashchange", () => {
   sayNotice("");
   show().then(() => scrollTo(0, 0));

@@ -208,6 +208,9 @@ const SHAPES = {
 };
 const SHADE_OF = { step: "ink", publication: "training", update: "updating" };
 
+/** Labels are numbers of steps or versions, or names. */
+const labelOf = ({ kind, label }) => (/^\d/.test(label) ? `${kind === "step" ? "step " : "v"}${label}` : label);
+
 function polygon(context, corners) {
   corners.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
   context.closePath();
@@ -227,7 +230,7 @@ function marks(context, found, place, shades) {
     context.beginPath();
     SHAPES[mark.kind](context, x, place.top - 2);
     context.fill();
-    const text = fitting(context, mark.label, 60);
+    const text = fitting(context, labelOf(mark), 60);
     const until = x + 12 + context.measureText(text).width;
     if (x < free || until > (shown[index + 1]?.x ?? right + 6) - 6) return;
     context.fillStyle = shades("soft");
