@@ -13,7 +13,7 @@ DISTINCT = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class WorkerCourse:
     """The states of a worker over time."""
 
     times_s: tuple[float, ...]
@@ -33,7 +33,7 @@ class Course:
         )
 
 
-def course(seed: int, length_s: float) -> Course:
+def course(seed: int, length_s: float) -> WorkerCourse:
     """Draw a course: every step is a rollout, the tail after it, and an update of the weights."""
     drawn = random.Random(seed)
     times, states = list[float](), list[WorkerState]()
@@ -59,4 +59,4 @@ def course(seed: int, length_s: float) -> Course:
                 at_s += drawn.uniform(1.0, 3.0)
         enter(WorkerState.UPDATING, ended_s)
         began_s += STEP_S
-    return Course(times_s=tuple(times), states=tuple(states))
+    return WorkerCourse(times_s=tuple(times), states=tuple(states))
