@@ -12,11 +12,15 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from countdown.browser import browsing
 from tlt_bench.page.served_page import ServedPage, serving
+from tlt_common.domain.bounds import MAX_NAME
 
 FleetOf: TypeAlias = Callable[[int], ServedPage]
 SIZES = (8, 512, 10_240)
-ODD = ("<img src=x onerror=\"document.title='hacked'\">", "y" * 10_000)
-"""Ids that a worker may claim: markup, and 10,000 characters."""
+MARKUP = "<img src=x onerror=\"document.title='hacked'\">"
+ODD = (MARKUP, "y" * MAX_NAME)
+"""Ids that a worker may claim."""
+PROBLEM = MARKUP + "z" * 10_000
+"""What it may report as its problem."""
 
 
 def ask(served: ServedPage, path: str) -> Any:
@@ -39,7 +43,7 @@ def fleet_of() -> Iterator[FleetOf]:
 
         def of(workers: int) -> ServedPage:
             if workers not in made:
-                odd = [part for name in ODD for part in ("--odd", name)] if workers == SIZES[0] else []
+                odd = [*(f"--odd={name}" for name in ODD), f"--problem={PROBLEM}"] if workers == SIZES[0] else []
                 made[workers] = open_.enter_context(serving(workers, *odd))
             return made[workers]
 

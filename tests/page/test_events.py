@@ -30,8 +30,8 @@ def test_changes_are_shown_without_a_reload(tab: Tab, own: ServedPage) -> None:
     expect(page.locator("#connection")).to_contain_text("Live")
     before = page.locator("main").inner_text()
     page.wait_for_function("before => document.querySelector('main').innerText !== before", arg=before)
-    assert sum("/fleet" in url for url in tab.requested) <= 2
-    assert sum("/events" in url for url in tab.requested) == 1
+    assert sum("v1/fleet" in url for url in tab.requested) <= 2
+    assert sum("v1/events" in url for url in tab.requested) == 1
 
 
 def test_a_new_leader_is_read_anew_and_named(tab: Tab) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import ODD, SIZES, FleetOf, Tab, ask
+from tests.page.conftest import ODD, PROBLEM, SIZES, FleetOf, Tab, ask
 
 MAX_ELEMENTS = 2500
 """In the page: a row per worker of the largest fleet would be 100,000."""
@@ -107,6 +107,9 @@ def test_ids_and_problems_are_text_whatever_they_are(tab: Tab, fleet_of: FleetOf
         assert "hacked" not in page.title()
     page.locator("table tbody a").filter(has_text=long[:20]).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(long)
+    tab.open(fleet_of(8), "workers/worker-4")
+    expect(page.locator("main .reason")).to_have_text(PROBLEM)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("img").count() == 0
 
 

@@ -1,7 +1,8 @@
 """
 A coordinator with a simulated fleet in a process of its own.
 
-`python -m tlt_bench.page.host WORKERS [--listen HOST:PORT] [--tokens FILE] [--odd ID]...` prints the page's address.
+`python -m tlt_bench.page.host WORKERS [--listen HOST:PORT] [--tokens FILE] [--odd ID]... [--problem TEXT]` prints the
+page's address.
 """
 
 import argparse
@@ -15,11 +16,12 @@ from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.telemetry.log import configure
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.http.app import app
+from tlt_coordinator.http.event_feed import EventFeed
 from tlt_coordinator.http.viewer_access import access_of
 from tlt_coordinator.main import RECEIVE_S, StandaloneCoordinator
 
 
-async def serve(workers: Sequence[str], *, listen: str, tokens: Path | None) -> None:
+async def serve(workers: Sequence[str], *, problem: str, listen: str, tokens: Path | None) -> None:
     """Serve until cancelled."""
     clock = Clock()
     host = StandaloneCoordinator(CONFIG, clock)
@@ -27,10 +29,12 @@ async def serve(workers: Sequence[str], *, listen: str, tokens: Path | None) -> 
         async with asyncio.TaskGroup() as parts:
             parts.create_task(host.run())
             await asyncio.sleep(0)
-            fleet = SimulatedFleet(host.active.coordinator, workers, clock)
+            fleet = SimulatedFleet(host.active.coordinator, workers, clock, problem)
             parts.create_task(fleet.run())
             print(f"http://{address_of(socket)}/", flush=True)
-            await serve_http(app(host.active, access_of(tokens)), socket, protocol=timed(RECEIVE_S))
+            feed = EventFeed(host.active)
+            parts.create_task(feed.run())
+            await serve_http(app(host.active, feed, access_of(tokens)), socket, protocol=timed(RECEIVE_S))
 
 
 def main() -> None:
@@ -40,9 +44,11 @@ def main() -> None:
     options.add_argument("--listen", default="127.0.0.1:0")
     options.add_argument("--tokens", type=Path)
     options.add_argument("--odd", action="append", default=[])
+    options.add_argument("--problem", default="the trainer ended with exit code 1")
     given = options.parse_args()
     configure("warning")
-    asyncio.run(serve(names(given.workers, given.odd), listen=given.listen, tokens=given.tokens))
+    workers = names(given.workers, given.odd)
+    asyncio.run(serve(workers, problem=given.problem, listen=given.listen, tokens=given.tokens))
 
 
 if __name__ == "__main__":

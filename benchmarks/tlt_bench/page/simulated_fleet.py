@@ -41,11 +41,13 @@ class SimulatedFleet:
         coordinator: Its plan runs elsewhere in this event loop.
         workers: Their ids.
         clock: The coordinator's.
+        problem: What one worker in a hundred reports as its problem, the fifth at first.
     """
 
-    def __init__(self, coordinator: Coordinator, workers: Sequence[str], clock: Clock) -> None:
+    def __init__(self, coordinator: Coordinator, workers: Sequence[str], clock: Clock, problem: str) -> None:
         self._coordinator = coordinator
         self._clock = clock
+        self._problem = problem
         self._random = random.Random(len(workers))
         self._joined_s = clock.now()
         self._began_s = self._joined_s - PAST_S
@@ -143,7 +145,7 @@ class SimulatedFleet:
             training_steps=int(self._trained_s[number]),
             training_loss=2.0,
             produced_tokens=int(1000 * now_s - 1000 * self._joined_s),
-            problem="the trainer ended with exit code 1" if number % 97 == 96 else "",
+            problem=self._problem if number % 100 == 4 else "",
         )
         self._coordinator.report(self._sessions[number], status)
 
