@@ -45,7 +45,7 @@ def test_the_timeline_is_a_picture_and_a_table(tab: Tab, fleet_of: FleetOf, work
     rows = page.locator("details table tbody tr")
     expect(rows).to_have_count({8: 8, 512: 64, 10_240: 32}[workers])
     parts = rows.first.locator("td").all_inner_texts()
-    shares = [float(part.removesuffix(" %")) for part in parts]
+    shares = [float(part.removesuffix("\N{NO-BREAK SPACE}%")) for part in parts]
     assert sum(shares) == pytest.approx(100, abs=3)
     assert page.locator("*").count() < MAX_ELEMENTS
 

@@ -6,7 +6,7 @@ import { TimelinePanel } from "./timeline_panel.js";
 import { WorkerList } from "./worker_list.js";
 import { clock, count, deviceHours, duration, fixed, plural, share, STATES, version } from "./words.js";
 
-const ROWS = 8;
+const ROWS = 12;
 /** Of the small timeline. */
 
 export async function fleetView(body, { api, live, signal }) {
@@ -18,16 +18,18 @@ export async function fleetView(body, { api, live, signal }) {
   const panel = new TimelinePanel({ api, live, signal, rows: ROWS, isStill: true });
   const list = new WorkerList({ api, live, signal });
   const title = element("h1", {});
+  const link = element("a", { href: "#/timeline" });
   body.append(
     title,
     figures.element,
     section("Now", now.element),
-    section("Last 15 minutes", panel.element, element("p", {}, element("a", { href: "#/timeline" }, "Open the timeline"))),
+    section("Last 15 minutes", panel.element, element("p", {}, link)),
     section("Device time", spent.element, since),
     section("Workers", list.element),
   );
   const update = (fleet) => {
     say(title, headline(fleet));
+    say(link, fleet.workers > ROWS ? `Timeline of all ${count(fleet.workers)} workers` : "Open the timeline");
     figures.update(fleet, live.now());
     now.update(STATES.map((state) => [state, fleet.by_state[state] ?? 0]));
     spent.update(STATES.map((state) => [state, fleet.seconds[state] ?? 0]));
@@ -52,7 +54,7 @@ class Figures {
   element = element("div", { class: "cards" });
 
   update(fleet, now_s) {
-    this.#card("Use of idle time", share(fleet.bubble_utilisation), "of the time without requests trained the drafter", true);
+    this.#card("Use of idle time", share(fleet.bubble_utilisation), "of the time outside rollouts trained the drafter", true);
     this.#card("Accept length", fixed(fleet.accept_length), "tokens per round; 1 without speculation");
     this.#card("Requests", count(fleet.running), `running, ${count(fleet.queued)} queued`);
     const end = fleet.step_end;

@@ -28,7 +28,7 @@ export function heightOf(document, options = {}) {
  */
 export function draw(canvas, document, options = {}) {
   const paper = prepared(canvas);
-  const place = placed(canvas, document, options);
+  const place = placed(paper, document, options);
   raster(paper, document, place);
   const shades = shadesOf(canvas);
   labels(paper.context, document, place, shades, options);
@@ -48,9 +48,11 @@ function pitch(document) {
   return rows <= 12 ? 28 : rows <= 32 ? 20 : 14;
 }
 
-function placed(canvas, document, options) {
-  const longest = document.rows.reduce((most, row) => Math.max(most, named(row).length), 0);
-  const left = Math.round(Math.min(14 + 7 * longest, 190, canvas.clientWidth * 0.25));
+function placed({ canvas, context }, document, options) {
+  const most = Math.min(190, canvas.clientWidth * 0.25);
+  context.font = labelFont(document);
+  const widths = document.rows.map((row) => 14 + context.measureText(named(row).slice(0, 60)).width);
+  const left = Math.ceil(Math.min(most, Math.max(0, ...widths)));
   return {
     left,
     top: top(document, options),
@@ -108,10 +110,11 @@ function statesOf(runs, count, columns) {
 }
 
 const xOf = (place, at) => place.left + ((at - place.from) / (place.to - place.from)) * place.width;
+const labelFont = (document) => font(pitch(document) > 16 ? 12.5 : 10.5);
 const font = (pixels) => `${pixels}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`;
 
 function labels(context, document, place, shades, options) {
-  context.font = font(place.pitch > 16 ? 12.5 : 10.5);
+  context.font = labelFont(document);
   context.textBaseline = "middle";
   context.textAlign = "left";
   document.rows.forEach((row, index) => {

@@ -23,7 +23,7 @@ export const MEANING = {
 
 export const count = (value) => (value === null || value === undefined ? "–" : COUNT.format(value));
 export const fixed = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(digits) : "–");
-export const share = (value) => (Number.isFinite(value) ? `${percent(value)} %` : "–");
+export const share = (value) => (Number.isFinite(value) ? `${percent(value)}\u00a0%` : "–");
 export const plural = (value, name) => `${count(value)} ${name}${value === 1 ? "" : "s"}`;
 
 /** Only what is whole or nothing is shown as 100 or 0. */
