@@ -44,7 +44,7 @@ class FleetMemory:
         """
         if running := self._running():
             raise InvalidRequestError(
-                f"tags: {running} requests run; accepted: none while memory is released", field="tags"
+                f"tags: {running} requests run; accepted: the call once they have ended", field="tags"
             )
         wanted, workers = list(tags), self._answering()
         try:

@@ -62,7 +62,7 @@ class ReleasedMemory:
         self._require_able()
         if self._activity.running:
             raise InvalidRequestError(
-                f"tags: {self._activity.running} requests run; accepted: none while memory is released", field="tags"
+                f"tags: {self._activity.running} requests run; accepted: the call once they have ended", field="tags"
             )
         await self._changes.do(lambda: self._release(wanted))
 
