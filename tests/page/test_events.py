@@ -1,6 +1,7 @@
 """Changes arrive by themselves; connections break, and come back."""
 
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,34 @@ def test_a_new_leader_is_read_anew_and_named(tab: Tab) -> None:
         expect(page.locator("#connection")).to_contain_text("Live", timeout=40_000)
         expect(page.locator("table tbody tr")).to_have_count(9)
         expect(page.locator("#notice")).to_contain_text("data since")
+
+
+def test_a_connection_that_went_silent_is_replaced_and_resumed(tab: Tab, own: ServedPage) -> None:
+    tab.expected = LOST
+    tab.page.clock.install()
+    page = tab.open(own, "fleet")
+    expect(page.locator("#connection")).to_contain_text("Live")
+    asked = list[str | None]()
+    page.on("request", lambda request: asked.append(request.headers.get("last-event-id")))
+    page.wait_for_timeout(1500)  # until an event had an id
+    own.process.send_signal(signal.SIGSTOP)
+    page.clock.fast_forward(30_000)
+    expect(page.locator("#connection")).to_contain_text("nothing was heard for a while")
+    own.process.send_signal(signal.SIGCONT)
+    page.clock.fast_forward(2_000)
+    expect(page.locator("#connection")).to_contain_text("Live")
+    assert [last for last in asked if last]
+
+
+def test_a_timeline_that_follows_reads_only_what_is_new(tab: Tab, own: ServedPage) -> None:
+    page = tab.open(own, "timeline")
+    page.get_by_role("button", name="The last 5 min").click()
+    page.wait_for_timeout(500)
+    seen = len(tab.requested)
+    page.wait_for_timeout(7000)
+    columns = [int(re.findall(r"columns=(\d+)", url)[0]) for url in tab.requested[seen:] if "v1/timeline" in url]
+    assert 1 <= len(columns) <= 4
+    assert max(columns) < 32
 
 
 def parsed(tab: Tab, served: ServedPage, pieces: list[str]) -> Any:

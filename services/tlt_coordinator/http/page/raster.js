@@ -29,56 +29,91 @@ export function prepared(canvas) {
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, width, height);
   context.scale(scale, scale);
-  return { canvas, context, scale };
+  return { canvas, context };
+}
+
+const rasters = new WeakMap();
+
+/** States as a picture with one pixel per CSS pixel. On finer screens it is enlarged, so it costs no more there. */
+export class Raster {
+  /** Returns the raster of a canvas, empty. */
+  static of(canvas, width, height) {
+    const known = rasters.get(canvas);
+    const raster = known?.width === width && known.height === height ? known : new Raster(width, height);
+    rasters.set(canvas, raster);
+    raster.pixels.fill(0);
+    return raster;
+  }
+
+  constructor(width, height) {
+    [this.width, this.height] = [width, height];
+    this.surface = new OffscreenCanvas(width, height);
+    this.image = new ImageData(width, height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+  }
+
+  /** Fills rows of pixels with the states of their columns; -1: left out. */
+  lane(y, height, states, cells) {
+    const { pixels, width } = this;
+    const distinct = Math.min(height, PERIOD);
+    for (let line = 0; line < distinct; line++) {
+      const at = (y + line) * width;
+      for (let x = 0; x < width; x++) if (states[x] >= 0) pixels[at + x] = cells[states[x]][line * PERIOD + (x & 7)];
+    }
+    for (let line = distinct; line < height; line += distinct) {
+      pixels.copyWithin((y + line) * width, y * width, (y + Math.min(distinct, height - line)) * width);
+    }
+  }
+
+  /** Fills rows of pixels with shares of states, stacked from below in their order; columns: of each pixel, -1: left out. */
+  band(y, height, shares, columns, cells) {
+    const { pixels, width } = this;
+    const stacked = stackedIn(height, shares);
+    for (let line = 0; line < height; line++) {
+      const [at, row] = [(y + line) * width, (line & 7) * PERIOD];
+      for (let x = 0; x < width; x++) {
+        const state = columns[x] < 0 ? -1 : stacked[columns[x] * height + line];
+        if (state >= 0) pixels[at + x] = cells[state][row + (x & 7)];
+      }
+    }
+  }
+
+  drawOn(context, left, top) {
+    this.surface.getContext("2d").putImageData(this.image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.surface, left, top, this.width, this.height);
+  }
+}
+
+/** Returns the state of each line of each column; -1 where nothing is known. */
+function stackedIn(height, shares) {
+  const order = Object.keys(shares).map(Number).sort((one, other) => one - other);
+  const columns = order.length ? shares[order[0]].length : 0;
+  const stacked = new Int8Array(columns * height).fill(-1);
+  for (let column = 0; column < columns; column++) {
+    let [share, end] = [0, height];
+    for (const state of order) {
+      share += shares[state][column];
+      const begin = height - Math.round((Math.min(100, share) / 100) * height);
+      stacked.fill(state, column * height + begin, column * height + end);
+      end = begin;
+    }
+  }
+  return stacked;
 }
 
 /** Fills a canvas from left to right with [state, share] pairs; shares add up to 1. */
 export function drawBar(canvas, parts) {
-  const paper = prepared(canvas);
-  const [width, height] = [canvas.width, canvas.height];
-  const image = paper.context.createImageData(width, height);
-  const pixels = new Uint32Array(image.data.buffer);
-  const cells = cellsOf(canvas, parts.map(([state]) => state));
-  const states = new Int16Array(width).fill(-1);
+  const { context } = prepared(canvas);
+  const raster = Raster.of(canvas, canvas.clientWidth, canvas.clientHeight);
+  const states = new Int8Array(raster.width).fill(-1);
   let share = 0;
   parts.forEach(([, part], index) => {
-    states.fill(index, Math.round(share * width), Math.round((share + part) * width));
+    states.fill(index, Math.round(share * raster.width), Math.round((share + part) * raster.width));
     share += part;
   });
-  lane(pixels, width, { y: 0, height, scale: paper.scale }, states, cells);
-  paper.context.putImageData(image, 0, 0);
-}
-
-/** Fills a row with the states of its pixels; -1: left out. */
-export function lane(pixels, width, { y, height, scale }, states, cells) {
-  const distinct = Math.min(height, PERIOD * scale);
-  for (let line = 0; line < distinct; line++) {
-    const [row, at] = [(Math.floor(line / scale) % PERIOD) * PERIOD, (y + line) * width];
-    for (let x = 0; x < width; x++) {
-      if (states[x] >= 0) pixels[at + x] = cells[states[x]][row + (Math.floor(x / scale) & 7)];
-    }
-  }
-  for (let line = distinct; line < height; line += distinct) {
-    pixels.copyWithin((y + line) * width, y * width, (y + Math.min(distinct, height - line)) * width);
-  }
-}
-
-/** Fills a row with shares of states, stacked from below in their order. */
-export function band(pixels, width, { y, height, scale }, shares, columns, cells) {
-  const stacked = Object.keys(shares).map(Number).sort((one, other) => one - other);
-  for (let x = 0; x < width; x++) {
-    if (columns[x] < 0) continue;
-    let [share, filled] = [0, 0];
-    for (const state of stacked) {
-      share += shares[state][columns[x]];
-      const until = Math.round((Math.min(100, share) / 100) * height);
-      for (; filled < until; filled++) {
-        const at = y + height - 1 - filled;
-        const row = (Math.floor((height - 1 - filled) / scale) & 7) * PERIOD;
-        pixels[at * width + x] = cells[state][row + (Math.floor(x / scale) & 7)];
-      }
-    }
-  }
+  raster.lane(0, raster.height, states, cellsOf(canvas, parts.map(([state]) => state)));
+  raster.drawOn(context, 0, 0);
 }
 
 /** Returns 8 × 8 pixels per state. */

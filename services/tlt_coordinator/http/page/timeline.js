@@ -3,7 +3,7 @@
  * canvas: `--ink`, `--soft`, `--line`, `--surface` and one per state, each #rrggbb.
  */
 
-import { band, cellsOf, lane, prepared, readable, shadesOf } from "./raster.js";
+import { cellsOf, prepared, Raster, readable, shadesOf } from "./raster.js";
 
 const AXIS = 26;
 const STRIP = 22;
@@ -29,7 +29,7 @@ export function heightOf(document, options = {}) {
 export function draw(canvas, document, options = {}) {
   const paper = prepared(canvas);
   const place = placed(paper, document, options);
-  raster(paper, document, place);
+  states(paper, document, place);
   const shades = shadesOf(canvas);
   labels(paper.context, document, place, shades, options);
   axis(paper.context, place, shades, options);
@@ -64,38 +64,24 @@ function placed({ canvas, context }, document, options) {
   };
 }
 
-function raster(paper, document, place) {
-  const { scale, context } = paper;
-  const [width, height] = [place.width * scale, Math.max(1, place.rows * place.pitch * scale)];
-  const image = imageOf(paper, width, height);
-  const pixels = new Uint32Array(image.data.buffer);
-  pixels.fill(0);
-  const cells = cellsOf(paper.canvas, document.states);
-  const columns = columnsOf(document, place, width);
-  const gap = (place.pitch > 16 ? 6 : 2) * scale;
+function states({ canvas, context }, document, place) {
+  const raster = Raster.of(canvas, place.width, Math.max(1, place.rows * place.pitch));
+  const cells = cellsOf(canvas, document.states);
+  const columns = columnsOf(document, place);
+  const height = place.pitch - (place.pitch > 16 ? 6 : 2);
   document.rows.forEach((row, index) => {
-    const where = { y: index * place.pitch * scale, height: place.pitch * scale - gap, scale };
-    if (row.runs) lane(pixels, width, where, statesOf(row.runs, document.columns, columns), cells);
-    else band(pixels, width, where, row.shares, columns, cells);
+    const y = index * place.pitch;
+    if (row.runs) raster.lane(y, height, statesOf(row.runs, document.columns, columns), cells);
+    else raster.band(y, height, row.shares, columns, cells);
   });
-  context.putImageData(image, place.left * scale, place.top * scale);
-}
-
-const images = new WeakMap();
-
-function imageOf(paper, width, height) {
-  const known = images.get(paper.canvas);
-  if (known?.width === width && known.height === height) return known;
-  const image = paper.context.createImageData(width, height);
-  images.set(paper.canvas, image);
-  return image;
+  raster.drawOn(context, place.left, place.top);
 }
 
 /** Returns the column of each pixel; -1: outside the document. */
-function columnsOf(document, place, width) {
+function columnsOf(document, { from, to, width }) {
   const columns = new Int32Array(width);
   for (let x = 0; x < width; x++) {
-    const at = place.from + ((x + 0.5) / width) * (place.to - place.from);
+    const at = from + ((x + 0.5) / width) * (to - from);
     const column = Math.floor((at - document.from_unix_s) / document.column_s);
     columns[x] = column >= 0 && column < document.columns ? column : -1;
   }

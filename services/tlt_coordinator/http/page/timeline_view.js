@@ -87,7 +87,9 @@ class Rows {
       element("button", { onclick: go(-ROWS) }, "Previous workers"), element("button", { onclick: go(ROWS) }, "Next workers"), this.#where);
   }
 
+  /** Says where it is in a document; null: none was read yet. */
   update(document) {
+    if (!document) return;
     this.#workers = document.workers;
     this.element.hidden = document.kind !== "lanes" || (document.rows.length >= document.workers && !this.first);
     say(this.#where, `Workers ${count(this.first + 1)} to ${count(this.first + document.rows.length)} of ${count(document.workers)}`);
