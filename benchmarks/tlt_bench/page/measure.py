@@ -165,4 +165,4 @@ def _shown(page: Page, view: str) -> None:
     if view == "fleet":
         page.wait_for_selector(".view.fleet table tbody tr")
     if view in {"fleet", "timeline"}:
-        page.wait_for_selector(f".view.{view} canvas.timeline[aria-label]")
+        page.wait_for_selector(f".view.{view} canvas.timeline[aria-label^=States]")

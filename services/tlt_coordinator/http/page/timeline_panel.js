@@ -45,7 +45,9 @@ export class TimelinePanel {
     this.#isStill = isStill;
     this.#onWindow = onWindow;
     this.#shown = shown ? within(shown, this.bounds) : latest(this.bounds);
-    this.#canvas = element("canvas", { class: "timeline", tabindex: isStill ? null : "0", role: "img" });
+    this.#canvas = element("canvas", {
+      class: "timeline", tabindex: isStill ? null : "0", role: "img", "aria-label": "Timeline, being read",
+    });
     this.element = element("div", { class: "panel" }, this.#canvas, isStill ? null : this.#says, this.#table);
     onRepaint(this.#canvas, () => this.#draw());
     if (!isStill) new Gestures(this.#canvas, this, signal);
