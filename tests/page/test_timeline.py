@@ -164,3 +164,22 @@ def test_windows_stay_within_what_there_is(tab: Tab, fleet_of: FleetOf) -> None:
     )
     assert all(1000 - 1e-6 <= begin < end <= 2000 + 1e-6 for begin, end in windows)
     assert min(end - begin for begin, end in windows) == pytest.approx(5, abs=1e-6)
+
+
+def test_a_window_that_follows_grows_until_it_has_what_is_wanted(tab: Tab, fleet_of: FleetOf) -> None:
+    page = tab.open(fleet_of(8), "drafter")
+    lengths = page.evaluate(
+        """async () => {
+            const { grown, latest } = await import("./page/time_window.js");
+            let shown = latest({ from: 0, to: 20 }, 900);
+            const seen = [];
+            for (let to = 20; to < 2000; to += 2) {
+                const next = grown(shown, { from: 0, to });
+                shown = next ?? { ...shown, from: shown.from + 2, to };
+                seen.push(shown.to - shown.from);
+            }
+            return seen;
+        }"""
+    )
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == pytest.approx(900, rel=0.1)

@@ -22,7 +22,8 @@ const COLUMNS = [
 export async function stepView(body, { api, live, signal }) {
   if (!live.fleet) await live.refresh();
   const show = async () => {
-    const [found, lengths] = await Promise.all([api.get("steps", {}, signal), api.get("lengths", {}, signal)]);
+    const reads = [api.get("steps", { from: live.fleet.since_unix_s }, signal), api.get("lengths", {}, signal)];
+    const [found, lengths] = await Promise.all(reads);
     if (signal.aborted) return;
     // Tables that a reader opened stay open.
     const open = [...body.querySelectorAll("details")].map((details) => details.open);

@@ -3,9 +3,15 @@
 export const SHORTEST_S = 5;
 export const DEFAULT_S = 900;
 
-/** Returns a window that ends now, of the default length or as long as there is data. */
+/** Returns a window that ends now, of the default length or as long as there is data; it grows until it has what is wanted. */
 export function latest(bounds, length_s = DEFAULT_S) {
-  return within({ from: bounds.to - length_s, to: bounds.to, isLive: true }, bounds);
+  return within({ from: bounds.to - length_s, to: bounds.to, isLive: true, wanted: length_s }, bounds);
+}
+
+/** Returns a longer window if there are enough data for one by now; null: it does not grow. */
+export function grown(shown, bounds) {
+  const length = Math.min(shown.wanted ?? 0, bounds.to - bounds.from);
+  return length > 1.1 * (shown.to - shown.from) ? latest(bounds, shown.wanted) : null;
 }
 
 /** Returns the window, moved by a share of its length. */
@@ -27,7 +33,7 @@ export function zoomed(shown, factor, part, bounds) {
 export function within(shown, bounds) {
   const length = Math.max(SHORTEST_S, Math.min(shown.to - shown.from, bounds.to - bounds.from));
   const to = clamped(shown.to, bounds.from + length, Math.max(bounds.to, bounds.from + length));
-  return { from: to - length, to, isLive: shown.isLive || shown.to > bounds.to };
+  return { from: to - length, to, isLive: shown.isLive || shown.to > bounds.to, wanted: shown.wanted };
 }
 
 const clamped = (value, low, high) => Math.min(Math.max(value, low), high);

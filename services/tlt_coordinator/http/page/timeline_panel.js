@@ -6,7 +6,7 @@ import { Gestures } from "./gestures.js";
 import { onRepaint } from "./repaint.js";
 import { draw, heightOf } from "./timeline.js";
 import { appended, sharesOf, statesAt } from "./timeline_document.js";
-import { latest, within } from "./time_window.js";
+import { grown, latest, within } from "./time_window.js";
 import { linkTo } from "./worker_list.js";
 import { clock, duration, plural, share } from "./words.js";
 
@@ -164,6 +164,8 @@ export class TimelinePanel {
 
   async #follow() {
     if (!this.#shown.isLive || document.hidden || !this.#document) return;
+    const longer = grown(this.#shown, this.bounds);
+    if (longer) return this.show(longer);
     const { api, signal, live } = this.#context;
     const known = this.#document;
     const length = this.#shown.to - this.#shown.from;
@@ -176,7 +178,7 @@ export class TimelinePanel {
     if (signal.aborted || this.#document !== known || !this.#shown.isLive) return;
     const next = later && appended(known, later);
     const to = next ? next.to_unix_s : live.now();
-    this.#shown = { from: to - length, to, isLive: true };
+    this.#shown = { ...this.#shown, from: to - length, to };
     if (!next) return this.load().catch(() => {}); // The header says that the coordinator does not answer.
     this.#document = next;
     this.#redraw();

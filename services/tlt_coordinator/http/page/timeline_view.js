@@ -3,7 +3,7 @@
 import { named } from "./bar.js";
 import { element, say } from "./elements.js";
 import { spansOf } from "./step_spans.js";
-import { latest, moved, within, zoomed } from "./time_window.js";
+import { latest, moved, zoomed } from "./time_window.js";
 import { TimelinePanel } from "./timeline_panel.js";
 import { clock, count, duration, STATES } from "./words.js";
 
@@ -43,7 +43,7 @@ export async function timelineView(body, { api, live, signal, query }) {
       "Enter opens it, Home and End jump to the first and the latest data."),
   );
   const showSteps = async () => {
-    const { steps } = await api.get("steps", {}, signal);
+    const { steps } = await api.get("steps", { from: panel.bounds.from }, signal);
     panel.spans = spansOf(steps, live.now());
   };
   await panel.load();
@@ -68,7 +68,7 @@ function buttons(panel) {
     button("+", "Zoom in", show((shown, bounds) => zoomed(shown, 0.5, 0.5, bounds))),
     button("−", "Zoom out", show((shown, bounds) => zoomed(shown, 2, 0.5, bounds))),
     LENGTHS.map(([label, seconds]) => button(label, seconds === Infinity ? "All data" : `The last ${label}`,
-      show((_shown, bounds) => within({ ...latest(bounds, Math.min(seconds, bounds.to - bounds.from)), isLive: true }, bounds)))));
+      show((_shown, bounds) => latest(bounds, seconds)))));
 }
 
 /** Which workers are shown, where there are more than rows. */
