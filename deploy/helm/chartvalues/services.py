@@ -157,7 +157,7 @@ class Coordinator(Pods):
     the cluster has the kind (Kubernetes 1.30). Installing it requires cluster-wide permissions."""
     disruption_budget: Budget = Budget()
     """PodDisruptionBudget."""
-    resources: Resources = small("250m", "512Mi")
+    resources: Resources = Resources(requests={"cpu": "250m", "memory": "512Mi"}, limits={"memory": "1Gi"})
     """Resource requests and limits."""
 
 
