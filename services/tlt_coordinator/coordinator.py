@@ -91,6 +91,7 @@ class Coordinator:
             circumstances=self._circumstances,
             excluded=lambda: len(store.state.excluded),
             pieces=Pieces(),
+            forget_silent=self._end_silent_step,
         )
         journal.leads(True)
         journal.lending(self._lending)
@@ -308,6 +309,12 @@ class Coordinator:
             await asyncio.sleep(COALESCE_S)
             await self._moved.beyond(signalled)
         raise self._over
+
+    def _end_silent_step(self) -> None:
+        """End the step if the gateways that ran it report no more."""
+        now_s = self._clock.now()
+        if not self._forecasts.running(now_s) and not self._queues.queued(now_s):
+            self._steps.report(0, now_s)
 
     def _learn_steps(self, now_s: float, *, ended: int, tokens: int) -> None:
         before, queued = self._steps.number, self._queues.queued(now_s)

@@ -63,6 +63,7 @@ class Observer:
         circumstances: Returns what holds for all workers.
         excluded: Returns how many workers are excluded from lending.
         pieces: Does what takes long.
+        forget_silent: Ends the step of gateways that report no more.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Observer:
         circumstances: Callable[[float], Circumstances],
         excluded: Callable[[], int],
         pieces: Pieces,
+        forget_silent: Callable[[], None],
     ) -> None:
         self.now = now
         self._registry = registry
@@ -90,6 +92,7 @@ class Observer:
         self._began_s = now()
         self.forecasts = forecasts
         self.pieces = pieces
+        self._forget_silent = forget_silent
 
     @property
     def since_s(self) -> float:
@@ -180,6 +183,7 @@ class Observer:
 
     def steps(self, from_s: float, to_s: float) -> list[RunStep]:
         """Return the steps of which a part is within a span, in order."""
+        self._forget_silent()
         return self._steps.between(from_s, to_s)
 
     def updates(self, from_s: float, to_s: float) -> list[PolicyUpdate]:

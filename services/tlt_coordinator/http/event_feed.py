@@ -40,6 +40,8 @@ KEPT_EVENTS = 64
 LINGER_S = 30.0
 """Seconds for which events are still made when nobody reads, for readers that come back."""
 MAX_READERS = 1024
+GROUPS = 64
+"""Readers are woken in as many passes of the event loop: what hundreds are sent takes 20 ms."""
 _ID = re.compile("([0-9a-f]{8})-([0-9]{1,18})")
 
 
@@ -67,7 +69,10 @@ class EventFeed:
         self._pending: dict[WorkerId, None] = {}
         """Workers that changed and are in no event yet, first change first."""
         self._told_s = 0.0
-        self._moved = Signal()
+        self._moved = [Signal() for _ in range(GROUPS)]
+        """One for each group of readers."""
+        self._group = 0
+        """Of the next reader."""
         self._readers = 0
         self._joined = Signal()
 
@@ -124,8 +129,10 @@ class EventFeed:
                 f"Last-Event-ID is {last_id!r:.40}; accepted: the id of an event", field="Last-Event-ID"
             )
         yield b": these are changes\n\n"
+        self._group = (self._group + 1) % GROUPS
+        moved = self._moved[self._group]
         if self._source is None:
-            await self._awaited(self._moved.count)
+            await _awaited(moved, moved.count)
         name, number = self._name, self._number
         if last_id:
             last_name, _, last_number = last_id.partition("-")
@@ -134,7 +141,7 @@ class EventFeed:
             else:
                 number = int(last_number)
         while True:
-            seen = self._moved.count
+            seen = moved.count
             if self._name != name or not name:
                 return
             if not self._number - len(self._events) <= number <= self._number:
@@ -144,17 +151,8 @@ class EventFeed:
                 event = self._events[number - self._number]
                 number += 1
                 yield event
-            elif not await self._awaited(seen):
+            elif not await _awaited(moved, seen):
                 yield b": nothing changed\n\n"
-
-    async def _awaited(self, seen: int) -> bool:
-        """Wait until something happened after the count was `seen`; return whether it did in time."""
-        try:
-            async with asyncio.timeout(COMMENT_S):
-                await self._moved.beyond(seen)
-        except TimeoutError:
-            return False
-        return True
 
     def _restart(self, source: Observer | None) -> None:
         """Begin anew: with another coordinator, or after nobody has read."""
@@ -163,7 +161,8 @@ class EventFeed:
         self._events.clear()
         self._pending.clear()
         self._seen = source.changed(1 << 62)[0] if source else 0
-        self._moved.set()
+        for moved in self._moved:
+            moved.set()
 
     async def _look(self) -> None:
         try:
@@ -183,7 +182,9 @@ class EventFeed:
         if self._source is source:
             self._number += 1
             self._events.append(event)
-            self._moved.set()
+            for moved in self._moved:
+                moved.set()
+                await asyncio.sleep(0)
 
     async def _made(self, source: Observer) -> bytes:
         ids, rows, do = list(self._pending)[:MAX_ROWS], list[WorkerRow](), source.pieces.do
@@ -202,6 +203,16 @@ class EventFeed:
         since_s = self._source.since_s if self._source else 0.0
         event = ResyncEvent(reason=reason, since_unix_s=since_s)
         return _event("resync", f"{self._name}-{self._number}", event)
+
+
+async def _awaited(moved: Signal, seen: int) -> bool:
+    """Wait until a signal was set more often than `seen`; return whether it was in time."""
+    try:
+        async with asyncio.timeout(COMMENT_S):
+            await moved.beyond(seen)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _rows(source: Observer, worker_ids: list[WorkerId]) -> list[WorkerRow]:

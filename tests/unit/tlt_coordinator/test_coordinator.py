@@ -12,8 +12,9 @@ from tlt_common.domain.fleet import (
     Revocation,
     WorkerState,
 )
-from tlt_common.domain.ids import DrafterVersion, Epoch
+from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import AbortedError, InvalidRequestError, UnavailableError
+from tlt_common.forecast.load import GatewayLoad, WorkerLoad, by_cap
 from tlt_coordinator.coordinator import TICK_S
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_coordinator.state import StateStore
@@ -155,3 +156,14 @@ async def test_a_senseless_queue_is_refused_by_field(gateway_id: str, queued: in
         with pytest.raises(InvalidRequestError) as refused:
             coordinator.report_queue(gateway_id, queued)
         assert refused.value.field == field
+
+
+async def test_a_step_of_gateways_that_vanished_has_ended() -> None:
+    async with running() as coordinator:
+        load = WorkerLoad(worker_id=WorkerId("w0"), running=by_cap([(64, 1)]), kv_tokens=9)
+        coordinator.report_load("gateway", GatewayLoad(workers=(load,)))
+        (step,) = coordinator.observer.steps(0.0, 1e12)
+        assert step.ended_s is None
+        await asyncio.sleep(CONFIG.queue_stale_s + 1.0)
+        (step,) = coordinator.observer.steps(0.0, 1e12)
+        assert step.ended_s == coordinator.observer.now()

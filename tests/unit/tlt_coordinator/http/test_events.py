@@ -16,7 +16,7 @@ from tlt_common.errors import InvalidRequestError, OverloadedError, Unauthentica
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.http.event_feed import EVERY_S, KEPT_EVENTS, LINGER_S, MAX_READERS, MAX_ROWS, EventFeed
+from tlt_coordinator.http.event_feed import EVERY_S, GROUPS, KEPT_EVENTS, LINGER_S, MAX_READERS, MAX_ROWS, EventFeed
 from tlt_coordinator.http.event_stream import event_stream
 from tlt_coordinator.http.streamed import STALLED_S
 
@@ -202,6 +202,33 @@ async def test_two_hundred_readers_cost_one_encoding() -> None:
         assert feed.readers == 0
         assert len({id(event) for event in feed._events}) == len(feed._events)
         assert all([event.id for event in each] == [event.id for event in events[0]] for each in events)
+
+
+async def test_readers_are_woken_a_few_at_a_time() -> None:
+    """Hundreds of answers in one pass of the event loop would hold it for as long as they take together."""
+    woken, passes = dict[int, int](), 0
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    async def read(feed: EventFeed) -> None:
+        async for event in Reader(feed).events():
+            if event.workers == ["w0"]:
+                woken[passes] = woken.get(passes, 0) + 1
+                return
+
+    async with feeding() as (feed, coordinator), asyncio.TaskGroup() as tasks:
+        readers = [tasks.create_task(read(feed)) for _ in range(4 * GROUPS)]
+        await asyncio.sleep(3.0)
+        counting = asyncio.ensure_future(count())
+        Worker.join(coordinator)
+        await asyncio.wait(readers)
+        counting.cancel()
+    assert sum(woken.values()) == 4 * GROUPS
+    assert max(woken.values()) <= 8
 
 
 async def test_what_is_kept_for_readers_is_bounded() -> None:
