@@ -193,6 +193,8 @@ async def _over_ranks(work: Path, case: Case) -> dict[str, list[TokenChunk]]:
 
 async def _greedy(engine: SglangEngine, name: str, *arms: str, count: int = 4, **more: Any) -> list[TokenChunk]:
     engine.force_arms(*arms)
+    # The scheduler may begin a round before it hears of that.
+    await answer(engine, prompt(f"{name} before", (3, 7, 5), temperature=0.0, max_new_tokens=3))
     sampling = {"temperature": 0.0, "max_new_tokens": 100} | more
     prompts = [prompt(f"{name}{n}", (3 + n % 24, 7, 5, 40 + n % 24), **sampling) for n in range(count)]
     return list(await asyncio.gather(*(answer(engine, one) for one in prompts)))
