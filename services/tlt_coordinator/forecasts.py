@@ -3,21 +3,22 @@ What gateways report of running requests: how long those of the fleet will run, 
 times come from the caller.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from math import inf
 from statistics import median
 from typing import NamedTuple
 
 from tlt_common.forecast import LengthCurve, LengthHistory, TailView, TailWorker
-from tlt_common.forecast.load import GatewayLoad, TailReport, WorkerLoad
+from tlt_common.forecast.load import GatewayLoad, MovedRequest, TailReport, WorkerLoad
 
 FRESH_S = 2.0
 """Seconds after which a gateway's report is too old for a view of the tail."""
 VIEW_S = 1.0
 """Seconds between two views: time for the moves of one to be reported before the next."""
 
-
+KEPT_MOVES = 2**14
+"""Moves of requests that are remembered, the latest."""
 MAX_PACED = 64
 """Workers whose pace is looked at: equal devices have one pace."""
 HALVINGS = 24
@@ -116,6 +117,7 @@ class Forecasts:
         self._finished: Counter[int] = Counter()
         self._cut: Counter[int] = Counter()
         self._paced: tuple[TailWorker, ...] = ()
+        self._moves: deque[tuple[float, MovedRequest]] = deque(maxlen=KEPT_MOVES)
 
     def report(self, gateway_id: str, load: GatewayLoad, now_s: float) -> None:
         """Record what a gateway runs."""
@@ -127,8 +129,13 @@ class Forecasts:
         self._cut.update(length.bit_length() for length in load.cut)
         if load.tail and load.tail.workers:
             self._paced = load.tail.workers
+        self._moves.extend((now_s - one.age_s, one) for one in load.moved)
         self._reports[gateway_id] = _Report(load, now_s)
         self._look(now_s)
+
+    def moves(self, from_s: float, to_s: float) -> list[tuple[float, MovedRequest]]:
+        """Return the requests that moved in tails within a span, with the times at which they did."""
+        return [(at_s, one) for at_s, one in self._moves if from_s <= at_s < to_s]
 
     def view(self, now_s: float) -> tuple[TailView, float] | None:
         """Return the latest view of the tail and its age, in seconds; None if gateways do not know it, or did not."""

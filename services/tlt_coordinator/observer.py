@@ -10,6 +10,7 @@ from tlt_common.aio import Pieces
 from tlt_common.domain.fleet import DrafterRecord, Fleet, Member, WorkerAccount, WorkerState
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_common.errors import NotFoundError
+from tlt_common.forecast.load import MovedRequest
 from tlt_common.timeline import WorkerTrack
 from tlt_coordinator.account.changes_shown import CHANGES_AT_ONCE, WORKER_COST, changes_per_worker
 from tlt_coordinator.account.lease_history import PastLease
@@ -189,6 +190,10 @@ class Observer:
     def updates(self, from_s: float, to_s: float) -> list[PolicyUpdate]:
         """Return the changes of the policy within a span, in order."""
         return self._steps.updates(from_s, to_s)
+
+    def moves(self, from_s: float, to_s: float) -> list[tuple[float, MovedRequest]]:
+        """Return the requests that moved in tails within a span, with the times at which they did."""
+        return self.forecasts.moves(from_s, to_s)
 
     @property
     def drafters(self) -> tuple[DrafterRecord, ...]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.forecast import LEVELS, Left, TailRequest, TailView, TailWorker, TokenPace
-from tlt_common.forecast.load import GatewayLoad, TailReport, WorkerLoad, by_cap
+from tlt_common.forecast.load import GatewayLoad, MovedRequest, TailReport, WorkerLoad, by_cap
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_from_pb, load_to_pb, tail_from_pb, tail_to_pb
 
@@ -50,6 +50,9 @@ loads = st.builds(
     ended=st.lists(tokens, max_size=5).map(tuple),
     cut=st.lists(tokens, max_size=5).map(tuple),
     tail=st.none() | tails,
+    moved=st.lists(
+        st.builds(MovedRequest, from_id=names, to_id=names, kv_tokens=tokens, age_s=seconds), max_size=4
+    ).map(tuple),
 )
 
 
@@ -103,6 +106,11 @@ def bad_tail(**changes: object) -> wire.pb.GatewayLoad:
     ("message", "field"),
     [
         (wire.pb.GatewayLoad(ended_tokens=[-1]), "load.ended_tokens"),
+        (wire.pb.GatewayLoad(moved=[wire.pb.MovedRequest(from_worker_id="w")]), "load.moved.to_worker_id"),
+        (
+            wire.pb.GatewayLoad(moved=[wire.pb.MovedRequest(from_worker_id="v", to_worker_id="w", age_s=-1.0)]),
+            "load.moved.age_s",
+        ),
         (wire.pb.GatewayLoad(cut_tokens=[5, -7]), "load.cut_tokens"),
         (wire.pb.GatewayLoad(ended_tokens=[1] * 65_537), "load.ended_tokens"),
         (wire.pb.GatewayLoad(workers=[wire.pb.WorkerLoad()]), "load.workers.worker_id"),

@@ -44,6 +44,18 @@ class TailReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MovedRequest:
+    """A request that moved to another worker in a tail, so that a device can be lent."""
+
+    from_id: WorkerId
+    to_id: WorkerId
+    kv_tokens: int
+    """Tokens of its prompt and response."""
+    age_s: float
+    """Seconds ago: clocks of machines differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLoad:
     """What a gateway reports, twice a second at most."""
 
@@ -54,6 +66,8 @@ class GatewayLoad:
     """Lengths of those that a cap or an abort ended."""
     tail: TailReport | None = None
     """None unless few requests run, and what they have left can be foretold."""
+    moved: tuple[MovedRequest, ...] = ()
+    """Requests moved since the last report."""
 
 
 def by_cap(requests: Iterable[tuple[int, int]]) -> tuple[CappedLoad, ...]:

@@ -9,7 +9,7 @@ from tlt_common.domain.bounds import INT32_MAX, INT64_MAX, require_count, requir
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.forecast import LEVELS, Left, TailRequest, TailView, TailWorker, TokenPace
-from tlt_common.forecast.load import CappedLoad, GatewayLoad, TailReport, WorkerLoad
+from tlt_common.forecast.load import CappedLoad, GatewayLoad, MovedRequest, TailReport, WorkerLoad
 
 MAX_FINISHED = 65_536
 """Lengths in a report; a gateway leaves out the oldest beyond."""
@@ -38,6 +38,12 @@ def load_to_pb(load: GatewayLoad) -> pb.GatewayLoad:
         )
         if load.tail
         else None,
+        moved=[
+            pb.MovedRequest(
+                from_worker_id=one.from_id, to_worker_id=one.to_id, kv_tokens=one.kv_tokens, age_s=one.age_s
+            )
+            for one in load.moved[-MAX_TAIL:]
+        ],
     )
 
 
@@ -62,6 +68,25 @@ def load_from_pb(message: pb.GatewayLoad, *, gateway_id: str) -> GatewayLoad:
         )
         if message.HasField("tail")
         else None,
+        moved=_moved_from_pb(message.moved),
+    )
+
+
+def _moved_from_pb(messages: Sequence[pb.MovedRequest]) -> tuple[MovedRequest, ...]:
+    require_count("load.moved", len(messages), most=MAX_TAIL)
+    for message in messages:
+        require_name("load.moved.from_worker_id", message.from_worker_id, least=1)
+        require_name("load.moved.to_worker_id", message.to_worker_id, least=1)
+        require_range("load.moved.kv_tokens", message.kv_tokens, low=0, high=INT64_MAX)
+        require_range("load.moved.age_s", message.age_s, low=0.0, high=INT32_MAX)
+    return tuple(
+        MovedRequest(
+            from_id=WorkerId(message.from_worker_id),
+            to_id=WorkerId(message.to_worker_id),
+            kv_tokens=message.kv_tokens,
+            age_s=message.age_s,
+        )
+        for message in messages
     )
 
 

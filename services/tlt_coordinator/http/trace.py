@@ -61,7 +61,7 @@ async def _check(observer: Observer, ids: Sequence[WorkerId], window: Window, le
     Raises:
         InvalidRequestError: There are too many events.
     """
-    events = leases + 4 * len(ids)
+    events = leases + 4 * len(ids) + len(observer.moves(window.from_s, window.to_s))
 
     def count(some: Sequence[WorkerId]) -> int:
         return sum(observer.track(worker_id).changes_in(window) for worker_id in some)
@@ -126,6 +126,9 @@ def _fleet(observer: Observer, window: Window) -> Iterator[dict[str, Any]]:
             yield event | {"args": {"worker": record.worker_id, "held_out_top1": record.held_out_top1}}
     for update in observer.updates(window.from_s, window.to_s):
         yield _instant(FLEET, UPDATES, f"policy {update.version}", update.at_s)
+    for at_s, moved in observer.moves(window.from_s, window.to_s):
+        event = _instant(FLEET, MOVES, f"{moved.from_id} to {moved.to_id}", at_s)
+        yield event | {"args": {"kv_tokens": moved.kv_tokens}}
 
 
 def _names(process: int, name: str, threads: dict[int, str]) -> Iterator[dict[str, Any]]:

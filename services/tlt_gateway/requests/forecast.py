@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.response import FinishReason
 from tlt_common.forecast import CostCurve, Forecaster, Running, TailRequest, TailWorker, TokenPace
-from tlt_common.forecast.load import GatewayLoad, TailReport, WorkerLoad, by_cap
+from tlt_common.forecast.load import GatewayLoad, MovedRequest, TailReport, WorkerLoad, by_cap
 from tlt_gateway.requests.requests import Requests
 from tlt_gateway.requests.running_request import RequestStage, RunningRequest
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
@@ -61,6 +62,7 @@ class RequestForecast:
         self._drafters: dict[str, int] = {}
         self._ended: list[int] = []
         self._cut: list[int] = []
+        self._moved: list[tuple[float, MovedRequest]] = []
         self._load = GatewayLoad()
         self._due_s = 0.0
 
@@ -71,6 +73,11 @@ class RequestForecast:
         if (of := running(request)).generated > begun:
             self._forecaster.finished(of, ended=ended, begun=begun)
             (self._ended if ended else self._cut).append(of.generated)
+
+    def moved(self, request: TailRequest, to: WorkerId) -> None:
+        """Note a request that moves in a tail, to be reported."""
+        one = MovedRequest(from_id=request.worker_id, to_id=to, kv_tokens=request.kv_tokens, age_s=0.0)
+        self._moved.append((asyncio.get_running_loop().time(), one))
 
     def learn(self) -> None:
         """Learn from the rounds that workers have reported."""
@@ -90,13 +97,17 @@ class RequestForecast:
         now_s = asyncio.get_running_loop().time()
         ended, self._ended = self._ended, []
         cut, self._cut = self._cut, []
+        moved = tuple(replace(one, age_s=now_s - at_s) for at_s, one in self._moved)
+        self._moved.clear()
         if now_s < self._due_s:
-            return GatewayLoad(workers=self._load.workers, ended=tuple(ended), cut=tuple(cut), tail=None)
+            return GatewayLoad(workers=self._load.workers, ended=tuple(ended), cut=tuple(cut), moved=moved)
         at_workers = [one for one in self._requests().all if one.worker is not None and one.occupies]
         self._due_s = now_s + max(LOOK_S / 2.0, len(at_workers) / REQUESTS_PER_S)
         rows = await _rows(at_workers)
         self._forecaster.look([row.of for row in rows])
-        self._load = GatewayLoad(workers=_loads(rows), ended=tuple(ended), cut=tuple(cut), tail=await self._tail(rows))
+        self._load = GatewayLoad(
+            workers=_loads(rows), ended=tuple(ended), cut=tuple(cut), moved=moved, tail=await self._tail(rows)
+        )
         return self._load
 
     async def _tail(self, rows: Sequence[_Row]) -> TailReport | None:

@@ -151,6 +151,7 @@ class Tail:
             one = move.request
             if one.gateway_id == self._gateway_id and now_s - began_s.get(one.ref, now_s) >= WORTH_S:
                 chosen.setdefault(one.worker_id, {})[one.ref] = move.to
+                self._forecast.moved(one, move.to)
                 own_moves.append(move)
         if not chosen:
             return

@@ -1,5 +1,6 @@
 """What a gateway tells of its requests: numbers of tokens, each length once, and the tail only when there is one."""
 
+import asyncio
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import cast
@@ -14,6 +15,7 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId, Work
 from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.domain.response import FinishReason, TokenChunk
 from tlt_common.domain.transcript import Transcript
+from tlt_common.forecast import LEVELS, Left, TailRequest
 from tlt_common.forecast.load import GatewayLoad
 from tlt_gateway.queue.room import Room
 from tlt_gateway.requests.forecast import RequestForecast
@@ -131,6 +133,18 @@ async def test_each_length_is_told_once_and_only_what_ended_by_itself_counts_as_
     first, second = await scene.load(), await scene.load()
     assert (first.ended, first.cut) == ((40,), (CAP, 7))
     assert (second.ended, second.cut) == ((), ())
+
+
+async def test_a_move_is_told_once_with_its_age() -> None:
+    scene = Scene()
+    left = Left(tuple(map(float, range(len(LEVELS)))))
+    request = TailRequest(gateway_id="g", ref=1, worker_id=WorkerId("w"), kv_tokens=40, left=left)
+    scene.forecast.moved(request, WorkerId("v"))
+    await asyncio.sleep(0.2)
+    [told] = (await scene.load()).moved
+    assert (told.from_id, told.to_id, told.kv_tokens) == ("w", "v", 40)
+    assert told.age_s >= 0.19
+    assert (await scene.load()).moved == ()
 
 
 async def test_the_tail_is_told_once_few_run_and_lengths_and_paces_are_known() -> None:

@@ -187,16 +187,30 @@ class ReportQueueRequest(_message.Message):
     def __init__(self, gateway_id: _Optional[str] = ..., queued_count: _Optional[int] = ..., pause_left_s: _Optional[float] = ..., load: _Optional[_Union[GatewayLoad, _Mapping]] = ...) -> None: ...
 
 class GatewayLoad(_message.Message):
-    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail")
+    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail", "moved")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     ENDED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerLoad]
     ended_tokens: _containers.RepeatedScalarFieldContainer[int]
     cut_tokens: _containers.RepeatedScalarFieldContainer[int]
     tail: TailReport
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ...) -> None: ...
+    moved: _containers.RepeatedCompositeFieldContainer[MovedRequest]
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedRequest, _Mapping]]] = ...) -> None: ...
+
+class MovedRequest(_message.Message):
+    __slots__ = ("from_worker_id", "to_worker_id", "kv_tokens", "age_s")
+    FROM_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    from_worker_id: str
+    to_worker_id: str
+    kv_tokens: int
+    age_s: float
+    def __init__(self, from_worker_id: _Optional[str] = ..., to_worker_id: _Optional[str] = ..., kv_tokens: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerLoad(_message.Message):
     __slots__ = ("worker_id", "running", "kv_tokens")
