@@ -4,12 +4,14 @@ that let it be taken back.
 """
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from tlt_common.domain.ids import Epoch, PolicyVersion
+from tlt_common.drafter.format import DrafterFormat
 from tlt_common.errors import StaleEpochError, WeightsError
 from tlt_trainer.drafter.shared_weights import find_shared, read_rows, shared_of
 from tlt_trainer.learner import Learner
@@ -19,6 +21,9 @@ from tlt_trainer.lease.training_lease import TrainingLease
 
 PIECE_BYTES = 16 * 2**20
 """A copy to the device of this size takes a few milliseconds."""
+AHEAD_BYTES = 2**30
+"""Embedding and head of at most this size are held from the commit to the next lease. Larger ones are only read, so
+that they are in the page cache, which the system may take back."""
 
 
 class PolicyReader:
@@ -33,12 +38,12 @@ class PolicyReader:
         self._ahead: tuple[tuple[Path, PolicyVersion], asyncio.Task[dict[str, Tensor]]] | None = None
 
     def prepare(self, policy: Path, version: PolicyVersion) -> None:
-        """Begin to read this policy into the memory of the host, where the next lease that names it finds it."""
+        """Begin to read this policy, so that the next lease that names it need not wait for a disk."""
         known = self._loaded if self._ahead is None else self._ahead[0]
         if known == (policy, version):
             return
         self._forget_ahead()
-        reading = asyncio.create_task(asyncio.to_thread(_in_memory, policy, self._learner), name="policy-ahead")
+        reading = asyncio.create_task(asyncio.to_thread(_in_memory, policy, self._learner.form), name="policy-ahead")
         reading.add_done_callback(_noted)
         self._ahead = (policy, version), reading
 
@@ -73,17 +78,15 @@ class PolicyReader:
         self._learner.share(None)  # first: a large vocabulary would need its memory twice
         held = await self._taken_ahead(policy, version)
         files = await asyncio.to_thread(find_shared, policy, form) if held is None else {}
-        step = max(1, PIECE_BYTES // (2 * form.hidden_size))
         found: dict[str, Tensor] = {}
         for name in held or files:
-            for first in range(0, form.vocab_size, step):
-                rows = slice(first, first + step)
+            for rows in _pieces(form):
                 piece = (
                     await asyncio.to_thread(read_rows, files[name], name, rows) if held is None else held[name][rows]
                 )
                 if not self._lease.is_current(epoch):
                     raise StaleEpochError(f"the lease of epoch {epoch} ended while the policy was read", field="epoch")
-                if not first:
+                if not rows.start:
                     found[name] = await self._device.run(_room, self._learner, policy)
                 await self._device.run(_fill, found[name][rows], piece)
         self._learner.share(shared_of(found))
@@ -94,7 +97,7 @@ class PolicyReader:
             self._forget_ahead()
             return None
         try:
-            return await asyncio.shield(self._ahead[1])
+            return await asyncio.shield(self._ahead[1]) or None
         except WeightsError:  # said by who reads it again
             self._ahead = None
             return None
@@ -106,8 +109,20 @@ class PolicyReader:
             self._ahead = None
 
 
-def _in_memory(policy: Path, learner: Learner) -> dict[str, Tensor]:
-    return {name: read_rows(path, name) for name, path in find_shared(policy, learner.form).items()}
+def _in_memory(policy: Path, form: DrafterFormat) -> dict[str, Tensor]:
+    """Read embedding and head; return them, or nothing if they are too large to be held."""
+    files, row_bytes = find_shared(policy, form), 2 * form.hidden_size
+    if len(files) * form.vocab_size * row_bytes <= AHEAD_BYTES:
+        return {name: read_rows(path, name) for name, path in files.items()}
+    for name, path in files.items():
+        for rows in _pieces(form):
+            read_rows(path, name, rows)
+    return {}
+
+
+def _pieces(form: DrafterFormat) -> Iterator[slice]:
+    step = max(1, PIECE_BYTES // (2 * form.hidden_size))
+    return (slice(first, first + step) for first in range(0, form.vocab_size, step))
 
 
 def _noted(reading: asyncio.Task[dict[str, Tensor]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.tlt_trainer.virtual_trainer import CALL_S, FIRST, Bench, running, until
 from tlt_common.domain.ids import Epoch, PolicyVersion
 from tlt_common.errors import StaleEpochError, WeightsError
+from tlt_trainer.lease import policy_reading
 from tlt_trainer.lease.learner_turn import Occupation
 
 pytestmark = pytest.mark.looptime
@@ -126,6 +127,22 @@ async def test_a_lease_finds_in_memory_what_was_read_when_its_policy_was_committ
         await bench.loop.start(Epoch(2), 1000.0, copy, PolicyVersion(1))
         steps = bench.device.micro_steps
         await until(lambda: bench.device.micro_steps > steps)
+
+
+async def test_weights_that_are_too_large_to_hold_are_read_again_under_the_lease(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy_reading, "AHEAD_BYTES", 0)
+    bench.give_data()
+    copy = Path(shutil.copytree(bench.directory, tmp_path / "policy"))
+    async with running(bench):
+        bench.loop.prepare(copy, FIRST)
+        await until_in_memory()
+        shutil.rmtree(copy)
+        with pytest.raises(WeightsError, match="embed_tokens"):
+            await bench.loop.start(Epoch(1), 1000.0, copy, FIRST)
+        await bench.start(2)
+        await until(lambda: bench.device.micro_steps > 0)
 
 
 async def test_what_was_read_of_another_policy_is_not_taken(bench: Bench, tmp_path: Path) -> None:
