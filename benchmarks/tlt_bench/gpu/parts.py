@@ -83,6 +83,13 @@ PARTS: Final = (
         after=WRITTEN,
     ),
     GpuPart(
+        name="release",
+        shows="memory is released to an RL trainer and resumed, with the same responses and accepted drafts afterwards",
+        command=_own("release", *_random("7b")),
+        needs_gpu=True,
+        after=WRITTEN,
+    ),
+    GpuPart(
         name="off",
         shows="off against SGLang without speculation, 7B shape",
         command=_timed("engine", "--part", "off", "--quick"),
