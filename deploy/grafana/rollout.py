@@ -120,9 +120,9 @@ def _moves() -> Sequence[AnyPanel]:
             "Requests of a worker up to which a gateway sends it new ones before others, while idle workers are lent; "
             "0: they are spread. moves off: gateways that move no requests any more.",
             "none",
-            Query(of("tlt_gateway_packed_requests"), "{{pod}}"),
+            Query(f"max by (pod) ({of('tlt_gateway_packed_requests')})", "{{pod}}"),
             Query(f"sum({of('tlt_gateway_consolidation_off')})", "moves off"),
-            width=8,
+            width=16,
         ),
     )
 

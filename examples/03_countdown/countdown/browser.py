@@ -29,7 +29,7 @@ def chromium() -> Path:
         raise ConfigError(
             f"no Chromium was found: install chromium, or set {VARIABLE} to its path; looked in PATH for "
             f"{', '.join(NAMES)}",
-            field=VARIABLE,
+            field="TLT_CHROMIUM",
         )
     return Path(found)
 

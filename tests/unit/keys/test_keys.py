@@ -58,6 +58,7 @@ NO_KEYS = {
     "update_weights",
     "expires_at",
     "service_account",
+    "TLT_CHROMIUM",
     *OF_VERL,
     "rollout.name",
     "checkpoint_engine.backend",
