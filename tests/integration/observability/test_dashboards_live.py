@@ -38,7 +38,10 @@ SETTINGS = {
 WINDOW_S, STEP_S = 15, 2
 LONGEST_S = 420.0
 LOOK_S = 10.0
-SILENT = {("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS"}
+SILENT = {
+    ("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS",
+    ("TLT / Rollout", "Length of tails with moves"): "requests of two workers on a CPU move rarely",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,5 +69,7 @@ async def test_an_operator_sees_the_status_of_a_suite_with_tls(authority: Author
         code, output, _ = await tlt(*look, *options(authority.issue("admin")))
         assert (code, json.loads(output)["workers"]) == (0, [])
         code, _, said = await tlt(*look, *options(authority.issue("gateway")))
-        assert (code, "accepted: admin.tlt.internal" in said) == (1, True)
+        assert (code, "accepted: " in said, "admin.tlt.internal" in said) == (1, True, True)
+        code, output, _ = await tlt(*look, *options(authority.issue("observe")))
+        assert (code, json.loads(output)["workers"]) == (0, [])
         assert (await tlt(*look))[0] == 1
