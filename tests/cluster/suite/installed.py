@@ -91,7 +91,7 @@ def values() -> Object:
         # A drafter within the first minute of training, however bad: only that there is one matters here.
         "worker": {
             "trainer": {
-                "publish": {"first_gain": 0.0, "every_s": 4.0},
+                "publish": {"first_gain": 0.0, "every_tokens": 8192},
                 "score_every_tokens": 4096,
                 "checkpoint_every_s": 5.0,
             }

@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # Gateways that are terminated finish what runs.
     "gateway": {"worker_wait_s": 900.0, "drain_s": 20.0},
     # Drafters are published often, so that many swaps happen.
-    "trainer": {**EAGER, "publish": {"first_gain": 0.0, "gain": 0.0, "every_s": 4}},
+    "trainer": {**EAGER, "publish": {"first_gain": 0.0, "gain": 0.0, "every_tokens": 16384}},
 }
 
 
