@@ -6,7 +6,7 @@
 {{- end -}}
 {{- $ca := ternary "/etc/tlt/ca.crt" "" (ne (include "tlt.tls.mode" .) "off") -}}
 {{- $token := ternary "/etc/tlt/token" "" .Values.auth.enabled -}}
-{{- $ray := printf "%s-dashboard.%s.svc:8265" (include "tlt.name" (list . "head")) .Release.Namespace -}}
+{{- $ray := printf "%s.%s.svc:8265" (include "tlt.name" (list . "test")) .Release.Namespace -}}
 {{ dict "gateway" (include "tlt.address" (list . "gateway")) "ray" $ray "closed" .Values.networkPolicy.enabled "operations" $operations "ca" $ca "token" $token "patience_s" .Values.test.patienceSeconds | toJson }}
 {{- end }}
 
