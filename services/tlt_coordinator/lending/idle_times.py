@@ -31,6 +31,8 @@ class IdleTimes:
         self._switching_since_s: dict[WorkerId, float] = {}
         self._free_s: deque[float] = deque()
         self._sorted_s: list[float] = []
+        self._sums_s: list[float] = []
+        """Of the longest 1, 2, ... free times; empty: not added up since the last one came. Plans ask more often."""
         self._switch_s: deque[float] = deque(maxlen=KEPT)
         self._settle: tuple[float, float] | None = None  # when it was estimated, and the estimate
 
@@ -53,10 +55,7 @@ class IdleTimes:
 
     def left_s(self, age_s: float) -> float | None:
         """Return for how much longer a worker is free that has been for `age_s`; None: too few were for so long."""
-        longer = len(self._sorted_s) - bisect_right(self._sorted_s, age_s)
-        if longer < LEAST:
-            return None
-        return sum(self._sorted_s[-longer:]) / longer - age_s
+        return self._mean_left_s(age_s, least=LEAST)
 
     def settle_s(self, now_s: float) -> float | None:
         """
@@ -64,19 +63,24 @@ class IdleTimes:
         infinite: never. None: too little is known.
         """
         if self._settle is None or now_s - self._settle[0] > FRESH_S:
-            cost_s = self.cost_s()
-            if cost_s is None or len(self._sorted_s) < LEAST:
+            if len(self._sorted_s) < LEAST or (cost_s := self.cost_s()) is None:
                 return None
             self._settle = now_s, self._first_age_s(cost_s)
         return self._settle[1]
 
     def _first_age_s(self, cost_s: float) -> float:
-        sums = list(accumulate(reversed(self._sorted_s)))
         for age_s in AGES_S:
-            longer = len(self._sorted_s) - bisect_right(self._sorted_s, age_s)
-            if longer and sums[longer - 1] / longer - age_s > cost_s:
+            left_s = self._mean_left_s(age_s, least=1)
+            if left_s is not None and left_s > cost_s:
                 return age_s
         return inf
+
+    def _mean_left_s(self, age_s: float, *, least: int) -> float | None:
+        longer = len(self._sorted_s) - bisect_right(self._sorted_s, age_s)
+        if longer < least:
+            return None
+        self._sums_s = self._sums_s or list(accumulate(reversed(self._sorted_s)))
+        return self._sums_s[longer - 1] / longer - age_s
 
     def _add(self, seconds: float) -> None:
         if len(self._free_s) == KEPT:
@@ -84,3 +88,4 @@ class IdleTimes:
             del self._sorted_s[bisect_right(self._sorted_s, oldest_s) - 1]
         self._free_s.append(seconds)
         insort(self._sorted_s, seconds)
+        self._sums_s = []

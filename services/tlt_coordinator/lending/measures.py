@@ -62,7 +62,7 @@ class Measures:
         wanted = self.trainers(policy, now_s)
         if policy.max_trainers is None and loans <= SURPLUS * wanted:
             return 0
-        return max(0, int(loans - wanted)) if wanted < loans else 0
+        return int(max(0.0, loans - wanted))
 
     def value(self, worker_id: WorkerId) -> float:
         """Return what the lease of a worker is worth per second; infinite: not known."""
