@@ -7,7 +7,6 @@ have computed (see `tlt bench train --trainers`).
 """
 
 import random
-from dataclasses import replace
 
 import torch
 
@@ -19,7 +18,7 @@ from tlt_bench.engines.bench_engine import log
 from tlt_bench.ratios import Figures
 from tlt_bench.train.together.asynchronous import Asynchronous
 from tlt_bench.train.together.member import STEADY, TrainingMember
-from tlt_bench.train.together.way import Journey, Point, Weights
+from tlt_bench.train.together.way import Journey, Point, Weights, between
 from tlt_common.domain.fleet import WorkerState, WorkerStatus
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_coordinator.lending.worth import Worth
@@ -50,7 +49,10 @@ def lent_together(found: Figures, *, quick: bool) -> int:
         learner.settle(DrafterVersion(1), learner.weights(), learner.counters)
         journeys = {count: _journey(count, tokens, frames, held_out, learner.snapshot()) for count in COUNTS}
         same_s = min(points[-1].seconds for points in journeys.values())
-        reached = {count: _at(points, same_s) for count, points in journeys.items()}
+        reached = {
+            count: between([(point.seconds, point.accept_length) for point in points], same_s)
+            for count, points in journeys.items()
+        }
         chosen = _chosen(journeys[1], passes=tokens / sum(len(frame.token_ids) for frame in frames), idle_s=same_s)
         for count, length in reached.items():
             found.add(f"accept_{count}_after_{before}", [length], f"{count} of {COUNTS[-1]} idle workers lent")
@@ -83,17 +85,6 @@ def _chosen(alone: list[Point], *, passes: float, idle_s: float) -> int:
     status = WorkerStatus(
         state=WorkerState.TRAINING, epoch=Epoch(1), training_gain=gain.per_s, training_passes=passes / 2.0
     )
-    worth.note(WorkerId("w0"), replace(status))
+    worth.note(WorkerId("w0"), status)
     wanted = worth.trainers(idle_s)
     return max(count for count in COUNTS if count <= wanted)
-
-
-def _at(points: list[Point], seconds: float) -> float:
-    before = points[0]
-    for after in points:
-        if after.seconds >= seconds:
-            span = after.seconds - before.seconds
-            share = (seconds - before.seconds) / span if span > 0.0 else 1.0
-            return before.accept_length + share * (after.accept_length - before.accept_length)
-        before = after
-    return before.accept_length

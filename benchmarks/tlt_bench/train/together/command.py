@@ -18,7 +18,7 @@ from tlt_bench.train.together.member import RESTLESS, STEADY, Behaviour, Trainin
 from tlt_bench.train.together.outer import outer
 from tlt_bench.train.together.scaling import samples_per_s
 from tlt_bench.train.together.synchronous import synchronous
-from tlt_bench.train.together.way import Journey, Point, Way, Weights
+from tlt_bench.train.together.way import Journey, Point, Way, Weights, between
 from tlt_common.domain.ids import DrafterVersion
 from tlt_trainer.drafter.score import score_of
 from tlt_trainer.learned import Snapshot
@@ -132,17 +132,6 @@ def _run(
 def _compared(points: Sequence[Point], alone: Sequence[Point]) -> tuple[float, float]:
     """Return the last accept length ÷ that of one trainer after as many tokens, and after as many seconds."""
     last = points[-1]
-    tokens = _at([(point.tokens, point.accept_length) for point in alone], last.tokens)
-    seconds = _at([(point.seconds, point.accept_length) for point in alone], last.seconds)
+    tokens = between([(point.tokens, point.accept_length) for point in alone], last.tokens)
+    seconds = between([(point.seconds, point.accept_length) for point in alone], last.seconds)
     return last.accept_length / tokens, last.accept_length / seconds
-
-
-def _at(way: Sequence[tuple[float, float]], place: float) -> float:
-    """Return the accept length at a place, interpolated between two scores; beyond the ends the nearest one."""
-    before = way[0]
-    for after in way:
-        if after[0] >= place:
-            share = (place - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 1.0
-            return before[1] + share * (after[1] - before[1])
-        before = after
-    return before[1]

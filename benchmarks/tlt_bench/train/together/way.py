@@ -62,3 +62,14 @@ class Way(Protocol):
     def __call__(self, members: Sequence[TrainingMember], journey: Journey) -> None:
         """Let the members see the journey's states."""
         ...
+
+
+def between(way: Sequence[tuple[float, float]], place: float) -> float:
+    """Return the accept length at a place, interpolated between two scores; beyond the ends the nearest one."""
+    before = way[0]
+    for after in way:
+        if after[0] >= place:
+            share = (place - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 1.0
+            return before[1] + share * (after[1] - before[1])
+        before = after
+    return before[1]
