@@ -9,6 +9,9 @@ from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion, WorkerId
 from tlt_common.domain.pause import NO_PAUSE, Pause
 from tlt_common.domain.weights import ReleaseId, ServedRelease
 
+MEMORY_TAGS = ("weights", "kv_cache", "cuda_graph")
+"""What engines can release, by SGLang's names."""
+
 MAX_PROBLEM = 500
 """Characters of a worker's problem."""
 

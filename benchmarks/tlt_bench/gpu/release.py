@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
+from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.domain.ids import RequestId
 from tlt_common.domain.prompt import Prompt, SamplingParams
-from tlt_worker.engine.base import MEMORY_TAGS
 from tlt_worker.engine.sglang import SglangEngine
 from tlt_worker.engine_config import EngineConfig
 

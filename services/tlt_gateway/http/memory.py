@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
+from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.fleet.fleet_memory import FleetMemory
 
-TAGS = ("weights", "kv_cache", "cuda_graph")
-"""What SGLang and vLLM can release."""
 RESIDENT = "Nothing is released: weights, KV cache and graphs of target and drafter stay in the workers' memory."
 RESUMED = "Memory is resumed."
 
@@ -20,7 +19,7 @@ async def release(memory: FleetMemory, path: str, tags: Iterable[str] | None, *,
         UnavailableError: A worker did not release it.
     """
     if not memory.releasable:
-        asked = ", ".join(tags or TAGS)
+        asked = ", ".join(tags or MEMORY_TAGS)
         raise InvalidRequestError(
             f"{path} of {asked} is not supported by these workers: they keep their memory, and train drafters on their "
             "devices while no request runs. If your trainer needs the devices, start the workers on GPUs with "

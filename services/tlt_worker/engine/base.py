@@ -11,9 +11,6 @@ from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.tuner import Posterior, RoundReport
 
-MEMORY_TAGS = ("weights", "kv_cache", "cuda_graph")
-"""What an engine can release, by SGLang's names."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:

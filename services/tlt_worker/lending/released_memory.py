@@ -9,10 +9,11 @@ resumed is what was released.
 from collections.abc import Callable, Iterable
 
 from tlt_common.changes import Changes
+from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.errors import InvalidRequestError
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity
-from tlt_worker.engine.base import MEMORY_TAGS, Engine
+from tlt_worker.engine.base import Engine
 from tlt_worker.lending.trainer import Child
 
 log = get_logger(__name__)

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
+from tlt_common.domain.fleet import MEMORY_TAGS
 from tlt_common.domain.pause import PauseMode
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
@@ -10,7 +11,6 @@ from tlt_gateway.http import memory
 from tlt_gateway.http.auth import HttpAuth
 from tlt_gateway.http.bodies.body import Body, body_of, no_body
 from tlt_gateway.http.bodies.shown import shown
-from tlt_gateway.http.memory import TAGS
 
 
 class ResetCache(Body):
@@ -99,6 +99,6 @@ def _tags(request: Request) -> list[str]:
         InvalidRequestError: A tag is not known.
     """
     tags = request.query_params.getlist("tags")
-    if unknown := [tag for tag in tags if tag not in TAGS]:
-        raise InvalidRequestError(f"tags has {shown(unknown[0])}; accepted: {', '.join(TAGS)}", field="tags")
+    if unknown := [tag for tag in tags if tag not in MEMORY_TAGS]:
+        raise InvalidRequestError(f"tags has {shown(unknown[0])}; accepted: {', '.join(MEMORY_TAGS)}", field="tags")
     return tags

@@ -10,10 +10,9 @@ import pytest
 from tests.fakes.engine import FakeEngine
 from tests.fakes.trainer import FakeTrainer
 from tlt_common.changes import Changes
-from tlt_common.domain.fleet import WorkerState
+from tlt_common.domain.fleet import MEMORY_TAGS, WorkerState
 from tlt_common.errors import EngineError, InvalidRequestError
 from tlt_worker.activity import Activity
-from tlt_worker.engine.base import MEMORY_TAGS
 from tlt_worker.lending.released_memory import ReleasedMemory
 
 pytestmark = pytest.mark.looptime
