@@ -18,8 +18,11 @@ def timeline(tab: Tab, fleet_of: FleetOf, workers: int = 8) -> tuple[Page, Locat
 
 
 def shown(page: Page) -> tuple[float, float] | None:
-    """Return the window in the address; None: it follows the present."""
-    found = re.search(r"from=([\d.]+)&to=([\d.]+)", page.url)
+    """Return the window in the address; None: it follows the present.
+
+    The page is asked: `page.url` follows once the browser has reported the change.
+    """
+    found = re.search(r"from=([\d.]+)&to=([\d.]+)", page.evaluate("location.hash"))
     return (float(found[1]), float(found[2])) if found else None
 
 
@@ -79,7 +82,7 @@ def test_the_mouse_moves_and_the_wheel_zooms(tab: Tab, fleet_of: FleetOf) -> Non
     page.mouse.down()
     page.mouse.move(middle[0] + 200, middle[1], steps=4)
     page.mouse.up()
-    address, dragged = page.url, shown(page)
+    address, dragged = page.evaluate("location.href"), shown(page)
     assert dragged is not None
     page.keyboard.down("Control")
     page.mouse.wheel(0, -200)
