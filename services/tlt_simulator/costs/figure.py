@@ -1,0 +1,51 @@
+"""A number of a cost model, and where it comes from. Pure."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from tlt_common.config.base import Frozen
+
+
+class Source(StrEnum):
+    """Where a number comes from; what is further down is known less well."""
+
+    MEASURED = "measured"
+    """On the machine that is simulated."""
+    FITTED = "fitted"
+    """To a recorded run."""
+    PUBLISHED = "published"
+    """By others, for this device and model."""
+    CALCULATED = "calculated"
+    """From published rates of the device and the sizes of the model."""
+    ASSUMED = "assumed"
+
+
+class Figure(Frozen):
+    """A number of a cost model, between what it may be at least and at most."""
+
+    value: float = Field(ge=0)
+    low: float | None = Field(None, ge=0)
+    """Lower end of a 90 % interval; null: as `value`."""
+    high: float | None = Field(None, ge=0)
+    """Upper end; null: as `value`."""
+    source: Source
+    of: str = ""
+    """What it was measured, fitted or calculated from."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.least <= self.value <= self.most:
+            raise ValueError(f"low {self.least:g}, value {self.value:g} and high {self.most:g} must be in this order")
+        return self
+
+    @property
+    def least(self) -> float:
+        """Lower end of the interval."""
+        return self.value if self.low is None else self.low
+
+    @property
+    def most(self) -> float:
+        """Upper end of the interval."""
+        return self.value if self.high is None else self.high

@@ -1,0 +1,90 @@
+"""
+The cost model: everything that a simulated run takes time for. Pure.
+
+A round takes `round_fixed_s`, plus the longer of `round_read_s` and `round_token_s` for each verified token, plus
+`kv_token_s` for each token in the KV cache. Drafting adds, for each pass of the drafter, `draft_fixed_s` and
+`draft_token_s` for each token that it drafts. The first draft is accepted with a probability that the drafter's quality
+gives, each further one with `accept_decay` times that of the one before.
+
+A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
+`accept_best`; each update of the weights since then takes `ageing` off that probability.
+"""
+
+from collections.abc import Iterator
+
+from tlt_common.config.base import Frozen
+from tlt_common.domain.arm import Arm
+from tlt_simulator.costs.figure import Figure, Source
+
+
+class CostModel(Frozen):
+    """Costs of one device (or tensor-parallel group) with one model. Durations are seconds."""
+
+    device: str
+    model: str
+    round_fixed_s: Figure
+    """Launches, sampling and scheduling of a round."""
+    round_read_s: Figure
+    """Reading the weights."""
+    round_token_s: Figure
+    """Computing one verified token."""
+    kv_token_s: Figure
+    """Reading one token of the KV cache."""
+    draft_fixed_s: Figure
+    """A pass of the drafter, for one request."""
+    draft_token_s: Figure
+    """Each further request in a pass of the drafter."""
+    prefill_token_s: Figure
+    accept_start: Figure
+    """Probability that the first draft of the first published drafter, which has hardly learned, is accepted."""
+    accept_best: Figure
+    """The same of one that has learned all it can."""
+    accept_decay: Figure
+    """Factor from one position of a draft to the next."""
+    ngram_accept: Figure
+    """Probability that the first n-gram draft is accepted, of a prompt with several samples."""
+    learn_tokens_s: Figure
+    """Tokens per second that one trainer learns from."""
+    learn_half_tokens: Figure
+    """Tokens after which a drafter has half of what it can learn."""
+    ageing: Figure
+    """Probability lost with each update of the weights that a drafter has not learned from."""
+    lease_start_s: Figure
+    """From a lease to the first training step."""
+    lease_stop_s: Figure
+    """From the end of a lease until the device is free."""
+    drafter_load_s: Figure
+    """For which an engine pauses to load a drafter."""
+    move_s: Figure
+    """For which a request that moves between workers runs nowhere, besides its prefill."""
+    update_s: Figure
+    """From the trainer's call until all workers serve new weights."""
+
+    def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
+        """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
+        verified_s = max(self.round_read_s.value, self.round_token_s.value * batch * arm.draft_tokens)
+        return self.round_fixed_s.value + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch)
+
+    def drafting_s(self, arm: Arm, batch: float) -> float:
+        """Return the duration of all passes of the drafter in a round; 0 for arms that need none."""
+        if not arm.needs_drafter:
+            return 0.0
+        passes = 1 if arm.is_block else arm.steps
+        return passes * (self.draft_fixed_s.value + self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0))
+
+    def quality(self, learned_tokens: float, updates: float) -> float:
+        """Return the probability that the first draft of a drafter is accepted, as many updates after it learned."""
+        share = learned_tokens / (learned_tokens + self.learn_half_tokens.value)
+        best, start = self.accept_best.value, self.accept_start.value
+        return min(1.0, max(0.0, start + (best - start) * share - self.ageing.value * updates))
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Yield all numbers by name."""
+        for name in type(self).model_fields:
+            figure = getattr(self, name)
+            if isinstance(figure, Figure):
+                yield name, figure
+
+    def replaced(self, name: str, value: float) -> "CostModel":
+        """Return this model with another value of one number, which is then assumed."""
+        return self.model_copy(update={name: Figure(value=value, source=Source.ASSUMED)})

@@ -1,0 +1,1 @@
+"""Discrete events in virtual time: fleet, gateway, coordinator and trainers, with the deciders of the product."""

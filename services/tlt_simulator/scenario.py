@@ -1,0 +1,84 @@
+"""What is simulated: a fleet, a trainer, the suite's configuration, and the costs of all. Pure."""
+
+from pydantic import Field
+
+from tlt_common.config.base import Frozen
+from tlt_coordinator.config import SpotConfig
+from tlt_gateway.config import GatewayConfig
+from tlt_simulator.costs.figure import Figure
+from tlt_simulator.costs.model import CostModel
+from tlt_trainer.config import PaySettings, PublishSettings
+
+_GATEWAY = GatewayConfig.model_fields
+
+
+class Fleet(Frozen):
+    """The rollout workers."""
+
+    workers: int = Field(ge=1, le=10_240)
+    gpus: int = Field(1, ge=1, le=64)
+    """Of each worker: its tensor-parallel group."""
+    slots: int = Field(256, ge=1)
+    """Requests that a worker runs at a time."""
+    kv_room: int = Field(ge=1)
+    """Tokens that a worker's KV cache holds."""
+
+    @property
+    def devices(self) -> int:
+        """All GPUs."""
+        return self.workers * self.gpus
+
+
+class RlTrainer(Frozen):
+    """The RL trainer, between two rollouts."""
+
+    learn_s: Figure
+    """From the last response of a step to the call with the new weights."""
+    colocated: bool = True
+    """Whether it learns on the workers' own devices, which then cannot be lent; otherwise it has others."""
+
+
+class GatewayKeys(Frozen):
+    """Keys of the gateway that decide where requests run, named and documented as in its configuration."""
+
+    spill_load: float = Field(_GATEWAY["spill_load"].default, ge=0, le=1)
+    tail_running: int = Field(_GATEWAY["tail_running"].default, ge=0, le=64)
+    tail_slack: float = Field(_GATEWAY["tail_slack"].default, ge=0, le=1)
+    pack_slack: float = Field(_GATEWAY["pack_slack"].default, ge=0, le=1)
+
+
+class EngineKeys(Frozen):
+    """Keys of the engine that decide how rounds draft, as in the worker's configuration."""
+
+    arms: tuple[str, ...] | None = None
+    """Null: the defaults on a GPU."""
+    speculate_below_requests: int = Field(64, ge=1)
+
+
+class SuiteKeys(Frozen):
+    """The suite's configuration, by the names under which `tlt up --set` takes it."""
+
+    lending: bool = True
+    speculation: bool = True
+    spot: SpotConfig = SpotConfig()
+    gateway: GatewayKeys = GatewayKeys()
+    engine: EngineKeys = EngineKeys()
+    publish: PublishSettings = PublishSettings()
+    pay: PaySettings = PaySettings()
+
+
+class Scenario(Frozen):
+    """A run to simulate."""
+
+    name: str
+    fleet: Fleet
+    trainer: RlTrainer
+    costs: CostModel
+    suite: SuiteKeys = SuiteKeys()
+    seed: int = 0
+
+    @property
+    def plain(self) -> "Scenario":
+        """The same run without the suite: nothing is drafted, lent or moved."""
+        keys = self.suite.model_copy(update={"lending": False, "speculation": False})
+        return self.model_copy(update={"suite": keys})

@@ -1,0 +1,47 @@
+"""The responses of an RL run: their lengths, groups and times, and nothing of their texts. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A response."""
+
+    prompt: int
+    """The same for the samples of a group, and for later epochs of its prompt."""
+    prompt_tokens: int
+    tokens: int
+    """At least 1."""
+    ends: bool = True
+    """Whether it ends by itself; otherwise a cap cut it."""
+    after_s: float = 0.0
+    """Seconds after the beginning of its step at which it is requested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceStep:
+    """The responses between two updates of the weights. Seconds are those measured; None: not known."""
+
+    samples: tuple[Sample, ...]
+    rollout_s: float | None = None
+    """From the first request to the last response."""
+    step_s: float | None = None
+    """From the first request to that of the next step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A run."""
+
+    source: str
+    """What it was read from, for reports."""
+    steps: tuple[TraceStep, ...]
+    cap: int
+    """Tokens of a response at most."""
+    notes: tuple[str, ...] = ()
+    """What its reader assumed or could not know."""
+
+    @property
+    def responses(self) -> int:
+        """Number of responses."""
+        return sum(len(step.samples) for step in self.steps)
