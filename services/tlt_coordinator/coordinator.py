@@ -23,14 +23,15 @@ from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.steps import Steps
 from tlt_coordinator.clock import Clock
-from tlt_coordinator.config import CoordinatorConfig, SpotConfig
+from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.drafters.announcer import Announcer
 from tlt_coordinator.drafters.published import PublishedDrafters
 from tlt_coordinator.forecasts import Forecasts
 from tlt_coordinator.journal import NO_JOURNAL, CoordinatorJournal
+from tlt_coordinator.lender import Lender, LendingTerms
 from tlt_coordinator.lending.excluded import ExcludedWorkers
 from tlt_coordinator.lending.pace import Pace
-from tlt_coordinator.lending.plan import FleetView, Grant, Reason, Revoke, plan
+from tlt_coordinator.lending.plan import Grant
 from tlt_coordinator.lending.standing import Circumstances
 from tlt_coordinator.lending.worklist import STEP_WORKERS
 from tlt_coordinator.observer import Observer
@@ -69,6 +70,7 @@ class Coordinator:
         self._registry.exclude(self._excluded.worker_ids, clock.now())
         self._queues = Queues(config.queue_stale_s)
         self._forecasts = Forecasts(config.queue_stale_s)
+        self._lender = Lender(self._registry, self._queues)
         self._announcer = Announcer()
         self._drafters = PublishedDrafters(store, config.max_score_drop)
         self._epochs = Epochs(store)
@@ -340,39 +342,21 @@ class Coordinator:
         if (wish := self._announcer.due(now_s, every_s=every_s, training=self._registry.loans > 0)) is not None:
             self._registry.wish(wish)
 
-    def _recalls(self, queued: int, policy: SpotConfig, now_s: float) -> int:
-        """Return how many leases end although their workers are free: as many as requests wait, or more than pay."""
-        if not self._lending:
-            return 0
-        if queued:
-            return self._queues.to_call_back(now_s)
-        return self._registry.measures.surplus(self._registry.loans, policy, now_s)
-
     def _step(self, now_s: float) -> bool:
         """Decide about a bounded number of workers; return whether there may be more to decide now."""
         dropped = self._registry.drop_silent(self._pace.silence_s(self._config.silence_s), now_s)
         if dropped:
             self._moved.set()
         self._announce(now_s)
-        queued, policy = self._queues.queued(now_s), self._pace.policy
-        lends = self._lending and queued == 0
-        recalled = self._registry.least(self._recalls(queued, policy, now_s))
-        fleet = FleetView(
-            workers=self._registry.to_decide(now_s, policy, ends=not self._lending, also=recalled),
-            settled=self._registry.settled(now_s, policy) if lends else (),
-            queued=queued,
-            lending=self._lending,
+        terms = LendingTerms(
+            enabled=self._lending,
+            policy=self._pace.policy,
             last_epoch=self._epochs.last,
             reserved_epoch=self._epochs.reserved,
             drafter=self._drafters.version,
-            recalled=frozenset(worker.worker_id for worker in recalled),
         )
-        changes = plan(fleet, now_s, policy)
-        self._registry.carry_out(changes, now_s)
+        changes = self._lender.step(now_s, terms)
         for change in changes:
-            match change:
-                case Grant(lease=lease):
-                    self._epochs.seen(lease.epoch)
-                case Revoke(reason=Reason.QUEUE):
-                    self._queues.called_back()
+            if isinstance(change, Grant):
+                self._epochs.seen(change.lease.epoch)
         return self._registry.undecided or max(dropped, len(changes)) >= STEP_WORKERS

@@ -212,7 +212,7 @@ class Gateway:
 
     def finish_session(self, session_id: str, *, owner: str) -> bool:
         """Forget a session of a token's holder; return whether it was known. Requests of it that run go on."""
-        return self._slots.forget(session_id, owner=owner)
+        return self._slots.placing.forget(session_id, owner=owner)
 
     @property
     def info(self) -> ServerInfo:
@@ -246,10 +246,10 @@ class Gateway:
         self._forecast.over(request)
 
     def _set_lending(self, lending: bool) -> None:
-        self._tail.lending = self._packing.lending = lending
+        self._tail.moves.lending = self._packing.lending = lending
 
     def _queue_changed(self, queued: int) -> None:
-        self._tail.queued = queued
+        self._tail.moves.queued = queued
         metrics.GATEWAY_QUEUED.set(queued)
         self._pool.demand(queued)
         if self._report:

@@ -5,9 +5,10 @@ import asyncio
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import NotFoundError
-from tlt_gateway.queue.affinity import Affinity, keys_of
+from tlt_gateway.queue.affinity import keys_of
+from tlt_gateway.queue.placing import Placing
 from tlt_gateway.workers.pooled_worker import PooledWorker
-from tlt_gateway.workers.routing import Candidate, choose, serves
+from tlt_gateway.workers.routing import Candidate, serves
 from tlt_gateway.workers.worker_pool import WorkerPool
 
 
@@ -21,11 +22,8 @@ class WorkerSlots:
 
     def __init__(self, pool: WorkerPool, *, spill_load: float, affinity_tokens: int | None) -> None:
         self._pool = pool
-        self._spill_load = spill_load
-        self._affinity_tokens = affinity_tokens
-        self._affinity = Affinity()
-        self.pack = 0
-        """As for `choose`."""
+        self.placing = Placing(spill_load=spill_load, affinity_tokens=affinity_tokens)
+        """Decides."""
 
     @property
     def absent_since_s(self) -> float | None:
@@ -56,22 +54,18 @@ class WorkerSlots:
         candidates = self.candidates()
         if not any(candidate.has_room for candidate in candidates):
             return None
-        keys = keys_of(prompt) if self._affinity_tokens else ()
-        chosen = next((one for one in candidates if one.worker_id == beside and one.has_room), None)
-        chosen = chosen or choose(
+        chosen = self.placing.place(
             candidates,
-            version=prompt.policy_version and self._pool.version,
-            spill_load=self._spill_load,
-            cached=self._affinity.cached(
-                keys, candidates, length=len(prompt.token_ids), version=self._pool.version, now_s=_now_s()
-            ),
-            affinity_tokens=self._affinity_tokens or 1,
-            pack=self.pack,
+            keys_of(prompt) if self.placing.uses_keys else (),
+            prompt_tokens=len(prompt.token_ids),
+            tokens=len(prompt.token_ids) + len(prompt.prefix_token_ids),
+            served=self._pool.version,
+            now_s=asyncio.get_running_loop().time(),
+            required=prompt.policy_version and self._pool.version,
+            beside=beside,
         )
         if chosen is None:
             return None
-        tokens = len(prompt.token_ids) + len(prompt.prefix_token_ids)
-        self._affinity.sent(keys, chosen, tokens=tokens, version=self._pool.version, now_s=_now_s())
         worker = candidates[chosen]
         worker.assigned += 1
         worker.demands.changed()
@@ -81,14 +75,6 @@ class WorkerSlots:
         """Release a slot."""
         worker.assigned -= 1
 
-    def forget(self, session_id: str, *, owner: str) -> bool:
-        """Forget a session of an owner; return whether it was known."""
-        return self._affinity.forget(session_id, owner=owner)
-
     def candidates(self) -> dict[Candidate, PooledWorker]:
         """Return the workers that accept requests."""
         return {candidate: worker for worker in self._pool.workers if (candidate := worker.candidate())}
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

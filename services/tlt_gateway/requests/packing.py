@@ -46,8 +46,8 @@ class Packing:
     async def run(self) -> Never:
         """Run until cancelled."""
         while True:
-            self._slots.pack = self._knee() if self.lending and self._slack else 0
-            metrics.GATEWAY_PACKED.set(self._slots.pack)
+            self._slots.placing.pack = self._knee() if self.lending and self._slack else 0
+            metrics.GATEWAY_PACKED.set(self._slots.placing.pack)
             await asyncio.sleep(LOOK_S)
 
     def _knee(self) -> int:

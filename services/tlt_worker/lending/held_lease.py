@@ -17,6 +17,7 @@ from tlt_common.errors import TltError, UnavailableError
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.lending.device_lease import DeviceLease
 from tlt_worker.lending.policy_notice import PolicyNotice
 from tlt_worker.lending.trained_time import TrainedTime
 from tlt_worker.lending.trainer_control import TrainerControl
@@ -59,16 +60,13 @@ class HeldLease:
         self._accept_length = accept_length
         self._kill = kill
         self._on_change = on_change
-        self._lease: Lease | None = None
-        self._expires_at_s = 0.0
-        self._ended = Epoch(0)  # leases of this epoch and older ones have ended
+        self._lease = DeviceLease()
         self._tenant = Epoch(0)  # epoch under which the trainer may hold the device; 0: it does not
         self._unsent: Lease | None = None  # lease to send to the trainer; may be a renewal
         self._starting: asyncio.Timeout | None = None
         self._due = asyncio.Event()
         self._progress: TrainingProgress | None = None
         self.notice = PolicyNotice(link, policy)
-        self._retired = False
         self._lives = 0  # trainer processes that have exited
         self._delays = backoff(FAILED_S, MOST_FAILED_S)
         self._not_before_s = 0.0
@@ -77,7 +75,7 @@ class HeldLease:
     @property
     def epoch(self) -> Epoch:
         """Epoch of the current lease; 0 means none."""
-        return self._lease.epoch if self._lease else Epoch(0)
+        return self._lease.epoch
 
     @property
     def progress(self) -> TrainingProgress | None:
@@ -124,20 +122,17 @@ class HeldLease:
 
         A busy device and a resting trainer decline; a lease that has ended is not accepted again.
         """
-        if lease.epoch <= self._ended or lease.epoch < self.epoch:
-            return
-        if self._retired or self._activity.busy or not self.ready or self.resting:
-            self._ended = lease.epoch
+        wanted = not self._activity.busy and self.ready and not self.resting
+        accepted = self._lease.offer(lease, asyncio.get_running_loop().time(), wanted=wanted)
+        if accepted is False:
             self._on_change()
-            return
-        self._lease = self._unsent = lease
-        self._expires_at_s = asyncio.get_running_loop().time() + lease.ttl_s
-        self._due.set()
+        if accepted:
+            self._unsent = lease
+            self._due.set()
 
     def revoke(self, revocation: Revocation) -> None:
         """End the lease if its epoch is this one or older."""
-        self._ended = max(self._ended, revocation.epoch)
-        if self.epoch <= revocation.epoch:
+        if self._lease.revoked_by(revocation):
             self._end("revoked")
 
     def make_way(self) -> None:
@@ -146,7 +141,7 @@ class HeldLease:
 
     def retire(self) -> None:
         """Take the device back permanently, since the worker is about to shut down, and decline further leases."""
-        self._retired = True
+        self._lease.retire()
         self._end("draining")
         self._on_change()
 
@@ -163,12 +158,12 @@ class HeldLease:
         """Apply the current lease to the trainer, until cancelled."""
         while True:
             try:
-                async with asyncio.timeout_at(self._expires_at_s if self._lease else None):
+                async with asyncio.timeout_at(self._lease.expires_at_s if self.epoch else None):
                     await self._due.wait()
             except TimeoutError:
                 self._end("expired")
             self._due.clear()
-            if self._lease is None and self._tenant:
+            if not self.epoch and self._tenant:
                 await self._leave()
             elif self._unsent is not None:
                 await self._enter(self._unsent)
@@ -234,12 +229,12 @@ class HeldLease:
         log.info("training_stopped", epoch=epoch)
 
     def _end(self, reason: str) -> None:
-        if self._lease is None:
+        epoch = self.epoch
+        if not self._lease.end():
             return
         metrics.LEASES_ENDED.labels(reason=reason).inc()
-        log.info("lease_ended", epoch=self.epoch, reason=reason)
-        self._ended = max(self._ended, self.epoch)
-        self._lease = self._unsent = None
+        log.info("lease_ended", epoch=epoch, reason=reason)
+        self._unsent = None
         if self._tenant:
             self._activity.set_tenancy(Tenancy.LEAVING)
         if self._starting is not None:
