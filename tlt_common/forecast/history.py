@@ -5,7 +5,7 @@ Responses that still run, were aborted or reached their cap count for as far as 
 has no bias towards short ones, at any moment of a step, and needs no steps (Kaplan and Meier 1958, in buckets).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate
 from math import log2
 
@@ -49,10 +49,13 @@ class LengthHistory:
             ended: Whether it ended by itself there, not by a cap or an abort.
         """
         first, last = place_of(begun), place_of(length)
-        for bucket, part in _passed(first, last):
-            self._passes[bucket] += part
-            if self._passes[bucket] > KEPT_PASSES:
+        low, high, passes = int(first), min(int(last), BUCKETS - 1), self._passes
+        for bucket in range(low, high + 1):
+            passes[bucket] += 1.0
+            if passes[bucket] > KEPT_PASSES:
                 self._forget(bucket)
+        passes[low] -= first - low
+        passes[high] -= high + 1.0 - last
         if ended:
             bucket = min(int(last), BUCKETS - 1)
             self._ends[bucket] += 1.0
@@ -84,13 +87,6 @@ class LengthHistory:
     def _forget(self, bucket: int) -> None:
         self._ends[bucket] /= 2.0
         self._passes[bucket] /= 2.0
-
-
-def _passed(first: float, last: float) -> Iterator[tuple[int, float]]:
-    """Yield the buckets between two places, and which part of each."""
-    for bucket in range(int(first), min(int(last), BUCKETS - 1) + 1):
-        if (part := min(last, bucket + 1.0) - max(first, float(bucket))) > 0.0:
-            yield bucket, part
 
 
 def _rate(ends: list[float], passes: list[float], bucket: int) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
+from tlt_coordinator.lending.worth import TOGETHER
 from tlt_simulator.costs.figure import Figure, Source
 
 
@@ -60,6 +61,24 @@ class CostModel(Frozen):
     update_s: Figure
     """From the trainer's call until all workers serve new weights."""
 
+    together: Figure = Figure(
+        value=TOGETHER,
+        low=0.0,
+        high=0.5,
+        source=Source.ASSUMED,
+        of="measured on CPUs with small drafters (tlt bench train --trainers)",
+    )
+    """Power of the number of trainers with which they learn faster together."""
+    tree_narrowing: Figure = Figure(
+        value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
+    )
+    """Power of the branches of a tree with which the chance falls that none of them is accepted."""
+
+    @property
+    def plain_s(self) -> float:
+        """Seconds of a round of one request without drafts and with an empty KV cache."""
+        return self.round_fixed_s.value + max(self.round_read_s.value, self.round_token_s.value)
+
     def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
         """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
         verified_s = max(self.round_read_s.value, self.round_token_s.value * batch * arm.draft_tokens)
@@ -71,6 +90,27 @@ class CostModel(Frozen):
             return 0.0
         passes = 1 if arm.is_block else arm.steps
         return passes * (self.draft_fixed_s.value + self.draft_token_s.value * max(0.0, batch * arm.topk - 1.0))
+
+    def accepted(self, arm: Arm, quality: float) -> float:
+        """Return the mean number of drafts that a round of an arm gets accepted, with a drafter of this quality."""
+        length, survives = 0.0, 1.0
+        for chance in self.chances(arm, quality):
+            survives *= chance
+            length += survives
+        return length
+
+    def chances(self, arm: Arm, quality: float) -> tuple[float, ...]:
+        """Return, for each position of a path of drafts, the probability that it is accepted if those before were."""
+        first, decay = self._first(arm, quality), self.accept_decay.value
+        return tuple(first * float(decay**place) for place in range(min(arm.steps, arm.drafted_tokens)))
+
+    def _first(self, arm: Arm, quality: float) -> float:
+        if arm.finds_drafts:
+            return self.ngram_accept.value
+        if arm.topk == 1:
+            return quality
+        width = max(1.0, min(arm.topk, arm.drafted_tokens / arm.steps))
+        return 1.0 - (1.0 - quality) * float(width**-self.tree_narrowing.value)
 
     def quality(self, learned_tokens: float, updates: float) -> float:
         """Return the probability that the first draft of a drafter is accepted, as many updates after it learned."""

@@ -1,1 +1,5 @@
 """Discrete events in virtual time: fleet, gateway, coordinator and trainers, with the deciders of the product."""
+
+from tlt_simulator.run.simulation import compare, simulate
+
+__all__ = ["compare", "simulate"]

@@ -1,0 +1,164 @@
+"""
+The requests that one worker decodes. Pure.
+
+All of them get tokens at the same pace, so the worker counts one number, the tokens that each of its requests has got
+since it began, and a request ends when that number reaches the one it had at its arrival plus its tokens left. The pace
+falls as the KV cache fills: a round takes a + b k seconds with k tokens in the cache, which grows by the batch size for
+each token, so that x more tokens take p x + q x² / 2, which is solved for x.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf, sqrt
+
+from tlt_common.forecast import Running
+from tlt_simulator.run.speeds import Speed
+from tlt_simulator.trace import Sample
+
+EPSILON = 1e-6
+"""Tokens by which a request may be short of its end."""
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """A response that is generated."""
+
+    ref: int
+    sample: Sample
+    cap: int
+    arrived_s: float
+    generated: float = 0.0
+    """Tokens when it came to its worker."""
+    place: "DecodedBatch | None" = None
+    joined_at: float = 0.0
+    """Tokens that each request of its worker had got then."""
+    began_s: float = 0.0
+    """When it came to its worker."""
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of its response so far."""
+        return self.generated if self.place is None else self.generated + self.place.tokens - self.joined_at
+
+    @property
+    def kv_tokens(self) -> float:
+        """Tokens in the KV cache."""
+        return self.sample.prompt_tokens + self.tokens
+
+    @property
+    def running(self) -> Running:
+        """The request as forecasts know it."""
+        return Running(prompt=self.sample.prompt, generated=int(self.tokens), cap=self.cap)
+
+
+class DecodedBatch:
+    """
+    Attributes:
+        tokens: Tokens that each of its requests has got since it began.
+        rounds: Rounds so far, summed over requests.
+        produced: Tokens so far.
+        kv_tokens: Tokens in the KV cache.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = 0.0
+        self.rounds = 0.0
+        self.produced = 0.0
+        self.kv_tokens = 0.0
+        self.requests: dict[int, Request] = {}
+        self._ends: list[tuple[float, int]] = []
+        self._at_s = 0.0
+        self._stalled_until_s = 0.0
+        self._speed = Speed(1.0, 0.0, 1.0)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def set_speed(self, speed: Speed) -> None:
+        """Decode at a speed from now on; `advance` was called."""
+        self._speed = speed
+
+    @property
+    def speed(self) -> Speed:
+        """How fast it decodes."""
+        return self._speed
+
+    def stall(self, seconds: float, now_s: float) -> None:
+        """Decode nothing for some more seconds."""
+        self._stalled_until_s = max(self._stalled_until_s, now_s) + seconds
+
+    def add(self, request: Request, now_s: float, *, prefill_s: float) -> None:
+        """Take a request over, whose tokens are prefilled first; `advance` was called."""
+        if prefill_s > 0.0:
+            self.stall(prefill_s, now_s)
+        self.kv_tokens += request.kv_tokens
+        request.place, request.joined_at, request.began_s = self, self.tokens, now_s
+        self.requests[request.ref] = request
+        heappush(self._ends, (self.tokens + request.sample.tokens - request.generated, request.ref))
+
+    def remove(self, request: Request) -> None:
+        """Give a request up, with the tokens that it has; `advance` was called."""
+        self.kv_tokens -= request.kv_tokens
+        request.generated, request.place = request.tokens, None
+        del self.requests[request.ref]
+        if not self.requests:
+            self.kv_tokens = 0.0
+
+    def advance(self, now_s: float) -> float:
+        """Decode until now; return the tokens that each request got."""
+        start_s, self._at_s = max(self._at_s, min(self._stalled_until_s, now_s)), now_s
+        if not self.requests or now_s <= start_s:
+            return 0.0
+        first, slope = self._pace()
+        gone_s = now_s - start_s
+        tokens = 2.0 * gone_s / (first + sqrt(first * first + 2.0 * slope * gone_s))
+        batch = len(self.requests)
+        self.tokens += tokens
+        self.kv_tokens += tokens * batch
+        self.produced += tokens * batch
+        self.rounds += tokens * batch / self._speed.length
+        return tokens
+
+    def next_event_s(self, kv_room: float) -> float:
+        """Return when the next request ends, or the KV cache is full; infinite without one. `advance` was called."""
+        if (end := self._next_end()) is None:
+            return inf
+        tokens = max(0.0, end - self.tokens)
+        if len(self.requests) > 1:
+            tokens = min(tokens, max(0.0, (kv_room - self.kv_tokens) / len(self.requests)))
+        first, slope = self._pace()
+        return max(self._at_s, self._stalled_until_s) + first * tokens + slope * tokens * tokens / 2.0
+
+    def ended(self) -> list[Request]:
+        """Remove and return the requests that have all their tokens; `advance` was called."""
+        found = list[Request]()
+        while (end := self._next_end()) is not None and end - self.tokens <= EPSILON:
+            request = self.requests[heappop(self._ends)[1]]
+            self.remove(request)
+            request.generated = float(request.sample.tokens)
+            found.append(request)
+        return found
+
+    def retracted(self, kv_room: float) -> list[Request]:
+        """Remove and return the requests with the fewest tokens until the KV cache has room; `advance` was called."""
+        found = list[Request]()
+        while len(self.requests) > 1 and self.kv_tokens >= kv_room - EPSILON:
+            request = min(self.requests.values(), key=lambda one: (one.tokens, -one.ref))
+            self.remove(request)
+            found.append(request)
+        return found
+
+    def _next_end(self) -> float | None:
+        while self._ends:
+            end, ref = self._ends[0]
+            request = self.requests.get(ref)
+            if request is not None and abs(request.joined_at + request.sample.tokens - request.generated - end) < 0.5:
+                return end
+            heappop(self._ends)  # it has moved away
+        return None
+
+    def _pace(self) -> tuple[float, float]:
+        """Return the seconds of a token of each request now, and by how much they grow with each."""
+        speed = self._speed
+        first = (speed.base_s + speed.kv_token_s * self.kv_tokens) / speed.length
+        return first, speed.kv_token_s * len(self.requests) / speed.length

@@ -1,0 +1,36 @@
+"""What happens next: events in the order of virtual time. Pure."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+
+class Events:
+    """
+    Attributes:
+        now_s: Virtual time.
+        processed: Events so far.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.processed = 0
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = count()
+
+    def at(self, at_s: float, action: Callable[[], None]) -> None:
+        """Do something at a time; of several at one time, first what was asked for first."""
+        heappush(self._heap, (max(at_s, self.now_s), next(self._number), action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after some seconds."""
+        self.at(self.now_s + seconds, action)
+
+    def step(self) -> bool:
+        """Do what comes next; return whether there was anything."""
+        if not self._heap:
+            return False
+        self.now_s, _, action = heappop(self._heap)
+        self.processed += 1
+        action()
+        return True

@@ -1,0 +1,156 @@
+"""
+What the fleet's spot trainers learn together, and when it is published. Pure.
+
+Trainers continue from one another's drafters, so they are one line of learning whose pace grows with a small power of
+their number. When they rest, when they begin again and what they publish is decided by the product's own rules.
+"""
+
+from dataclasses import dataclass
+
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.scenario import SuiteKeys
+from tlt_trainer.config import TrainerConfig
+from tlt_trainer.drafter.score import Score
+from tlt_trainer.sharing.gain import Gain
+from tlt_trainer.sharing.payoff import Evaluation, Payoff, Surroundings
+from tlt_trainer.sharing.publish_gate import PublishGate
+
+SCORED_DRAFTS = 3
+"""Drafts of the chain that scores are made of, as trainers do."""
+SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].default
+POOL_TOKENS = 16_384
+"""States that a trainer has at a time: the pool of `data.pool_bytes` with a 7B model."""
+
+
+@dataclass(slots=True)
+class _Weights:
+    """A drafter: what it has learned, and how much of that later policies have taken."""
+
+    learned: float = 0.0
+    """Tokens."""
+    lost: float = 0.0
+    """Probability that its first draft is accepted, lost to updates since it learned."""
+
+
+class Learning:
+    """
+    Attributes:
+        version: Of the newest drafter; 0: none was published.
+        resting: Whether nothing is left to learn.
+        trained_s: Seconds of training, of all trainers.
+    """
+
+    def __init__(self, costs: CostModel, keys: SuiteKeys) -> None:
+        self._costs = costs
+        self._keys = keys
+        self._own = _Weights()
+        self._published = _Weights()
+        self._payoff = Payoff(settings=keys.pay)
+        self._gain = Gain()
+        self._gate = PublishGate(keys.publish, costs.draft_fixed_s.value / costs.plain_s)
+        self._policy = PolicyVersion(0)
+        self._frames = 0.0
+        self._since_published = 0.0
+        self._since_news = 0.0
+        self._scored = 0.0
+        self._total = 0.0
+        self.version = DrafterVersion(0)
+        self.trained_s = 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is left to learn."""
+        return self._payoff.rests
+
+    @property
+    def quality(self) -> float | None:
+        """Probability that the first draft of the newest drafter is accepted; None: there is none."""
+        return self._quality(self._published) if self.version else None
+
+    @property
+    def gain_per_s(self) -> float | None:
+        """As trainers report."""
+        return self._gain.per_s
+
+    @property
+    def passes(self) -> float:
+        """How often the data was seen, on average."""
+        return self._since_news / POOL_TOKENS
+
+    def tokens_s(self, trainers: int) -> float:
+        """Return the tokens per second from which so many trainers learn."""
+        rate: float = self._costs.learn_tokens_s.value * trainers**self._costs.together.value if trainers else 0.0
+        return rate
+
+    def score_s(self, trainers: int) -> float:
+        """Return the seconds until the next evaluation."""
+        return (SCORE_EVERY_TOKENS - self._scored) / self.tokens_s(trainers)
+
+    def train(self, seconds: float, trainers: int) -> None:
+        """Learn for some seconds."""
+        tokens = self.tokens_s(trainers) * seconds
+        half = self._costs.learn_half_tokens.value
+        self._own.learned += tokens
+        self._own.lost *= half / (half + tokens)
+        self._since_published += tokens
+        self._since_news += tokens
+        self._scored += tokens
+        self._total += tokens
+        self.trained_s += seconds * trainers
+
+    def generated(self, tokens: float) -> None:
+        """Note hidden states of so many new tokens."""
+        self._frames += tokens
+
+    def update(self, policy: PolicyVersion) -> None:
+        """Note new weights of the policy: what was learned is worth less, and there is something to learn."""
+        self._policy = policy
+        for weights in (self._own, self._published):
+            weights.lost += self._costs.ageing.value
+        self.look_around()
+
+    def look_around(self) -> bool:
+        """Begin anew if there is news; return whether there was."""
+        now = self._surroundings()
+        if self._payoff.news(now) is None:
+            return False
+        self._payoff = self._payoff.noticed(now)
+        self._since_news = 0.0
+        self._gain.begin()
+        return True
+
+    def score(self, accept_length: float, *, last: bool = False) -> bool:
+        """
+        Evaluate the own weights; return whether a drafter was published.
+
+        Args:
+            accept_length: Of the engine's last rounds.
+            last: Whether a lease ends.
+        """
+        self._scored = 0.0
+        own, published = self._score(self._own), self._score(self._published) if self.version else None
+        self._gain.note(self.trained_s, own.accept_length)
+        evaluation = Evaluation(trained_tokens=round(self._total), accept_length=own.accept_length)
+        deployed = None if published is None else published.accept_length
+        self._payoff = self._payoff.scored(evaluation, deployed, pass_tokens=POOL_TOKENS)
+        self._gate.note(accept_length)
+        if not last and self._since_published < self._keys.publish.every_tokens:
+            return False
+        if not self._own.learned or not self._gate.admits(own, published):
+            return False
+        self._since_published = 0.0
+        self._published = _Weights(self._own.learned, self._own.lost)
+        self.version = DrafterVersion(self.version + 1)
+        return True
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(policy=self._policy, frame_tokens=round(self._frames))
+
+    def _quality(self, weights: _Weights) -> float:
+        return max(0.0, self._costs.quality(weights.learned, 0.0) - weights.lost)
+
+    def _score(self, weights: _Weights) -> Score:
+        first, decay = self._quality(weights), self._costs.accept_decay.value
+        accepted = tuple(first * decay**place for place in range(SCORED_DRAFTS))
+        return Score(hits=accepted, accepted=accepted, policy_version=self._policy)

@@ -1,0 +1,234 @@
+"""A run in virtual time: steps of rollouts, learning and updates."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from tlt_common.domain.ids import PolicyVersion
+from tlt_common.telemetry.log import configure_child
+from tlt_simulator.result import Comparison, Run, StepRun, Turn
+from tlt_simulator.run.coordinator import SimCoordinator
+from tlt_simulator.run.events import Events
+from tlt_simulator.run.gateway import SimGateway
+from tlt_simulator.run.learning import Learning
+from tlt_simulator.run.worker import SimWorker
+from tlt_simulator.scenario import Scenario
+from tlt_simulator.trace import Trace, TraceStep
+
+
+class Simulation:
+    """
+    Args:
+        steps: The responses of each step.
+        scenario: What they run on.
+        progress: Is told of the number of steps that are over.
+    """
+
+    def __init__(
+        self, steps: Sequence[TraceStep], scenario: Scenario, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self._steps = steps
+        self._scenario = scenario
+        self._progress = progress
+        self._events = Events()
+        self._learning = Learning(scenario.costs, scenario.suite)
+        self._trained_until_s = 0.0
+        self._training = 0
+        self._scoring = 0
+        self._turns = list[Turn]()
+        fleet = scenario.fleet
+        self._workers = [
+            SimWorker(number, fleet, scenario.costs, self._events, self._turned) for number in range(fleet.workers)
+        ]
+        self._coordinator = SimCoordinator(
+            self._workers, self._learning, self._events, scenario.suite.spot, lending=scenario.suite.lending
+        )
+        self._idle = False
+        self._publications = list[tuple[float, int, float]]()
+        cap = max((sample.tokens for step in steps for sample in step.samples), default=1)
+        self._gateway = SimGateway(
+            scenario,
+            self._workers,
+            self._coordinator,
+            self._learning,
+            self._events,
+            cap=cap,
+            on_idle=self._all_over,
+        )
+
+    def run(self) -> Run:
+        """Simulate all steps."""
+        began_s = time.perf_counter()
+        done, turns = list[StepRun](), list[tuple[Turn, ...]]()
+        last_s = None
+        for number, step in enumerate(self._steps, 1):
+            found = self._step(number, step, last_s)
+            last_s = found.rollout_s
+            done.append(found)
+            turns.append(tuple(self._turns))
+            if self._progress is not None:
+                self._progress(number)
+        return Run(
+            steps=tuple(done),
+            turns=tuple(turns),
+            publications=tuple(self._publications),
+            events=self._events.processed,
+            wall_s=time.perf_counter() - began_s,
+        )
+
+    def _step(self, number: int, step: TraceStep, last_s: float | None) -> StepRun:
+        events, costs = self._events, self._scenario.costs
+        began_s = events.now_s
+        self._turns = [Turn(began_s, worker.number, worker.activity.state) for worker in self._workers]
+        before = self._coordinator.ledger.totals(began_s)
+        rounds = sum(worker.batch.rounds for worker in self._workers)
+        self._idle = not step.samples
+        self._gateway.begin(step.samples, last_s)
+        self._until(lambda: self._idle)
+        ended_s, tail_since_s = events.now_s, self._gateway.tail_since_s
+        self._learn()
+        updated_s = events.now_s
+        self._update(PolicyVersion(number))
+        self._catch_up()
+        for worker in self._workers:
+            self._coordinator.report(worker)
+        after = self._coordinator.ledger.totals(events.now_s)
+        quality = self._learning.quality
+        return StepRun(
+            number=number,
+            began_s=began_s,
+            rollout_s=ended_s - began_s,
+            learn_s=updated_s - ended_s,
+            update_s=costs.update_s.value,
+            tail_s=0.0 if tail_since_s is None else ended_s - tail_since_s,
+            responses=len(step.samples),
+            tokens=sum(sample.tokens for sample in step.samples),
+            rounds=sum(worker.batch.rounds for worker in self._workers) - rounds,
+            drafter=self._learning.version,
+            quality=quality or 0.0,
+            moved=self._gateway.moved,
+            by_state={state: after[state] - before[state] for state in after if after[state] > before[state]},
+        )
+
+    def _learn(self) -> None:
+        """Let the RL trainer learn, on the workers' devices or on its own."""
+        trainer = self._scenario.trainer
+        if trainer.colocated:
+            for worker in self._workers:
+                worker.release(released=True)
+        self._wait(trainer.learn_s.value)
+        if trainer.colocated:
+            for worker in self._workers:
+                worker.release(released=False)
+
+    def _update(self, version: PolicyVersion) -> None:
+        for worker in self._workers:
+            worker.begin_update()
+        self._wait(self._scenario.costs.update_s.value)
+        self._catch_up()
+        self._learning.update(version)
+        for worker in self._workers:
+            worker.end_update(version)
+        self._gateway.drafter_loaded(self._learning.quality if self._workers[0].drafter else None, 0.0)
+
+    def _wait(self, seconds: float) -> None:
+        over = False
+
+        def end() -> None:
+            nonlocal over
+            over = True
+
+        self._events.after(seconds, end)
+        self._until(lambda: over)
+
+    def _until(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            if not self._events.step():
+                raise AssertionError("nothing happens any more")
+            self._load()
+
+    def _all_over(self) -> None:
+        self._idle = True
+
+    def _turned(self, worker: SimWorker) -> None:
+        """Take note of another state of a worker."""
+        self._turns.append(Turn(self._events.now_s, worker.number, worker.activity.state))
+        self._catch_up()
+        before, self._training = self._training, self._coordinator.trainers
+        if self._training != before:
+            if self._training < before and self._scenario.suite.lending:
+                self._score(last=True)
+            self._score_later()
+        self._coordinator.report(worker)
+
+    def _catch_up(self) -> None:
+        """Learn up to now, with as many trainers as there were."""
+        seconds = self._events.now_s - self._trained_until_s
+        self._trained_until_s = self._events.now_s
+        if self._training and seconds > 0.0:
+            self._learning.train(seconds, self._training)
+
+    def _score_later(self) -> None:
+        self._scoring += 1
+        if self._training:
+            scoring = self._scoring
+            self._events.after(self._learning.score_s(self._training), lambda: self._score_now(scoring))
+
+    def _score_now(self, scoring: int) -> None:
+        if scoring != self._scoring:
+            return
+        self._catch_up()
+        self._score(last=False)
+        self._score_later()
+
+    def _score(self, *, last: bool) -> None:
+        was_resting = self._learning.resting
+        if self._learning.score(self._gateway.accept_length, last=last):
+            quality = self._learning.quality or 0.0
+            self._publications.append((self._events.now_s, self._learning.version, quality))
+            self._coordinator.publish()
+        if self._learning.resting and not was_resting:
+            self._rest()
+
+    def _rest(self) -> None:
+        """End all leases until there is something to learn."""
+        for worker in self._workers:
+            worker.make_way()
+        self._coordinator.report_all()
+        self._events.after(self._scenario.suite.pay.look_every_s, self._look_around)
+
+    def _look_around(self) -> None:
+        if not self._learning.resting:
+            return
+        if self._learning.look_around():
+            self._coordinator.report_all()
+        else:
+            self._events.after(self._scenario.suite.pay.look_every_s, self._look_around)
+
+    def _load(self) -> None:
+        """Let engines load a drafter that they are told of."""
+        if (version := self._coordinator.wish()) is None:
+            return
+        for worker in self._workers:
+            worker.drafter = version
+        self._gateway.drafter_loaded(self._learning.quality, self._scenario.costs.drafter_load_s.value)
+
+
+def simulate(steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Run:
+    """Simulate the rollouts of a run; `progress` is told how many steps are over."""
+    configure_child("warning")  # what a coordinator logs of each lease says nothing here
+    return Simulation(steps, scenario, progress).run()
+
+
+def compare(trace: Trace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
+    """Simulate a run with and without the suite, each in its own process; `progress` counts the steps with it."""
+    with ProcessPoolExecutor(1) as pool:
+        without = pool.submit(simulate, trace.steps, scenario.plain)
+        with_suite = simulate(trace.steps, scenario, progress=progress)
+        return Comparison(
+            scenario=scenario,
+            source=trace.source,
+            without=without.result(),
+            with_suite=with_suite,
+            notes=trace.notes,
+        )

@@ -1,0 +1,95 @@
+"""
+How fast workers decode: which arms the product's bandit runs at a batch size, and what those cost. Pure.
+
+A bandit that learns every round of a fleet would take longer than the run. It runs once for each power of two of the
+batch size and each quality of the drafter, from nothing, for as many rounds as a drafter stays the newest at least, and
+the shares of its arms count from then on: what it tries costs what it costs in the product.
+"""
+
+from collections import Counter
+from random import Random
+from typing import NamedTuple
+
+from tlt_common.bandit import Bandit, BanditConfig, bucket
+from tlt_common.domain.arm import OFF, Arm, arms_named
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.scenario import EngineKeys
+from tlt_worker.engine_config import CUDA_ARMS
+
+ROUNDS = 256
+"""Rounds of the bandit in each situation."""
+GRID = 50
+"""Qualities are told apart to a fiftieth."""
+KV_TOKENS = 4096
+"""Tokens of a request in the KV cache while the bandit runs: they weigh the same for all arms."""
+
+
+class Speed(NamedTuple):
+    """Decoding of a batch: seconds of a mean round are `base_s` + `kv_token_s` for each token in the KV cache."""
+
+    base_s: float
+    kv_token_s: float
+    length: float
+    """Tokens per request and round."""
+
+
+class Speeds:
+    """
+    Args:
+        costs: What rounds cost.
+        keys: The engine's configuration.
+        speculates: Whether anything is drafted.
+        seed: Of the bandits.
+    """
+
+    def __init__(self, costs: CostModel, keys: EngineKeys, *, speculates: bool, seed: int) -> None:
+        arms = arms_named(keys.arms) if keys.arms is not None else CUDA_ARMS
+        self._costs = costs
+        self._arms = arms if speculates else (OFF,)
+        self._config = BanditConfig(speculate_below_requests=keys.speculate_below_requests)
+        self._seed = seed
+        self._shares: dict[tuple[int, int], tuple[tuple[Arm, float], ...]] = {}
+        self._speeds: dict[tuple[int, int], Speed] = {}
+
+    def of(self, batch: int, quality: float | None) -> Speed:
+        """Return the speed of so many requests with a drafter of a quality; None: there is no drafter."""
+        key = (batch, -1 if quality is None else round(quality * GRID))
+        if (speed := self._speeds.get(key)) is None:
+            speed = self._speeds[key] = self._mean(batch, quality)
+        return speed
+
+    def _mean(self, batch: int, quality: float | None) -> Speed:
+        level = -1 if quality is None else round(quality * GRID)
+        usable = tuple(arm for arm in self._arms if quality is not None or not arm.needs_drafter)
+        allowed = tuple(arm for arm in usable if self._config.allows(arm, batch))
+        if allowed in {(), (OFF,)}:
+            shares: tuple[tuple[Arm, float], ...] = ((OFF, 1.0),)
+        else:
+            key = (bucket(batch), level)
+            if (known := self._shares.get(key)) is None:
+                known = self._shares[key] = self._played(bucket(batch), quality or 0.0, usable)
+            shares = tuple((arm, share) for arm, share in known if arm in {OFF, *allowed}) or ((OFF, 1.0),)
+        total = sum(share for _, share in shares)
+        base_s = sum(share * self._costs.round_s(arm, batch, 0.0) for arm, share in shares) / total
+        length = sum(share * (1.0 + self._costs.accepted(arm, quality or 0.0)) for arm, share in shares) / total
+        return Speed(base_s=base_s, kv_token_s=self._costs.kv_token_s.value, length=length)
+
+    def _played(self, group: int, quality: float, arms: tuple[Arm, ...]) -> tuple[tuple[Arm, float], ...]:
+        """Return the shares of a bandit's rounds that arms get."""
+        chance = Random(f"{self._seed}/{group}/{round(quality * GRID)}")
+        bandit, counts = Bandit(arms, self._config, self._seed), Counter[Arm]()
+        for _ in range(ROUNDS):
+            arm = bandit.choose(group)
+            counts[arm] += 1
+            elapsed_s = self._costs.round_s(arm, group, group * KV_TOKENS)
+            chances = self._costs.chances(arm, quality)
+            bandit.record(arm, group, [_drawn(chances, chance) for _ in range(group)], elapsed_s)
+        return tuple((arm, count / ROUNDS) for arm, count in counts.items())
+
+
+def _drawn(chances: tuple[float, ...], chance: Random) -> int:
+    """Return how many drafts a request gets accepted."""
+    for place, accepts in enumerate(chances):
+        if chance.random() >= accepts:
+            return place
+    return len(chances)
