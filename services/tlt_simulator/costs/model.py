@@ -1,21 +1,26 @@
 """
 The cost model: everything that a simulated run takes time for. Pure.
 
-A round takes `round_fixed_s`, plus the longer of `round_read_s` and `round_token_s` for each verified token, plus
-`kv_token_s` for each token in the KV cache. Drafting adds, for each pass of the drafter, `draft_fixed_s` and
-`draft_token_s` for each token that it drafts. The first draft is accepted with a probability that the drafter's quality
-gives, each further one with `accept_decay` times that of the one before.
+A round takes `round_fixed_s` and `round_request_s` for each request, plus the longer of reading the weights and
+`round_token_s` for each verified token, plus `kv_token_s` for each token in the KV cache. Weights are read in
+`round_read_s`, and experts in `expert_read_s` times the share of them that at least one token chooses. Drafting adds,
+for each pass of the drafter, `draft_fixed_s` and `draft_token_s` for each token that it drafts. The first draft is
+accepted with a probability that the drafter's quality gives, each further one with `accept_decay` times that of the one
+before.
 
 A drafter that has learned from n tokens has gone n / (n + learn_half_tokens) of the way from `accept_start` to
 `accept_best`; each update of the weights since then takes `ageing` off that probability.
 """
 
+import math
 from collections.abc import Iterator
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
 from tlt_coordinator.lending.worth import TOGETHER
 from tlt_simulator.costs.figure import Figure, Source
+
+NOTHING = Figure(value=0, source=Source.CALCULATED)
 
 
 class CostModel(Frozen):
@@ -26,7 +31,7 @@ class CostModel(Frozen):
     round_fixed_s: Figure
     """Launches, sampling and scheduling of a round."""
     round_read_s: Figure
-    """Reading the weights."""
+    """Reading the weights, without routed experts."""
     round_token_s: Figure
     """Computing one verified token."""
     kv_token_s: Figure
@@ -60,6 +65,12 @@ class CostModel(Frozen):
     """For which a request that moves between workers runs nowhere, besides its prefill."""
     update_s: Figure
     """From the trainer's call until all workers serve new weights."""
+    round_request_s: Figure = NOTHING
+    """Sampling and scheduling of each request of a round."""
+    expert_read_s: Figure = NOTHING
+    """Reading all routed experts."""
+    expert_share: Figure = NOTHING
+    """Share of them that one token chooses."""
 
     together: Figure = Figure(
         value=TOGETHER,
@@ -81,8 +92,15 @@ class CostModel(Frozen):
 
     def round_s(self, arm: Arm, batch: float, kv_tokens: float) -> float:
         """Return the duration of a round with so many requests, which have so many tokens in the KV cache together."""
-        verified_s = max(self.round_read_s.value, self.round_token_s.value * batch * arm.draft_tokens)
-        return self.round_fixed_s.value + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch)
+        rows = batch * arm.draft_tokens
+        verified_s = max(self.read_s(rows), self.round_token_s.value * rows)
+        launched_s = self.round_fixed_s.value + self.round_request_s.value * batch
+        return launched_s + verified_s + self.kv_token_s.value * kv_tokens + self.drafting_s(arm, batch)
+
+    def read_s(self, rows: float) -> float:
+        """Return the duration of reading the weights that so many tokens need, if they choose experts evenly."""
+        chosen = 1.0 - math.pow(1.0 - self.expert_share.value, rows)
+        return self.round_read_s.value + self.expert_read_s.value * chosen
 
     def drafting_s(self, arm: Arm, batch: float) -> float:
         """Return the duration of all passes of the drafter in a round; 0 for arms that need none."""
