@@ -75,6 +75,8 @@ class Scenario(Frozen):
     trainer: RlTrainer
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()
+    drafter_tokens: float = Field(0.0, ge=0)
+    """Tokens that the drafter has learned from with which the run begins; 0: there is none."""
     seed: int = 0
 
     @property

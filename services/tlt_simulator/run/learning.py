@@ -35,17 +35,22 @@ class _Weights:
 
 class Learning:
     """
+    Args:
+        costs: How fast drafters learn, and forget.
+        keys: When trainers rest and publish.
+        drafter_tokens: As in `Scenario`.
+
     Attributes:
         version: Of the newest drafter; 0: none was published.
         resting: Whether nothing is left to learn.
         trained_s: Seconds of training, of all trainers.
     """
 
-    def __init__(self, costs: CostModel, keys: SuiteKeys) -> None:
+    def __init__(self, costs: CostModel, keys: SuiteKeys, *, drafter_tokens: float) -> None:
         self._costs = costs
         self._keys = keys
-        self._own = _Weights()
-        self._published = _Weights()
+        self._own = _Weights(drafter_tokens)
+        self._published = _Weights(drafter_tokens)
         self._payoff = Payoff(settings=keys.pay)
         self._gain = Gain()
         self._gate = PublishGate(keys.publish, costs.draft_fixed_s.value / costs.plain_s)
@@ -55,7 +60,7 @@ class Learning:
         self._since_news = 0.0
         self._scored = 0.0
         self._total = 0.0
-        self.version = DrafterVersion(0)
+        self.version = DrafterVersion(1 if drafter_tokens else 0)
         self.trained_s = 0.0
 
     @property

@@ -31,7 +31,7 @@ class Simulation:
         self._scenario = scenario
         self._progress = progress
         self._events = Events()
-        self._learning = Learning(scenario.costs, scenario.suite)
+        self._learning = Learning(scenario.costs, scenario.suite, drafter_tokens=scenario.drafter_tokens)
         self._trained_until_s = 0.0
         self._training = 0
         self._scoring = 0
@@ -55,6 +55,10 @@ class Simulation:
             cap=cap,
             on_idle=self._all_over,
         )
+        if scenario.suite.speculation and self._learning.version:
+            for worker in self._workers:
+                worker.drafter = self._learning.version
+            self._gateway.drafter_loaded(self._learning.quality, 0.0)
 
     def run(self) -> Run:
         """Simulate all steps."""
