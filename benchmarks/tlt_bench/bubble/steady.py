@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from tlt_bench.consolidate.devices import H100_7B, CalculatedDevice, VirtualRequest, VirtualWorker
-from tlt_bench.forecast.lengths import WORKLOADS, Drawn, Workload, drawn_steps
+from tlt_bench.forecast.lengths import WORKLOADS, Workload
 from tlt_bench.ratios import Figures, over
 from tlt_bench.result import Result
 from tlt_common.domain.ids import PolicyVersion, WorkerId
@@ -19,6 +19,7 @@ from tlt_common.forecast import CostCurve
 from tlt_coordinator.lending.measures import UNKNOWN_SETTLE_S
 from tlt_gateway.consolidation.knee import knee
 from tlt_gateway.workers.routing import Candidate, choose
+from tlt_simulator.traces.drawn import Drawn
 
 FLEETS, SLOTS = (8, 32), 32
 """Workers, and requests that each may run."""
@@ -129,6 +130,6 @@ def _place(fleet: list[VirtualWorker], free_since: dict[int, float], now_s: floa
 
 def _lengths(workload: Workload, seed: int) -> Iterator[Drawn]:
     for number in range(1_000_000):
-        for step in drawn_steps(workload, prompts=64, group=8, of=64, steps=1, seed=1000 * seed + number):
+        for step in workload.drawn(prompts=64, group=8, of=64, steps=1, seed=1000 * seed + number):
             random.Random(number).shuffle(step)
             yield from step

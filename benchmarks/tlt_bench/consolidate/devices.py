@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from tlt_bench.forecast.lengths import Drawn
 from tlt_common.bandit.reward import bucket
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.arm.rounds import WorkedRounds
+from tlt_simulator.traces.drawn import Drawn
 
 PROMPT_TOKENS = 500
 

@@ -4,7 +4,7 @@ from statistics import fmean
 
 from tlt_bench.consolidate.devices import H100_7B
 from tlt_bench.consolidate.steps import ByCurve, Fixed, PlayedStep, Rule, Stay, play
-from tlt_bench.forecast.lengths import WORKLOADS, Workload, drawn_steps
+from tlt_bench.forecast.lengths import WORKLOADS, Workload
 from tlt_bench.ratios import Figures, interval
 from tlt_bench.result import Result
 
@@ -47,7 +47,7 @@ def measure(*, quick: bool = False) -> Result:
 def played(workload: Workload, *, seed: int, steps: int) -> list[dict[str, PlayedStep]]:
     """Return the steps after the first, each under all rules."""
     rules: dict[str, Rule] = {side: rule() for side, rule in SIDES.items()}
-    drawn = drawn_steps(workload, prompts=PROMPTS, group=GROUP, of=4 * PROMPTS, steps=steps, seed=seed)
+    drawn = workload.drawn(prompts=PROMPTS, group=GROUP, of=4 * PROMPTS, steps=steps, seed=seed)
     pairs = [
         {side: play(responses, rule, H100_7B, workers=WORKERS, cap=workload.cap) for side, rule in rules.items()}
         for responses in drawn

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from tlt_bench.consolidate.devices import CalculatedDevice, VirtualRequest, VirtualWorker
 from tlt_bench.consolidate.fixed import to_empty
-from tlt_bench.forecast.lengths import Drawn
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.forecast import CostCurve, Forecaster, Running, TailRequest, TailView, TailWorker
 from tlt_gateway.consolidation.plan import moves
 from tlt_gateway.workers.routing import Candidate
+from tlt_simulator.traces.drawn import Drawn
 
 LOOK_S = 0.5
 """Seconds between two looks at a tail."""

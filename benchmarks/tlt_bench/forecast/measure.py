@@ -4,10 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tlt_bench.forecast.lengths import WORKLOADS, Drawn, Workload, drawn_steps
+from tlt_bench.forecast.lengths import WORKLOADS, Workload
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
 from tlt_common.forecast import LEVELS, Forecaster, Running
+from tlt_simulator.traces.drawn import Drawn
 
 STEPS = 10
 FIRST_STEPS = 2
@@ -57,7 +58,7 @@ def measure() -> Result:
 def played(workload: Workload, *, seed: int, prompts: int = 64, group: int = 8, steps: int = STEPS) -> Tally:
     """Play steps whose responses all begin at once and get a token at a time; forecast at LOOKS."""
     forecaster, tally, recent = Forecaster(), Tally(), list[list[int]]()
-    drawn = drawn_steps(workload, prompts=prompts, group=group, of=4 * prompts, steps=steps, seed=seed)
+    drawn = workload.drawn(prompts=prompts, group=group, of=4 * prompts, steps=steps, seed=seed)
     for number, responses in enumerate(drawn):
         order = sorted(responses, key=lambda one: one.length)
         plain = sorted(length for lengths in recent[-RECENT_STEPS:] for length in lengths)

@@ -8,10 +8,11 @@ import pytest
 from tlt_bench.consolidate.devices import H100_7B, VirtualRequest, VirtualWorker
 from tlt_bench.consolidate.fixed import to_empty
 from tlt_bench.consolidate.steps import ByCurve, Fixed, Rule, Stay, play
-from tlt_bench.forecast.lengths import ALIKE, Drawn, drawn_steps
+from tlt_bench.forecast.lengths import ALIKE
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.forecast import CostCurve, Forecaster, Left, Running
 from tlt_gateway.workers.routing import Candidate
+from tlt_simulator.traces.drawn import Drawn
 
 
 def test_a_worker_generates_as_fast_as_its_device() -> None:
@@ -42,7 +43,7 @@ def test_a_curve_learned_from_its_rounds_is_its_own() -> None:
 
 def played(rule: Rule, *, steps: int = 4) -> list[tuple[float, float, int]]:
     """Return seconds, idle seconds and moves of steps of 128 responses on 4 workers, after the first."""
-    drawn = drawn_steps(ALIKE, prompts=32, group=4, of=64, steps=steps, seed=2)
+    drawn = ALIKE.drawn(prompts=32, group=4, of=64, steps=steps, seed=2)
     found = [play(responses, rule, H100_7B, workers=4, cap=ALIKE.cap) for responses in drawn]
     return [(one.seconds, one.idle_s, one.moved) for one in islice(found, 1, None)]
 

@@ -1,0 +1,61 @@
+"""
+verl's rollout dumps: `trainer.rollout_data_dir`, a file STEP.jsonl per step.
+
+Written by `RayPPOTrainer._dump_generations` (verl/trainer/ppo/ray_trainer.py and v1/trainer_base.py, 0.9.1): `input`,
+`output`, `gts`, `score`, `step`, and what the reward function adds. verl logs no lengths: `input` and `output` are
+texts without special tokens, whose tokens are counted with a tokenizer that the user names. `uid`, which the v1 trainer
+adds, is SAMPLE_ROLLOUT_OUTPUT.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, ReadOptions
+from tlt_simulator.traces.forms.json_lines import objects
+from tlt_simulator.traces.forms.texts import counted
+from tlt_simulator.traces.logfile import LogNames, stem
+from tlt_simulator.traces.values import LineValues
+
+NAMES = LogNames(suffixes=(".jsonl",), pattern=r"\d+", called="STEP.jsonl, a file per step")
+MARKS = frozenset({"output", "gts", "score"})
+
+
+class VerlForm:
+    """Reads them."""
+
+    name = "verl"
+    about = "verl's rollout dumps (trainer.rollout_data_dir): STEP.jsonl with texts, counted with your tokenizer"
+    tokens_field = "output"
+    group_field = "input"
+
+    def fits(self, look: FirstLook) -> bool:
+        return len(MARKS & look.first.keys()) >= 2 and "input" in look.first
+
+    def first_of(self, directory: Path) -> Path | None:
+        return NAMES.first_of(directory)
+
+    def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
+        for file in NAMES.chosen(path, options.note):
+            texts = ((line, line.text("input"), line.text("output")) for line in objects(file))
+            for line, prompt, prompt_tokens, tokens in counted(texts, options, "output"):
+                yield FoundResponse(
+                    place=line.place,
+                    step=_step(line, stem(file) if path.is_dir() else ""),
+                    prompt=prompt,
+                    group=_group(line),
+                    prompt_tokens=prompt_tokens,
+                    tokens=tokens,
+                    ends=None,
+                )
+
+
+def _step(line: LineValues, named: str) -> int:
+    step = line.whole("step")
+    if named and step != int(named):
+        raise line.error("step", f"{int(named)}, as in the name of the file")
+    return step
+
+
+def _group(line: LineValues) -> str | None:
+    """Return what names the group of a sample, whose prompt may be in a step twice."""
+    return line.text("uid").rsplit("_", 2)[0] if line.has("uid") else None

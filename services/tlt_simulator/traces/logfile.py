@@ -1,0 +1,150 @@
+"""Files of logs: which of a directory are read, and their lines."""
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tlt_simulator.traces.values import refused
+
+MAX_LINE_BYTES = 64 * 2**20
+"""A response of a million tokens with its token ids and probabilities is shorter."""
+GZIP = b"\x1f\x8b"
+MARK = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8, which Windows writes at the beginning of a file."""
+OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""The same of UTF-16."""
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line without its end."""
+
+    place: str
+    """FILE:NUMBER."""
+    text: bytes
+    is_cut: bool
+    """Whether the file ends within it: its end is missing."""
+
+
+def lines(path: Path) -> Iterator[LogLine]:
+    """
+    Yield the lines of a file that are not empty; gzip, CRLF and a byte order mark are accepted.
+
+    Raises:
+        ConfigError: The file cannot be read, is damaged, or has a line of more than `MAX_LINE_BYTES`.
+    """
+    number = 0
+    with opened(path) as stream:
+        while line := _next(stream, path, number + 1):
+            number += 1
+            place = f"{path}:{number}"
+            if number == 1:
+                if line.startswith(OTHER_MARKS):
+                    raise refused(place, "the encoding", "is UTF-16", "UTF-8")
+                line = line.removeprefix(MARK)
+            if len(line) > MAX_LINE_BYTES:
+                raise refused(place, "the line", f"has more than {MAX_LINE_BYTES >> 20} MiB", "shorter lines")
+            if text := line.strip():
+                yield LogLine(place, text, is_cut=not line.endswith(b"\n"))
+
+
+def opened(path: Path) -> BinaryIO:
+    """
+    Open a file, also one that is compressed with gzip.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise refused(str(path), "it", "is missing" if not path.exists() else "is no file", "a file")
+        stream = path.open("rb")
+        begins = stream.read(2)
+        stream.seek(0)
+    except OSError as error:
+        raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
+    return cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if begins == GZIP else stream
+
+
+def _next(stream: BinaryIO, path: Path, number: int) -> bytes:
+    try:
+        return stream.readline(MAX_LINE_BYTES + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise refused(f"{path}:{number}", "the file", "is cut or damaged", "a whole gzip file") from error
+    except OSError as error:
+        raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
+
+
+def children(directory: Path) -> list[Path]:
+    """
+    Return the files of a directory in the order of the numbers in their names, but for hidden ones.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        found = [path for path in directory.iterdir() if not path.name.startswith(".") and path.is_file()]
+    except OSError as error:
+        raise refused(str(directory), "it", f"cannot be read: {error.strerror}", "a directory that can") from error
+    return sorted(found, key=lambda path: _by_numbers(path.name))
+
+
+def suffix(path: Path) -> str:
+    """Return the suffix of a file's name without that of gzip, in lower case."""
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its suffix and that of gzip."""
+    return path.name[: len(path.name.lower().removesuffix(".gz")) - len(suffix(path))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNames:
+    """How the files of a form are called in its directory."""
+
+    suffixes: tuple[str, ...]
+    pattern: str = ".*"
+    """Of names without suffix: a regular expression."""
+    called: str = ""
+    """The same for people."""
+    others: str = "(?!)"
+    """Of names with that suffix that belong there and are not read."""
+
+    def first_of(self, directory: Path) -> Path | None:
+        """Return the first file of such a name."""
+        return next((path for path in self._of_suffix(directory) if re.fullmatch(self.pattern, stem(path))), None)
+
+    def chosen(self, path: Path, note: Callable[[str], None]) -> list[Path]:
+        """
+        Return the file itself, or the files of a directory to read, in order. `note` is told what is left out.
+
+        Raises:
+            ConfigError: There is none, or one of these suffixes has another name.
+        """
+        if not path.is_dir():
+            return [path]
+        found = [one for one in self._of_suffix(path) if not re.fullmatch(self.others, stem(one))]
+        for one in found:
+            if not re.fullmatch(self.pattern, stem(one)):
+                raise refused(str(one), "the name", "is none of such a log", self.called)
+        if not found:
+            raise refused(str(path), "it", "has no file of this form", self.called)
+        if others := [one.name for one in children(path) if one not in found]:
+            more = f" and {len(others) - SHOWN_NAMES} more" if len(others) > SHOWN_NAMES else ""
+            note(f"files that were left out: {', '.join(others[:SHOWN_NAMES])}{more}")
+        return found
+
+    def _of_suffix(self, directory: Path) -> list[Path]:
+        return [path for path in children(directory) if suffix(path) in self.suffixes]
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """Return a key that orders 2.jsonl before 10.jsonl."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]

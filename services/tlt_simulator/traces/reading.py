@@ -1,0 +1,107 @@
+"""Reads the log of an RL run, in a form that is named or found out from its files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.trace import Trace
+from tlt_simulator.traces.counting import TextCounter
+from tlt_simulator.traces.form import FirstLook, ReadOptions, TraceForm
+from tlt_simulator.traces.forms.journal import JournalForm
+from tlt_simulator.traces.forms.mooncake import MooncakeForm
+from tlt_simulator.traces.forms.plain import PlainForm
+from tlt_simulator.traces.forms.prime_rl import PrimeRlForm
+from tlt_simulator.traces.forms.servegen import ServeGenForm
+from tlt_simulator.traces.forms.slime import SlimeForm
+from tlt_simulator.traces.forms.trl import TrlForm
+from tlt_simulator.traces.forms.verl import VerlForm
+from tlt_simulator.traces.logfile import lines, suffix
+from tlt_simulator.traces.steps import StepCollector
+from tlt_simulator.traces.values import MAX_TOKENS, LineValues, refused
+
+FORMS: tuple[TraceForm, ...] = (
+    VerlForm(),
+    SlimeForm(),
+    PrimeRlForm(),
+    TrlForm(),
+    JournalForm(),
+    MooncakeForm(),
+    ServeGenForm(),
+    PlainForm(),
+)
+NO_LINES = (".csv", ".pt", ".parquet")
+"""Suffixes of files that have no JSON lines."""
+
+
+def forms() -> Mapping[str, str]:
+    """Return the names of all forms, and what each is in a line."""
+    return {form.name: form.about for form in FORMS}
+
+
+def read_trace(
+    path: Path,
+    *,
+    form: str | None = None,
+    group: int | None = None,
+    cap: int | None = None,
+    tokenizer: str | None = None,
+) -> Trace:
+    """
+    Read the lengths, groups and times of a log.
+
+    Args:
+        path: A file or a directory.
+        form: One of `forms()`; None: found out from the files.
+        group: Responses to each prompt; None: as the log has them. A log that says otherwise is refused.
+        cap: Tokens of a response at most; None: as the log says, or else its longest response.
+        tokenizer: tokenizer.json or its directory, to count tokens in logs that have only texts.
+
+    Raises:
+        ConfigError: The log is not accepted; names file, line and field, and what is accepted. Never shows a text.
+    """
+    for name, value, most in (("group", group, MAX_TOKENS), ("cap", cap, MAX_TOKENS)):
+        if value is not None and not (type(value) is int and 1 <= value <= most):
+            raise ConfigError(f"{name} is {value!r}; accepted: a whole number from 1 to {most}", field=name)
+    chosen = _named(form) if form is not None else _found(path)
+    if not path.exists():
+        raise refused(str(path), "it", "is missing", "a file or a directory")
+    collector = StepCollector(chosen, group=group, cap=cap)
+    counter = TextCounter(tokenizer) if tokenizer is not None else None
+    options = ReadOptions(group=group, cap=cap, count=counter.count if counter else None, note=collector.note)
+    return collector.collect(chosen.read(path, options), str(path))
+
+
+def _named(name: str) -> TraceForm:
+    for form in FORMS:
+        if form.name == name:
+            return form
+    raise ConfigError(f"{name!r} is no form of a log; accepted: {', '.join(forms())}", field="form")
+
+
+def _found(path: Path) -> TraceForm:
+    """Return the one form that fits."""
+    if not path.exists():
+        raise refused(str(path), "it", "is missing", "a file or a directory")
+    fitting = [form for form in FORMS if _fits(form, path)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = ", ".join(form.name for form in fitting)
+        raise ConfigError(f"{path} could be of several forms; accepted: one of them as the form: {names}", field="form")
+    known = "; ".join(f"{name}: {about}" for name, about in forms().items())
+    raise ConfigError(f"{path} is of no known form; accepted: {known}", field="form")
+
+
+def _fits(form: TraceForm, path: Path) -> bool:
+    file = form.first_of(path) if path.is_dir() else path
+    return file is not None and form.fits(FirstLook(file, _first(file)))
+
+
+def _first(path: Path) -> Mapping[str, Any]:
+    """Return the first object of a file; an empty one if it has no JSON lines."""
+    if suffix(path) in NO_LINES:
+        return {}
+    for line in lines(path):
+        return LineValues.of(line.place, line.text, is_cut=line.is_cut).values
+    raise refused(str(path), "it", "is empty", "a file with at least one response")

@@ -1,0 +1,226 @@
+"""Steps out of the responses that a reader finds, and what must hold for all of them. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.traces.form import Found, FoundResponse, FoundStep, Identity, TraceForm
+from tlt_simulator.traces.values import refused
+
+END_SLACK = 1.01
+"""Times of a response and of its step are taken by different clocks."""
+
+
+@dataclass(slots=True)
+class PromptNumbers:
+    """Numbers prompts in the order in which they are first found, so that a number says nothing of the prompt."""
+
+    known: dict[Identity, int] = field(default_factory=dict)
+
+    def number(self, identity: Identity) -> int:
+        """Return the number of a prompt. Of a text only a hash is kept."""
+        if isinstance(identity, str):
+            identity = blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return self.known.setdefault(identity, len(self.known))
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """A step of which not all responses were found yet."""
+
+    number: int
+    place: str
+    samples: list[Sample] = field(default_factory=list)
+    groups: Counter[Identity] = field(default_factory=Counter)
+    firsts: dict[Identity, str] = field(default_factory=dict)
+    """Where the first response of each group is."""
+    begins_s: float = float("inf")
+    ends_s: float | None = None
+    """When its last response ends, after its beginning."""
+    slowest: str = ""
+    """Where that response is."""
+    found: FoundStep | None = None
+
+
+class StepCollector:
+    """Collects the steps of a log; memory goes with the number of responses: some 100 bytes each."""
+
+    def __init__(self, form: TraceForm, *, group: int | None, cap: int | None) -> None:
+        self.notes = list[str]()
+        self._form, self._group, self._cap = form, group, cap
+        self._steps = list[TraceStep]()
+        self._began = list[tuple[float | None, FoundStep | None]]()
+        self._open: OpenStep | None = None
+        self._prompts = PromptNumbers()
+        self._same = dict[int, int]()
+        self._longest = self._unsaid = self._at_longest = 0
+        self._missing = list[str]()
+
+    def note(self, text: str) -> None:
+        """Add a note to the trace, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def collect(self, found: Iterable[Found], source: str) -> Trace:
+        """
+        Return the trace of what a reader finds.
+
+        Raises:
+            ConfigError: Something cannot be; names file, line and field.
+        """
+        for one in found:
+            if isinstance(one, FoundResponse):
+                self._add(one)
+            elif self._open is not None:
+                self._open.found = one
+        self._close()
+        if not self._steps:
+            raise refused(source, "it", "has no responses", "at least one")
+        self._note_unknown()
+        return Trace(
+            source=f"{source} ({self._form.name})",
+            steps=tuple(self._steps),
+            cap=self._cap or self._longest,
+            notes=tuple(self.notes),
+        )
+
+    def _add(self, found: FoundResponse) -> None:
+        step = self._step_of(found)
+        if self._cap is not None and found.tokens > self._cap:
+            raise refused(found.place, self._form.tokens_field, f"is {found.tokens}", f"at most the cap, {self._cap}")
+        prompt, group = self._named(found, step)
+        self._count(group, found, step)
+        if found.tokens > self._longest:
+            self._longest, self._at_longest = found.tokens, 0
+        self._at_longest += found.tokens == self._longest and found.ends is None
+        ends = found.ends
+        if ends is None:
+            self._unsaid += 1
+            ends = found.tokens != self._cap
+        step.begins_s = min(step.begins_s, found.after_s)
+        if found.seconds is not None and (end_s := found.after_s + found.seconds) > (step.ends_s or 0.0):
+            step.ends_s, step.slowest = end_s, found.place
+        same = self._same.setdefault
+        step.samples.append(
+            Sample(
+                prompt=self._prompts.number(prompt),
+                prompt_tokens=same(found.prompt_tokens, found.prompt_tokens),
+                tokens=same(found.tokens, found.tokens),
+                ends=ends,
+                after_s=found.after_s,
+            )
+        )
+
+    def _step_of(self, found: FoundResponse) -> OpenStep:
+        step = self._open
+        if step is not None and step.number == found.step:
+            return step
+        if step is not None and found.step < step.number:
+            raise refused(
+                found.place, "step", f"is {found.step}, after step {step.number}", "steps in order, each in one piece"
+            )
+        if step is not None and found.step > step.number + 1:
+            self._missing.append(f"{step.number + 1} to {found.step - 1}")
+        self._close()
+        self._open = OpenStep(found.step, found.place)
+        return self._open
+
+    def _named(self, found: FoundResponse, step: OpenStep) -> tuple[Identity, Identity]:
+        """Return what names the prompt and the group of a response."""
+        if found.prompt is not None:
+            return found.prompt, found.prompt if found.group is None else found.group
+        if self._group is None:
+            raise refused(
+                found.place,
+                self._form.group_field,
+                "is missing: nothing says which responses belong to one prompt",
+                f"the field {self._form.group_field}, or the number of responses to each prompt (group) if they "
+                "follow each other",
+            )
+        self.note("groups are taken from the order of responses; prompts of later epochs count as others")
+        identity = (step.number, len(step.samples) // self._group)
+        return identity, identity
+
+    def _count(self, group: Identity, found: FoundResponse, step: OpenStep) -> None:
+        if self._group is None:
+            return
+        step.groups[group] += 1
+        step.firsts.setdefault(group, found.place)
+        if step.groups[group] > self._group:
+            raise refused(
+                found.place,
+                self._form.group_field,
+                f"has {step.groups[group]} responses in step {step.number}; its first is at {step.firsts[group]}",
+                f"{self._group} responses to each prompt of a step",
+            )
+
+    def _close(self) -> None:
+        """End the step that is open."""
+        step, self._open = self._open, None
+        if step is None:
+            return
+        for group, count in step.groups.items():
+            if count != self._group:
+                raise refused(
+                    step.firsts[group],
+                    self._form.group_field,
+                    f"has {count} of {self._group} responses in step {step.number}: some are missing",
+                    f"{self._group} responses to each prompt of a step",
+                )
+        rollout_s = self._rollout_s(step)
+        found = step.found
+        began_s = found.began_s if found is not None else None
+        self._require_later(began_s, step)
+        self._steps.append(
+            TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, step_s=found.step_s if found else None)
+        )
+        self._began.append((began_s, found))
+        if step.begins_s > 0.0:
+            self.note("the first request of a step is later than the beginning of the step")
+
+    def _rollout_s(self, step: OpenStep) -> float | None:
+        found_s = step.found.rollout_s if step.found is not None else None
+        if found_s is None or step.found is None:
+            return step.ends_s - step.begins_s if step.ends_s is not None else None
+        if step.ends_s is not None and step.ends_s > END_SLACK * found_s:
+            raise refused(
+                step.slowest,
+                "the end of the response",
+                f"is {step.ends_s:g} s after the beginning of step {step.number}",
+                f"an end within the rollout of {found_s:g} s; all times in seconds",
+            )
+        if step.found.step_s is not None and step.found.step_s * END_SLACK < found_s:
+            raise refused(
+                step.found.place, "step_s", f"is {step.found.step_s:g}", f"at least rollout_s, which is {found_s:g}"
+            )
+        return found_s
+
+    def _require_later(self, began_s: float | None, step: OpenStep) -> None:
+        """Check that a step begins after the one before it, whose duration is then known."""
+        if began_s is None or not self._began or (before_s := self._began[-1][0]) is None:
+            return
+        if began_s < before_s:
+            raise refused(
+                step.place,
+                "the beginning of the step",
+                f"is {before_s - began_s:g} s before that of the step before it",
+                "times that do not run backwards",
+            )
+        last = self._steps[-1]
+        if last.step_s is None:
+            self._steps[-1] = TraceStep(samples=last.samples, rollout_s=last.rollout_s, step_s=began_s - before_s)
+
+    def _note_unknown(self) -> None:
+        if self._missing:
+            self.note(f"steps that are not in the log: {', '.join(self._missing[:10])}")
+        if not self._unsaid:
+            return
+        if self._cap is not None:
+            self.note("the log does not say which responses ended by themselves: those as long as the cap did not")
+        else:
+            self.note(
+                "neither the cap nor which responses ended by themselves is known: the longest response, "
+                f"{self._longest} tokens, is taken as the cap, and all as ended; {self._at_longest} are as long"
+            )

@@ -1,0 +1,185 @@
+"""Values of a line: what is accepted, and errors that name file, line and field and show no text. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tlt_common.documents import json_of
+from tlt_common.errors import ConfigError
+
+MAX_TOKENS = 2**21
+"""Of a prompt or a response: twice the longest context that is served."""
+MAX_SECONDS = 1e8
+"""Three years."""
+MAX_STEP = 10**9
+MISSING = object()
+_NUMBER = re.compile(r"[-+0-9.eE_,]{1,24}|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,39}")
+_TYPES = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
+
+
+def refused(place: str, field: str, problem: str, accepted: str) -> ConfigError:
+    """Return the error of a field at a place."""
+    return ConfigError(f"{place}: {field} {problem}; accepted: {accepted}", field="trace")
+
+
+def shown(value: object) -> str:
+    """Return what may be said of a value in an error: numbers are shown, texts never."""
+    if value is MISSING:
+        return "is missing"
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return f"is {_TYPES.get(type(value), 'of another type')}"
+    if isinstance(value, str):
+        return f'is the string "{value}"' if _NUMBER.fullmatch(value) else f"is a string of {len(value)} characters"
+    return f"is {value!r:.24}"
+
+
+def name_of(field: object) -> str:
+    """Return the name of a field if it is one, and not a text."""
+    return field if isinstance(field, str) and _NAME.fullmatch(field) else "of another name"
+
+
+class LineValues:
+    """The fields of a line."""
+
+    __slots__ = ("place", "values")
+
+    def __init__(self, place: str, values: Mapping[str, Any]) -> None:
+        self.place = place
+        self.values = values
+
+    @classmethod
+    def of(cls, place: str, text: bytes, *, is_cut: bool = False) -> "LineValues":
+        """
+        Parse a JSON object.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        try:
+            values = json_of(text.decode())
+        except UnicodeDecodeError as error:
+            raise refused(place, "the line", f"is not UTF-8 at byte {error.start + 1}", "UTF-8") from None
+        except ValueError as error:
+            problem = "is cut off, and its end missing" if is_cut else f"is not JSON: {error}"
+            raise refused(place, "the line", problem, "one JSON object per line") from None
+        if not isinstance(values, dict):
+            raise refused(place, "the line", shown(values), "one JSON object per line")
+        return cls(place, values)
+
+    def has(self, field: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(field) is not None
+
+    def error(self, field: str, accepted: str) -> ConfigError:
+        """Return the error of a field."""
+        return refused(self.place, field, shown(self.values.get(field, MISSING)), accepted)
+
+    def whole(self, field: str, *, least: int = 0, most: int = MAX_STEP) -> int:
+        """
+        Return a whole number.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if type(value) is int and least <= value <= most:
+            return value
+        raise self.error(field, f"a whole number from {least} to {most}")
+
+    def tokens(self, field: str, *, least: int = 1) -> int:
+        """
+        Return a number of tokens.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if type(value) is int and least <= value <= MAX_TOKENS:
+            return value
+        raise self.error(field, f"a whole number of tokens from {least} to {MAX_TOKENS}")
+
+    def seconds(self, field: str, *, most: float = MAX_SECONDS) -> float:
+        """
+        Return a duration, or a time.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if type(value) in {int, float} and 0 <= value <= most:
+            return float(value)
+        raise self.error(field, f"seconds, a number from 0 to {most:g}")
+
+    def flag(self, field: str) -> bool:
+        """
+        Return true or false.
+
+        Raises:
+            ConfigError: It is neither.
+        """
+        value = self.values.get(field, MISSING)
+        if type(value) is bool:
+            return value
+        raise self.error(field, "true or false")
+
+    def text(self, field: str) -> str:
+        """
+        Return a text, to be counted or compared only.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if isinstance(value, str):
+            return value
+        raise self.error(field, "a string")
+
+    def identity(self, field: str) -> int | str:
+        """
+        Return what names a prompt or a group: a whole number or a string.
+
+        Raises:
+            ConfigError: It is neither.
+        """
+        value = self.values.get(field, MISSING)
+        if type(value) is int or (isinstance(value, str) and value):
+            return value
+        raise self.error(field, "a whole number or a string that is not empty")
+
+    def object(self, field: str) -> "LineValues":
+        """
+        Return the fields of an object.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if isinstance(value, dict):
+            return Inner(self.place, value, field)
+        raise self.error(field, "an object")
+
+    def objects(self, field: str) -> list["LineValues"]:
+        """
+        Return the fields of each object in a list.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        value = self.values.get(field, MISSING)
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.error(field, "a list of objects")
+        return [Inner(self.place, one, f"{field}[{place}]") for place, one in enumerate(value)]
+
+
+class Inner(LineValues):
+    """The fields of an object within a line."""
+
+    __slots__ = ("within",)
+
+    def __init__(self, place: str, values: Mapping[str, Any], within: str) -> None:
+        super().__init__(place, values)
+        self.within = within
+
+    def error(self, field: str, accepted: str) -> ConfigError:
+        return refused(self.place, f"{self.within}.{field}", shown(self.values.get(field, MISSING)), accepted)
