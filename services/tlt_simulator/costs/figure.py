@@ -49,3 +49,14 @@ class Figure(Frozen):
     def most(self) -> float:
         """Upper end of the interval."""
         return self.value if self.high is None else self.high
+
+    def scaled(self, factor: float) -> "Figure":
+        """Return it and its interval times a factor."""
+        low, high = self.low, self.high
+        return self.model_copy(
+            update={
+                "value": self.value * factor,
+                "low": None if low is None else low * factor,
+                "high": None if high is None else high * factor,
+            }
+        )

@@ -1,5 +1,5 @@
 """Discrete events in virtual time: fleet, gateway, coordinator and trainers, with the deciders of the product."""
 
-from tlt_simulator.run.simulation import compare, simulate
+from tlt_simulator.run.simulation import compare, simulate, with_rollout_share
 
-__all__ = ["compare", "simulate"]
+__all__ = ["compare", "simulate", "with_rollout_share"]

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.telemetry.log import configure_child
+from tlt_simulator.costs.figure import Figure, Source
 from tlt_simulator.result import Comparison, Run, StepRun, Turn
 from tlt_simulator.run.coordinator import SimCoordinator
 from tlt_simulator.run.events import Events
@@ -222,6 +223,22 @@ def simulate(steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callab
     """Simulate the rollouts of a run; `progress` is told how many steps are over."""
     configure_child("warning")  # what a coordinator logs of each lease says nothing here
     return Simulation(steps, scenario, progress).run()
+
+
+def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: float) -> Scenario:
+    """
+    Return a scenario in which rollouts without the suite take a share of the steps, on average.
+
+    Args:
+        steps: Steps to simulate for that.
+        scenario: Its `trainer.learn_s` is replaced.
+        share: Above 0, and at most 1.
+    """
+    run = simulate(steps, scenario.plain)
+    rollout_s = run.rollout_s / len(run.steps)
+    seconds = max(0.0, rollout_s * (1.0 - share) / share - scenario.costs.update_s.value)
+    learn_s = Figure(value=seconds, source=Source.ASSUMED, of=f"rollouts are {share:.0%} of a step without the suite")
+    return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn_s})})
 
 
 def compare(trace: Trace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:

@@ -1,0 +1,93 @@
+"""
+The run that the TLT paper shows of ByteDance: 32B on 128 GPUs, 385 steps in 11 days, 20,480 tokens, 85 % rollout.
+
+Its cards, prompts and lengths were not published. They are taken to be those of the recipe that ByteDance published
+for as many GPUs, the same model and cap (verl, recipe/dapo/run_dapo_qwen2.5_32b.sh), on H100. With calculated costs
+that recipe is faster than 11 days, so that all costs of rounds are made slower by one factor until it takes as long.
+"""
+
+from tlt_simulator.cases.case import Case, CaseRow, Measure
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.costs.room import worker_room
+from tlt_simulator.run import simulate
+from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.trace import Trace
+from tlt_simulator.traces.drawn import drawn_trace
+from tlt_simulator.traces.lengths import LengthSpec
+
+LENGTHS = LengthSpec(
+    median=3000, prompt_spread=0.7, epoch_spread=0.1, chance_spread=0.5, endless=0.005, cap=20_480, prompt_tokens=200
+)
+PROMPTS, GROUP = 512, 16
+STEPS, DAYS, ROLLOUT_SHARE = 385, 11.0, 0.85
+STEP_S = DAYS * 86_400.0 / STEPS
+WORKERS, GPUS = 32, 4
+SLOWED = (
+    "round_fixed_s",
+    "round_request_s",
+    "round_read_s",
+    "round_token_s",
+    "kv_token_s",
+    "prefill_token_s",
+    "draft_fixed_s",
+    "draft_token_s",
+)
+"""Costs that are slower by the factor."""
+FITS = 3
+"""Simulations of a step from which the factor is found."""
+
+
+def bytedance() -> Case:
+    """Return the case; that simulates a few steps."""
+    scenario = _slowed(_scenario())
+    return Case(
+        name="bytedance-32b",
+        title="ByteDance's 32B run on 128 GPUs",
+        rows=(
+            CaseRow(
+                label="385 steps",
+                scenario=scenario,
+                trace=_trace,
+                steps=STEPS,
+                measure=Measure.DAYS,
+                published=DAYS,
+            ),
+        ),
+        known=("128 GPUs, 385 steps, 11 days, at most 20,480 tokens, 85 % rollout (arXiv 2511.16665)",),
+        assumed=(
+            "512 prompts of 16, workers of 4 GPUs (verl, recipe/dapo/run_dapo_qwen2.5_32b.sh, no dynamic sampling)",
+            f"lengths: median {LENGTHS.median:g}, {LENGTHS.endless:.1%} without an end",
+            "H100; what rounds cost is a multiple of what is calculated for it, so that 385 steps take 11 days",
+        ),
+    )
+
+
+def _scenario() -> Scenario:
+    room = worker_room("h100", "32b", GPUS, context=LENGTHS.cap + 2048)
+    learn_s = STEP_S * (1.0 - ROLLOUT_SHARE)
+    return Scenario(
+        name="bytedance-32b",
+        fleet=Fleet(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
+        trainer=RlTrainer(learn_s=Figure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")),
+        costs=calculated("h100", "32b", GPUS),
+    )
+
+
+def _slowed(scenario: Scenario) -> Scenario:
+    """Return a scenario whose rollouts take as long as those of the run."""
+    steps, wanted_s = _trace(1).steps, STEP_S * ROLLOUT_SHARE
+    for _ in range(FITS):
+        factor = wanted_s / simulate(steps, scenario.plain).rollout_s
+        scenario = scenario.model_copy(update={"costs": _times(scenario.costs, factor)})
+    return scenario
+
+
+def _times(costs: CostModel, factor: float) -> CostModel:
+    figures = dict(costs.figures())
+    return costs.model_copy(update={name: figures[name].scaled(factor) for name in SLOWED})
+
+
+def _trace(steps: int) -> Trace:
+    return drawn_trace(LENGTHS, steps=steps, prompts=PROMPTS, group=GROUP)

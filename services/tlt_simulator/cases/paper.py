@@ -1,0 +1,92 @@
+"""
+The speedups of the TLT paper (arXiv 2511.16665), with one calibration for all of them.
+
+What is not published is assumed once: the distribution of lengths, the rollouts' share of a step, and what a pass of
+the drafter takes to launch (`costs.roofline`). These three were chosen so that the mean error is least.
+"""
+
+from functools import partial
+
+from tlt_simulator.cases.case import Case, CaseRow, Measure
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.costs.room import worker_room
+from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.trace import Trace
+from tlt_simulator.traces.drawn import drawn_trace
+from tlt_simulator.traces.lengths import LengthSpec
+
+LENGTHS = LengthSpec(
+    median=2500, prompt_spread=0.8, epoch_spread=0.1, chance_spread=0.6, endless=0.002, cap=32_768, prompt_tokens=300
+)
+ROLLOUT_SHARE = 0.8
+PROMPTS, GROUP = 64, 8
+DRAFTER_TOKENS = 500_000.0
+"""A drafter that was trained beforehand, as fastrl's README recommends: half of what there is to learn."""
+STEPS = 4
+NODE_GPUS = 8
+SCALING = (
+    ("7b", 4, 1, 1.21),
+    ("7b", 4, 2, 1.45),
+    ("7b", 4, 4, 1.62),
+    ("7b", 4, 8, 1.76),
+    ("32b", 8, 4, 1.83),
+    ("32b", 8, 8, 2.12),
+)
+"""Model, GPUs of a worker, nodes of eight H100, and how many times as fast steps are as VeRL's."""
+
+
+def paper() -> Case:
+    """Return the case."""
+    return Case(
+        name="paper",
+        title="The TLT paper: Qwen2.5-7B and 32B on H100",
+        rows=(
+            *(_scaling(*row) for row in SCALING),
+            CaseRow(
+                label="32b, 128 requests on one worker of 4 GPUs",
+                scenario=_scenario("32b", 4, workers=1),
+                trace=partial(_trace, 128, 1),
+                steps=STEPS,
+                measure=Measure.ROLLOUT,
+                published=2.44,
+            ),
+        ),
+        known=(
+            "speedups over VeRL, 8 to 64 H100, at most 32,768 tokens (arXiv 2511.16665)",
+            "64 prompts of 8; workers of 4 GPUs for 7B, 8 for 32B (fastrl, examples/grpo_7B.sh, grpo_32B_multi_nodes.sh)",
+        ),
+        assumed=(
+            f"lengths: median {LENGTHS.median:g}, {LENGTHS.endless:.1%} without an end",
+            f"rollouts are {ROLLOUT_SHARE:.0%} of a step without the suite; about 85 % is published for another run",
+            "as many prompts on more nodes; fastrl's script for 32B has more, with which 8 nodes gain no more than 4",
+            "a drafter that was trained beforehand",
+        ),
+    )
+
+
+def _scaling(model: str, gpus: int, nodes: int, published: float) -> CaseRow:
+    return CaseRow(
+        label=f"{model}, {nodes} {'node' if nodes == 1 else 'nodes'}",
+        scenario=_scenario(model, gpus, workers=nodes * NODE_GPUS // gpus),
+        trace=partial(_trace, PROMPTS, GROUP),
+        steps=STEPS,
+        measure=Measure.STEP,
+        published=published,
+        rollout_share=ROLLOUT_SHARE,
+    )
+
+
+def _scenario(model: str, gpus: int, *, workers: int) -> Scenario:
+    room = worker_room("h100", model, gpus, context=LENGTHS.cap + 2048)
+    return Scenario(
+        name="paper",
+        fleet=Fleet(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
+        trainer=RlTrainer(learn_s=Figure(value=0.0, source=Source.ASSUMED)),
+        costs=calculated("h100", model, gpus),
+        drafter_tokens=DRAFTER_TOKENS,
+    )
+
+
+def _trace(prompts: int, group: int, steps: int) -> Trace:
+    return drawn_trace(LENGTHS, steps=steps, prompts=prompts, group=group)

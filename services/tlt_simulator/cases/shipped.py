@@ -1,0 +1,28 @@
+"""The cases by name."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.cases.bytedance import bytedance
+from tlt_simulator.cases.case import Case
+from tlt_simulator.cases.paper import paper
+
+CASES: Mapping[str, Callable[[], Case]] = MappingProxyType({"paper": paper, "bytedance-32b": bytedance})
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all cases."""
+    return tuple(CASES)
+
+
+def case(name: str) -> Case:
+    """
+    Return a case.
+
+    Raises:
+        ConfigError: There is none of that name.
+    """
+    if name not in CASES:
+        raise ConfigError(f"--case is {name!r}; accepted: {', '.join(CASES)}", field="case")
+    return CASES[name]()
