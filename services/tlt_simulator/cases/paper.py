@@ -54,7 +54,7 @@ def paper() -> Case:
         ),
         known=(
             "speedups over VeRL, 8 to 64 H100, at most 32,768 tokens (arXiv 2511.16665)",
-            "64 prompts of 8; workers of 4 GPUs for 7B, 8 for 32B (fastrl, examples/grpo_7B.sh, grpo_32B_multi_nodes.sh)",
+            "64 prompts of 8; 4 GPUs a 7B worker, 8 a 32B one: fastrl, examples/grpo_7B.sh and grpo_32B_multi_nodes.sh",
         ),
         assumed=(
             f"lengths: median {LENGTHS.median:g}, {LENGTHS.endless:.1%} without an end",

@@ -21,6 +21,8 @@ AFFINITY_TOKENS: int = GatewayConfig.model_fields["affinity_tokens"].default
 LOOKS = 40
 """Looks at what runs in a step as long as the last one: the product looks twice a second, which takes as long to
 simulate as to do."""
+FORECAST_EVERY = 8
+"""Looks of which one learns lengths before the tail, where nothing is decided by them."""
 FIRST_LOOK_S, LEAST_LOOK_S = 5.0, 0.5
 """Seconds between two looks in the first step, and at least."""
 
@@ -74,7 +76,8 @@ class SimGateway:
         self._away = 0
         self._refs = 0
         self._look_s = FIRST_LOOK_S
-        self._looks = 0
+        self._steps = 0
+        self._looked = 0
         self._quality: float | None = None
         self.moved = 0
         self.tail_since_s: float | None = None
@@ -99,9 +102,9 @@ class SimGateway:
                 self._events.at(request.arrived_s, lambda request=request: self._submit(request))  # type: ignore[misc]
             else:
                 self._submit(request)
-        self._looks += 1
+        self._steps += 1
         if self._coordinator.lending:
-            self._events.after(self._look_s, lambda looks=self._looks: self._look(looks))  # type: ignore[misc]
+            self._events.after(self._look_s, lambda step=self._steps: self._look(step))  # type: ignore[misc]
 
     def drafter_loaded(self, quality: float | None, pause_s: float) -> None:
         """Decode with another drafter, or with one that is worth less, after a pause."""
@@ -213,21 +216,27 @@ class SimGateway:
         if self.tail_since_s is None and self._left <= self._tail_running and not len(self._queue):
             self.tail_since_s = self._events.now_s
 
-    def _look(self, looks: int) -> None:
-        if looks != self._looks or not self._left:
+    def _look(self, step: int) -> None:
+        if step != self._steps or not self._left:
             return
         self.settle()
-        running = list(self._running)
-        self._outlook.look(running, len(self._queue))
-        if self.tail_since_s is None:
-            self._placing.pack = self._outlook.pack(running, len(self._workers))
-        else:
+        self._outlook.learn(len(self._queue))
+        self._looked += 1
+        if self.tail_since_s is not None:
+            running = list(self._running)
+            self._outlook.look(running)
             for move in self._outlook.moves(self._workers, running, self._events.now_s, is_settled=not self._away):
                 self._move(move.request.ref, move.request.worker_id, move.to)
+        else:
+            batches = [worker.batch for worker in self._workers]
+            requests, kv_tokens = sum(map(len, batches)), sum(batch.kv_tokens for batch in batches)
+            self._placing.pack = self._outlook.pack(requests, kv_tokens, len(batches))
+            if self._looked % FORECAST_EVERY == 0:
+                self._outlook.look(list(self._running))
         for worker in self._workers:
             if worker.batch.requests:
                 self._touch(worker)
-        self._events.after(self._look_s, lambda: self._look(looks))
+        self._events.after(self._look_s, lambda: self._look(step))
 
     def _move(self, ref: int, origin: WorkerId, to: WorkerId) -> None:
         worker = self._by_id[origin]

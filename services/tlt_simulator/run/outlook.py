@@ -54,7 +54,7 @@ class SimOutlook:
 
     def drafter_changed(self) -> None:
         """Forget what rounds with another drafter were like."""
-        self._learn()
+        self.learn(self._moves.queued)
         self._curve.forget_drafts()
 
     def finished(self, request: Request, now_s: float) -> None:
@@ -64,18 +64,25 @@ class SimOutlook:
         self._forecaster.finished(request.running, ended=request.sample.ends)
         self._moves.over(request.ref, request.kv_tokens, now_s)
 
-    def look(self, running: Sequence[Request], queued: int) -> None:
-        """Learn from what runs."""
-        self._learn()
-        self._moves.queued = queued
+    def look(self, running: Sequence[Request]) -> None:
+        """Learn from what runs how long responses get."""
         self._forecaster.look([request.running for request in running])
 
-    def pack(self, running: Sequence[Request], workers: int) -> int:
+    def learn(self, queued: int) -> None:
+        """Learn from the rounds since the last call, and note how many requests wait."""
+        self._serial += 1
+        windows = tuple(_window(group, sums) for group, sums in self._windows.items() if sums[0] >= 1.0)
+        tokens, seconds = self._prefilled
+        self._windows, self._prefilled = {}, [0.0, 0.0]
+        rounds = WorkedRounds(serial=self._serial, arms=windows, prefilled_tokens=round(tokens), prefill_s=seconds)
+        self._curve.learn(rounds)
+        self._moves.queued = queued
+
+    def pack(self, requests: int, kv_tokens: float, workers: int) -> int:
         """Return up to how many requests workers get before others get any."""
-        kv_tokens = sum(request.kv_tokens for request in running)
         return knee(
             self._curve.token_s,
-            running=len(running),
+            running=requests,
             workers=workers,
             kv_tokens=kv_tokens,
             kv_room=self._fleet.kv_room,
@@ -85,7 +92,7 @@ class SimOutlook:
     def moves(
         self, workers: Sequence[SimWorker], running: Sequence[Request], now_s: float, *, is_settled: bool
     ) -> Sequence[Planned]:
-        """Return the requests that move now; `look` was called."""
+        """Return the requests that move now; `learn` and `look` were called."""
         pace = self._curve.pace(self._keys.tail_running) if self._keys.tail_running else None
         if pace is None or not self._forecaster.ready or not self._moves.may_move:
             return ()
@@ -124,14 +131,6 @@ class SimOutlook:
             return ()
         planned = moves(view, at_most=self._keys.tail_running, slack=self._keys.tail_slack)
         return self._moves.chosen(view, planned, {one.ref: one.began_s for one in at_workers}, now_s)
-
-    def _learn(self) -> None:
-        self._serial += 1
-        windows = tuple(_window(group, sums) for group, sums in self._windows.items() if sums[0] >= 1.0)
-        tokens, seconds = self._prefilled
-        self._windows, self._prefilled = {}, [0.0, 0.0]
-        rounds = WorkedRounds(serial=self._serial, arms=windows, prefilled_tokens=round(tokens), prefill_s=seconds)
-        self._curve.learn(rounds)
 
 
 def _window(group: int, sums: Sequence[float]) -> ArmWindow:
