@@ -15,6 +15,7 @@ from tlt_bench.forecast.cli import forecast
 from tlt_bench.lease.cli import lease
 from tlt_bench.options import AcceptLength, Device, DrafterOf, Model
 from tlt_bench.page.cli import page
+from tlt_bench.simulate.cli import simulate
 from tlt_bench.starts.cli import starts
 from tlt_bench.train.cli import train
 from tlt_bench.turns.cli import turns
@@ -235,6 +236,7 @@ app.command()(forecast)
 app.command()(bubble)
 app.command()(consolidate)
 app.command()(page)
+app.command()(simulate)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""An engine without a model, so that the worker and gateway around it can be tried with many requests per second."""
+"""An engine and a trainer process that are none, so that what is around them can be tried."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -103,3 +103,23 @@ class SimulatedEngine:
             finish_reason=FinishReason.LENGTH if is_last else None,
             stats=stats if is_last else None,
         )
+
+
+class KeptAlive:
+    """A trainer process that somebody else has started. Implements the Child protocol."""
+
+    problem = ""
+
+    def kill(self) -> None:
+        """Leave it alone: no call of this benchmark times out."""
+
+    async def suspend(self) -> None:
+        """Leave it alone: no memory is released."""
+
+    def resume(self) -> None:
+        """Leave it alone."""
+
+    async def run(self, *, on_exit: object) -> None:
+        """Wait until cancelled."""
+        del on_exit
+        await asyncio.Event().wait()

@@ -22,7 +22,7 @@ from tlt_bench.lease.servicer import Drafters
 from tlt_bench.lease.taking_back import random_frames, started
 from tlt_bench.ratios import Figures
 from tlt_bench.result import Result
-from tlt_bench.simulated_engine import SimulatedEngine
+from tlt_bench.simulated_engine import KeptAlive, SimulatedEngine
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.telemetry.log import configure
 from tlt_coordinator.config import CoordinatorConfig, SpotConfig
@@ -35,26 +35,6 @@ from tlt_worker.worker import Worker
 DEVICES = (1, 2, 4)
 RUN_S, QUICK_S = 45.0, 12.0
 LONGEST_FREE_S, LONGEST_BUSY_S = 3.0, 0.5
-
-
-class KeptAlive:
-    """A trainer process that somebody else has started. Implements the Child protocol."""
-
-    problem = ""
-
-    def kill(self) -> None:
-        """Leave it alone: no call of this benchmark times out."""
-
-    async def suspend(self) -> None:
-        """Leave it alone: no memory is released."""
-
-    def resume(self) -> None:
-        """Leave it alone."""
-
-    async def run(self, *, on_exit: object) -> None:
-        """Wait until cancelled."""
-        del on_exit
-        await asyncio.Event().wait()
 
 
 def measure(*, quick: bool = False) -> Result:

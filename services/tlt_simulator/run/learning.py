@@ -60,6 +60,10 @@ class Learning:
         self._since_news = 0.0
         self._scored = 0.0
         self._total = 0.0
+        self._gained = False
+        """Whether the last score was good enough, and nothing was published since."""
+        self._rises = False
+        """Whether it was, and no lease has ended since."""
         self.version = DrafterVersion(1 if drafter_tokens else 0)
         self.trained_s = 0.0
 
@@ -125,14 +129,8 @@ class Learning:
         self._gain.begin()
         return True
 
-    def score(self, accept_length: float, *, last: bool = False) -> bool:
-        """
-        Evaluate the own weights; return whether a drafter was published.
-
-        Args:
-            accept_length: Of the engine's last rounds.
-            last: Whether a lease ends.
-        """
+    def score(self, accept_length: float) -> None:
+        """Evaluate the own weights. `accept_length` is that of the engine's last rounds."""
         self._scored = 0.0
         own, published = self._score(self._own), self._score(self._published) if self.version else None
         self._gain.note(self.trained_s, own.accept_length)
@@ -140,10 +138,22 @@ class Learning:
         deployed = None if published is None else published.accept_length
         self._payoff = self._payoff.scored(evaluation, deployed, pass_tokens=POOL_TOKENS)
         self._gate.note(accept_length)
-        if not last and self._since_published < self._keys.publish.every_tokens:
+        self._gained = self._rises = self._gate.admits(own, published)
+
+    def publish(self, *, last: bool) -> bool:
+        """
+        Publish the own weights if the last score was good enough; return whether they were.
+
+        Args:
+            last: Whether a lease ends: then it is done at once, with what was learned since the score.
+        """
+        if last:
+            due, self._rises = self._gained or self._rises, False
+        else:
+            due = self._gained and self._since_published >= self._keys.publish.every_tokens
+        if not due:
             return False
-        if not self._own.learned or not self._gate.admits(own, published):
-            return False
+        self._gained = False
         self._since_published = 0.0
         self._published = _Weights(self._own.learned, self._own.lost)
         self.version = DrafterVersion(self.version + 1)

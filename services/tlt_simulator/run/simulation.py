@@ -161,8 +161,8 @@ class Simulation:
         self._catch_up()
         before, self._training = self._training, self._coordinator.trainers
         if self._training != before:
-            if self._training < before and self._scenario.suite.lending:
-                self._score(last=True)
+            if self._training < before:
+                self._publish(last=True)
             self._score_later()
         self._coordinator.report(worker)
 
@@ -183,17 +183,17 @@ class Simulation:
         if scoring != self._scoring:
             return
         self._catch_up()
-        self._score(last=False)
+        self._learning.score(self._gateway.accept_length)
+        self._publish(last=False)
+        if self._learning.resting:
+            self._rest()
         self._score_later()
 
-    def _score(self, *, last: bool) -> None:
-        was_resting = self._learning.resting
-        if self._learning.score(self._gateway.accept_length, last=last):
+    def _publish(self, *, last: bool) -> None:
+        if self._learning.publish(last=last):
             quality = self._learning.quality or 0.0
             self._publications.append((self._events.now_s, self._learning.version, quality))
             self._coordinator.publish()
-        if self._learning.resting and not was_resting:
-            self._rest()
 
     def _rest(self) -> None:
         """End all leases until there is something to learn."""

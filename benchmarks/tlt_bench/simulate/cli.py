@@ -1,0 +1,22 @@
+"""Options of `tlt bench simulate`."""
+
+from typing import Annotated
+
+import typer
+
+
+def simulate(
+    json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
+) -> None:
+    """
+    Compare `tlt simulate` with a real gateway, coordinator and four workers, in about a minute.
+
+    Engines and trainers are scripted: they take known times. Reports by how much simulated steps are longer or shorter,
+    and how well the simulator says when workers are lent.
+    """
+    from tlt_bench.result import check_target
+    from tlt_bench.simulate.measure import measure
+
+    check_target(json)
+    measure(quick=quick).write(json)
