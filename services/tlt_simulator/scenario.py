@@ -1,13 +1,15 @@
 """What is simulated: a fleet, a trainer, the suite's configuration, and the costs of all. Pure."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tlt_common.config.base import Frozen
+from tlt_common.domain.arm import arms_named
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import Figure
 from tlt_simulator.costs.model import CostModel
 from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_worker.engine_config import EngineConfig
 
 _GATEWAY = GatewayConfig.model_fields
 
@@ -52,7 +54,12 @@ class EngineKeys(Frozen):
 
     arms: tuple[str, ...] | None = None
     """Null: the defaults on a GPU."""
-    speculate_below_requests: int = Field(64, ge=1)
+    speculate_below_requests: int = Field(EngineConfig.model_fields["speculate_below_requests"].default, ge=1)
+
+    @field_validator("arms")
+    @classmethod
+    def _known(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(arm.name for arm in arms_named(names))
 
 
 class SuiteKeys(Frozen):

@@ -203,6 +203,7 @@ class SimGateway:
         for request in ended:
             self._outlook.finished(request, self._events.now_s)
         retracted = worker.batch.retracted(self._kv_room)
+        worker.gave_up = bool(retracted) or (worker.gave_up and not ended)
         for request in retracted:
             self._queue.push(request, CALLER, first=True)
         worker.dropped()

@@ -10,11 +10,11 @@ from collections import Counter
 from random import Random
 from typing import NamedTuple
 
-from tlt_common.bandit import Bandit, BanditConfig, bucket
-from tlt_common.domain.arm import OFF, Arm, arms_named
+from tlt_common.bandit import Bandit, bucket
+from tlt_common.domain.arm import OFF, Arm
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.scenario import EngineKeys
-from tlt_worker.engine_config import CUDA_ARMS
+from tlt_worker.engine_config import EngineConfig
 
 ROUNDS = 256
 """Rounds of the bandit in each situation."""
@@ -43,10 +43,10 @@ class Speeds:
     """
 
     def __init__(self, costs: CostModel, keys: EngineKeys, *, speculates: bool, seed: int) -> None:
-        arms = arms_named(keys.arms) if keys.arms is not None else CUDA_ARMS
+        engine = EngineConfig(arms=keys.arms, speculate_below_requests=keys.speculate_below_requests)
         self._costs = costs
-        self._arms = arms if speculates else (OFF,)
-        self._config = BanditConfig(speculate_below_requests=keys.speculate_below_requests)
+        self._arms = engine.arms_on("cuda") if speculates else (OFF,)
+        self._config = engine.bandit
         self._seed = seed
         self._shares: dict[tuple[int, int], tuple[tuple[Arm, float], ...]] = {}
         self._speeds: dict[tuple[int, int], Speed] = {}

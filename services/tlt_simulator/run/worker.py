@@ -33,6 +33,7 @@ class SimWorker:
             policy: Version of the weights.
         drafter: Version of the loaded drafter.
         advanced_s: Up to when its batch is known.
+        gave_up: Whether its KV cache was full since the last request ended.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class SimWorker:
         self.policy = PolicyVersion(0)
         self.drafter = DrafterVersion(0)
         self.advanced_s = 0.0
+        self.gave_up = False
         self._training_since_s = 0.0
         self._fleet = fleet
         self._costs = costs
@@ -89,7 +91,7 @@ class SimWorker:
     @property
     def is_full(self) -> bool:
         """Whether its KV cache has no room for another request."""
-        return self.batch.kv_tokens >= ROOM_SHARE * self._fleet.kv_room
+        return self.gave_up or self.batch.kv_tokens >= ROOM_SHARE * self._fleet.kv_room
 
     def status(self, *, gain: float | None, passes: float, resting: bool) -> WorkerStatus:
         """Return what it reports."""
