@@ -4,7 +4,9 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -53,9 +55,10 @@ def lines(path: Path) -> Iterator[LogLine]:
                 yield LogLine(place, text, is_cut=not line.endswith(b"\n"))
 
 
-def opened(path: Path) -> BinaryIO:
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
     """
-    Open a file, also one that is compressed with gzip.
+    Open a file for a while, also one that is compressed with gzip.
 
     Raises:
         ConfigError: It cannot be read.
@@ -64,11 +67,12 @@ def opened(path: Path) -> BinaryIO:
         if not path.is_file():
             raise refused(str(path), "it", "is missing" if not path.exists() else "is no file", "a file")
         stream = path.open("rb")
-        begins = stream.read(2)
-        stream.seek(0)
     except OSError as error:
         raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
-    return cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if begins == GZIP else stream
+    with stream:
+        begins = stream.read(2)
+        stream.seek(0)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if begins == GZIP else stream
 
 
 def _next(stream: BinaryIO, path: Path, number: int) -> bytes:
@@ -91,7 +95,7 @@ def children(directory: Path) -> list[Path]:
         found = [path for path in directory.iterdir() if not path.name.startswith(".") and path.is_file()]
     except OSError as error:
         raise refused(str(directory), "it", f"cannot be read: {error.strerror}", "a directory that can") from error
-    return sorted(found, key=lambda path: _by_numbers(path.name))
+    return sorted(found, key=lambda path: (_by_numbers(stem(path)), path.name))
 
 
 def suffix(path: Path) -> str:
@@ -132,10 +136,13 @@ class LogNames:
             return [path]
         found = [one for one in self._of_suffix(path) if not re.fullmatch(self.others, stem(one))]
         for one in found:
-            if not re.fullmatch(self.pattern, stem(one)):
+            if not re.fullmatch(self.pattern, stem(one), re.ASCII):
                 raise refused(str(one), "the name", "is none of such a log", self.called)
         if not found:
             raise refused(str(path), "it", "has no file of this form", self.called)
+        for before, after in pairwise(found):
+            if _by_numbers(stem(before)) == _by_numbers(stem(after)):
+                raise refused(str(after), "the name", f"has the number of {before.name}", f"{self.called}, each once")
         if others := [one.name for one in children(path) if one not in found]:
             more = f" and {len(others) - SHOWN_NAMES} more" if len(others) > SHOWN_NAMES else ""
             note(f"files that were left out: {', '.join(others[:SHOWN_NAMES])}{more}")
@@ -146,5 +153,5 @@ class LogNames:
 
 
 def _by_numbers(name: str) -> list[tuple[int, str]]:
-    """Return a key that orders 2.jsonl before 10.jsonl."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    """Return a key that orders step2 before step10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name) if part]

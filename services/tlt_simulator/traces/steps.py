@@ -37,10 +37,12 @@ class OpenStep:
     firsts: dict[Identity, str] = field(default_factory=dict)
     """Where the first response of each group is."""
     begins_s: float = float("inf")
-    ends_s: float | None = None
-    """When its last response ends, after its beginning."""
+    ends_s: float = 0.0
+    """When its last response ends, or is requested, after its beginning."""
     slowest: str = ""
     """Where that response is."""
+    is_timed: bool = False
+    """Whether the durations of responses are known."""
     found: FoundStep | None = None
 
 
@@ -51,7 +53,7 @@ class StepCollector:
         self.notes = list[str]()
         self._form, self._group, self._cap = form, group, cap
         self._steps = list[TraceStep]()
-        self._began = list[tuple[float | None, FoundStep | None]]()
+        self._before: tuple[int, float] | None = None
         self._open: OpenStep | None = None
         self._prompts = PromptNumbers()
         self._same = dict[int, int]()
@@ -100,7 +102,8 @@ class StepCollector:
             self._unsaid += 1
             ends = found.tokens != self._cap
         step.begins_s = min(step.begins_s, found.after_s)
-        if found.seconds is not None and (end_s := found.after_s + found.seconds) > (step.ends_s or 0.0):
+        step.is_timed |= found.seconds is not None
+        if (end_s := found.after_s + (found.seconds or 0.0)) > step.ends_s:
             step.ends_s, step.slowest = end_s, found.place
         same = self._same.setdefault
         step.samples.append(
@@ -173,18 +176,16 @@ class StepCollector:
         found = step.found
         began_s = found.began_s if found is not None else None
         self._require_later(began_s, step)
-        self._steps.append(
-            TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, step_s=found.step_s if found else None)
-        )
-        self._began.append((began_s, found))
+        step_s = found.step_s if found is not None else None
+        self._steps.append(TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, step_s=step_s))
         if step.begins_s > 0.0:
             self.note("the first request of a step is later than the beginning of the step")
 
     def _rollout_s(self, step: OpenStep) -> float | None:
         found_s = step.found.rollout_s if step.found is not None else None
         if found_s is None or step.found is None:
-            return step.ends_s - step.begins_s if step.ends_s is not None else None
-        if step.ends_s is not None and step.ends_s > END_SLACK * found_s:
+            return step.ends_s - step.begins_s if step.is_timed else None
+        if step.ends_s > END_SLACK * found_s:
             raise refused(
                 step.slowest,
                 "the end of the response",
@@ -199,8 +200,12 @@ class StepCollector:
 
     def _require_later(self, began_s: float | None, step: OpenStep) -> None:
         """Check that a step begins after the one before it, whose duration is then known."""
-        if began_s is None or not self._began or (before_s := self._began[-1][0]) is None:
+        if began_s is None:
             return
+        before, self._before = self._before, (step.number, began_s)
+        if before is None:
+            return
+        number, before_s = before
         if began_s < before_s:
             raise refused(
                 step.place,
@@ -209,8 +214,9 @@ class StepCollector:
                 "times that do not run backwards",
             )
         last = self._steps[-1]
-        if last.step_s is None:
-            self._steps[-1] = TraceStep(samples=last.samples, rollout_s=last.rollout_s, step_s=began_s - before_s)
+        if last.step_s is None and step.number == number + 1:
+            step_s = round(began_s - before_s, 6)
+            self._steps[-1] = TraceStep(samples=last.samples, rollout_s=last.rollout_s, step_s=step_s)
 
     def _note_unknown(self) -> None:
         if self._missing:

@@ -52,12 +52,11 @@ class JournalForm:
 
 def _updates(journals: list[JournalReader]) -> list[float]:
     """Return when each version of the weights began to be installed: gateways install the same one after the other."""
-    began_s = dict[tuple[int, int], float]()
+    began_s = dict[int, float]()
     for journal in journals:
         for line in journal.lines():
             if isinstance(line, UpdateLine) and line.done:
-                key = (line.version, 0)
-                began_s[key] = min(line.began, began_s.get(key, line.began))
+                began_s[line.version] = min(line.began, began_s.get(line.version, line.began))
     return list(began_s.values())
 
 
@@ -87,7 +86,7 @@ def _step(number: int, responses: list[tuple[str, ResponseLine]]) -> Iterator[Fo
             prompt_tokens=line.prompt + line.prefix,
             tokens=line.tokens - line.prefix,
             ends=line.finish is not FinishReason.LENGTH,
-            after_s=line.arrived - began_s,
-            seconds=(line.stays[-1].ended if line.stays else line.at) - line.arrived,
+            after_s=round(line.arrived - began_s, 6),
+            seconds=round((line.stays[-1].ended if line.stays else line.at) - line.arrived, 6),
         )
     yield FoundStep(place=responses[0][0], step=number, began_s=began_s)

@@ -11,6 +11,7 @@ are not looked at.
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, FoundStep, Identity, ReadOptions
@@ -60,7 +61,11 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
         if match := STEP.fullmatch(step.name):
             subsets = (step / "train" / subset / FILE for subset in SUBSETS)
             found += [(int(match[1]), file) for file in subsets if file.is_file()][:1]
-    return sorted(found)
+    found.sort()
+    for (before, _), (step, file) in pairwise(found):
+        if step == before:
+            raise refused(str(file), "the step", "is there twice", f"{CALLED}, each step once")
+    return found
 
 
 def _step_of(path: Path) -> int:
@@ -76,7 +81,7 @@ def _since(one: FoundResponse, began_s: float) -> FoundResponse:
         prompt_tokens=one.prompt_tokens,
         tokens=one.tokens,
         ends=one.ends,
-        after_s=one.after_s - began_s,
+        after_s=round(one.after_s - began_s, 6),
         seconds=one.seconds,
     )
 
@@ -126,6 +131,8 @@ def _response(calls: list[LineValues], step: int, prompt: Identity | None, group
     cached = usages[0].tokens("cached_input_tokens", least=0) if usages[0].has("cached_input_tokens") else 0
     first, last = calls[0].object("time"), calls[-1].object("time")
     began_s, ended_s = first.seconds("start", most=MAX_TIME_S), last.seconds("end", most=MAX_TIME_S)
+    if began_s == 0.0:
+        raise first.error("start", "a Unix time in seconds")
     if ended_s < began_s:
         raise last.error("end", f"at least the start of the first call, {began_s!r}")
     finish = calls[-1].values.get("finish_reason")
@@ -138,5 +145,5 @@ def _response(calls: list[LineValues], step: int, prompt: Identity | None, group
         tokens=tokens,
         ends=None if finish is None else finish != "length",
         after_s=began_s,
-        seconds=ended_s - began_s,
+        seconds=round(ended_s - began_s, 6),
     )

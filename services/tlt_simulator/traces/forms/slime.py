@@ -38,12 +38,16 @@ class SlimeForm:
         return NAMES.first_of(directory)
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
+        before = -1
         for file in NAMES.chosen(path, options.note):
             values = saved(file)
             if not isinstance(values, dict):
                 raise refused(str(file), "it", shown(values), "an object with rollout_id and samples")
             whole = LineValues(str(file), values)
             step, left_out = whole.whole("rollout_id"), 0
+            if step <= before:
+                raise whole.error("rollout_id", f"more than {before}, that of the file before it")
+            before = step
             for place, sample in enumerate(whole.objects("samples")):
                 line = LineValues(f"{file}: samples[{place}]", sample.values)
                 if line.text("status") in LEFT_OUT:

@@ -15,7 +15,7 @@ from typing import Any
 from tlt_common.errors import ConfigError
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, ReadOptions
 from tlt_simulator.traces.forms.texts import counted
-from tlt_simulator.traces.logfile import LogNames, opened, suffix
+from tlt_simulator.traces.logfile import LogNames, opened, stem, suffix
 from tlt_simulator.traces.values import MISSING, LineValues, name_of, refused, shown
 
 NAMES = LogNames(
@@ -54,8 +54,7 @@ class TrlForm:
                 options.note(f"{file.name} repeats the table before it, which TRL writes between generations: left out")
                 continue
             before = digest.digest()
-            texts = ((row, _text(row, "prompt", ""), _text(row, "completion", "assistant")) for row in _rows(file))
-            for row, prompt, prompt_tokens, tokens in counted(texts, options, "completion"):
+            for row, prompt, prompt_tokens, tokens in counted(_texts(file), options, "completion"):
                 yield FoundResponse(
                     place=row.place,
                     step=row.whole("step"),
@@ -64,6 +63,15 @@ class TrlForm:
                     tokens=tokens,
                     ends=None,
                 )
+
+
+def _texts(file: Path) -> Iterator[tuple[LineValues, str, str]]:
+    number = stem(file).rpartition("_")[2]
+    for row in _rows(file):
+        step = row.whole("step")
+        if number.isdecimal() and step != int(number):
+            raise row.error("step", f"{int(number)}, as in the name of the file")
+        yield row, _text(row, "prompt", ""), _text(row, "completion", "assistant")
 
 
 def _rows(path: Path) -> Iterator[LineValues]:

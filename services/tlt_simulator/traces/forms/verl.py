@@ -36,11 +36,10 @@ class VerlForm:
 
     def read(self, path: Path, options: ReadOptions) -> Iterator[Found]:
         for file in NAMES.chosen(path, options.note):
-            texts = ((line, line.text("input"), line.text("output")) for line in objects(file))
-            for line, prompt, prompt_tokens, tokens in counted(texts, options, "output"):
+            for line, prompt, prompt_tokens, tokens in counted(_texts(file), options, "output"):
                 yield FoundResponse(
                     place=line.place,
-                    step=_step(line, stem(file) if path.is_dir() else ""),
+                    step=line.whole("step"),
                     prompt=prompt,
                     group=_group(line),
                     prompt_tokens=prompt_tokens,
@@ -49,11 +48,13 @@ class VerlForm:
                 )
 
 
-def _step(line: LineValues, named: str) -> int:
-    step = line.whole("step")
-    if named and step != int(named):
-        raise line.error("step", f"{int(named)}, as in the name of the file")
-    return step
+def _texts(file: Path) -> Iterator[tuple[LineValues, str, str]]:
+    number = stem(file)
+    for line in objects(file):
+        step = line.whole("step")
+        if number.isdecimal() and step != int(number):
+            raise line.error("step", f"{int(number)}, as in the name of the file")
+        yield line, line.text("input"), line.text("output")
 
 
 def _group(line: LineValues) -> str | None:
