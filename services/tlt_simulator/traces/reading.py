@@ -83,12 +83,20 @@ def _found(path: Path) -> TraceForm:
     """Return the one form that fits."""
     if not path.exists():
         raise refused(str(path), "it", "is missing", "a file or a directory")
-    fitting = [form for form in FORMS if _fits(form, path)]
+    fitting, unread = list[TraceForm](), list[ConfigError]()
+    for form in FORMS:
+        try:
+            if _fits(form, path):
+                fitting.append(form)
+        except ConfigError as error:  # the first line cannot be read: that is the answer if nothing else fits
+            unread.append(error)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         names = ", ".join(form.name for form in fitting)
         raise ConfigError(f"{path} could be of several forms; accepted: one of them as the form: {names}", field="form")
+    if unread:
+        raise unread[0]
     known = "; ".join(f"{name}: {about}" for name, about in forms().items())
     raise ConfigError(f"{path} is of no known form; accepted: {known}", field="form")
 

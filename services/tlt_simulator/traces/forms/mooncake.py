@@ -14,7 +14,7 @@ from tlt_simulator.traces.forms.json_lines import objects
 from tlt_simulator.traces.logfile import LogNames
 from tlt_simulator.traces.values import LineValues
 
-NAMES = LogNames(suffixes=(".jsonl", ".json"), called="*.jsonl, a file per step")
+NAMES = LogNames(suffixes=(".jsonl",), called="*.jsonl, a file per step")
 MARKS = frozenset({"timestamp", "input_length", "output_length", "hash_ids"})
 MAX_MS = 10**11
 
