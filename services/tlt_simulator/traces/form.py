@@ -40,6 +40,8 @@ class FoundStep:
     step_s: float | None = None
     began_s: float | None = None
     """On any clock."""
+    cap: int | None = None
+    """Tokens of its responses at most."""
 
 
 Found: TypeAlias = FoundResponse | FoundStep

@@ -57,8 +57,9 @@ class StepCollector:
         self._open: OpenStep | None = None
         self._prompts = PromptNumbers()
         self._same = dict[int, int]()
-        self._longest = self._unsaid = self._at_longest = 0
+        self._longest = self._unsaid = self._at_longest = self._said_cap = 0
         self._missing = list[str]()
+        self._sizes = set[int]()
 
     def note(self, text: str) -> None:
         """Add a note to the trace, once."""
@@ -84,7 +85,7 @@ class StepCollector:
         return Trace(
             source=f"{source} ({self._form.name})",
             steps=tuple(self._steps),
-            cap=self._cap or self._longest,
+            cap=self._cap or max(self._said_cap, self._longest),
             notes=tuple(self.notes),
         )
 
@@ -125,7 +126,8 @@ class StepCollector:
                 found.place, "step", f"is {found.step}, after step {step.number}", "steps in order, each in one piece"
             )
         if step is not None and found.step > step.number + 1:
-            self._missing.append(f"{step.number + 1} to {found.step - 1}")
+            first, last = step.number + 1, found.step - 1
+            self._missing.append(str(first) if first == last else f"{first} to {last}")
         self._close()
         self._open = OpenStep(found.step, found.place)
         return self._open
@@ -147,9 +149,9 @@ class StepCollector:
         return identity, identity
 
     def _count(self, group: Identity, found: FoundResponse, step: OpenStep) -> None:
+        step.groups[group] += 1
         if self._group is None:
             return
-        step.groups[group] += 1
         step.firsts.setdefault(group, found.place)
         if step.groups[group] > self._group:
             raise refused(
@@ -164,8 +166,9 @@ class StepCollector:
         step, self._open = self._open, None
         if step is None:
             return
+        self._sizes.update(step.groups.values())
         for group, count in step.groups.items():
-            if count != self._group:
+            if count != (self._group or count):
                 raise refused(
                     step.firsts[group],
                     self._form.group_field,
@@ -177,6 +180,7 @@ class StepCollector:
         began_s = found.began_s if found is not None else None
         self._require_later(began_s, step)
         step_s = found.step_s if found is not None else None
+        self._said_cap = max(self._said_cap, (found.cap if found is not None else None) or 0)
         self._steps.append(TraceStep(samples=tuple(step.samples), rollout_s=rollout_s, step_s=step_s))
         if step.begins_s > 0.0:
             self.note("the first request of a step is later than the beginning of the step")
@@ -221,6 +225,8 @@ class StepCollector:
     def _note_unknown(self) -> None:
         if self._missing:
             self.note(f"steps that are not in the log: {', '.join(self._missing[:10])}")
+        if len(self._sizes) > 1:
+            self.note(f"prompts have {min(self._sizes)} to {max(self._sizes)} responses in a step")
         if not self._unsaid:
             return
         if self._cap is not None:

@@ -156,7 +156,7 @@ class LineValues:
         """
         value = self.values.get(field, MISSING)
         if isinstance(value, dict):
-            return Inner(self.place, value, field)
+            return InnerValues(self.place, value, field)
         raise self.error(field, "an object")
 
     def objects(self, field: str) -> list["LineValues"]:
@@ -169,10 +169,10 @@ class LineValues:
         value = self.values.get(field, MISSING)
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
             raise self.error(field, "a list of objects")
-        return [Inner(self.place, one, f"{field}[{place}]") for place, one in enumerate(value)]
+        return [InnerValues(self.place, one, f"{field}[{place}]") for place, one in enumerate(value)]
 
 
-class Inner(LineValues):
+class InnerValues(LineValues):
     """The fields of an object within a line."""
 
     __slots__ = ("within",)

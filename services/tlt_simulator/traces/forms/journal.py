@@ -89,4 +89,5 @@ def _step(number: int, responses: list[tuple[str, ResponseLine]]) -> Iterator[Fo
             after_s=round(line.arrived - began_s, 6),
             seconds=round((line.stays[-1].ended if line.stays else line.at) - line.arrived, 6),
         )
-    yield FoundStep(place=responses[0][0], step=number, began_s=began_s)
+    cap = max(line.cap - line.prefix for _, line in responses)
+    yield FoundStep(place=responses[0][0], step=number, began_s=began_s, cap=cap)

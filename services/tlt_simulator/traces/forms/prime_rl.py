@@ -55,11 +55,11 @@ class PrimeRlForm:
 
 def _files(directory: Path) -> list[tuple[int, Path]]:
     """Return the files of a run with their steps, in order."""
-    root = directory / "rollouts" if (directory / "rollouts").is_dir() else directory
+    root = inner if (inner := directory / "rollouts").is_dir() else directory
     found = list[tuple[int, Path]]()
-    for step in root.iterdir():
-        if match := STEP.fullmatch(step.name):
-            subsets = (step / "train" / subset / FILE for subset in SUBSETS)
+    for folder in root.iterdir():
+        if match := STEP.fullmatch(folder.name):
+            subsets = (folder / "train" / subset / FILE for subset in SUBSETS)
             found += [(int(match[1]), file) for file in subsets if file.is_file()][:1]
     found.sort()
     for (before, _), (step, file) in pairwise(found):

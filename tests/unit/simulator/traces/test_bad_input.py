@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "servegen": {"request_id": 5, "type": "text", "input_length": 60, "output_length": 70, "duration": 900},
     "verl": {"input": WORDS, "output": WORDS, "gts": WORDS, "score": 1.0, "step": 1},
 }
-WHOLE = [0, -1, True, False, None, "12", "", WORDS, 1.5, 12.0, 3_000_000, 10**30, [1], {"a": 1}]
-TIMES = [-0.1, True, None, "1", WORDS, 1e12, [1.0]]
-CASES = [
+WHOLE: list[Any] = [0, -1, True, False, None, "12", "", WORDS, 1.5, 12.0, 3_000_000, 10**30, [1], {"a": 1}]
+TIMES: list[Any] = [-0.1, True, None, "1", WORDS, 1e12, [1.0]]
+CASES: list[tuple[str, dict[str, Any], str]] = [
     *(("lengths", {field: value}, field) for field in ("tokens", "prompt_tokens") for value in WHOLE),
     *(("lengths", {field: value}, field) for field in ("after_s", "seconds") for value in TIMES),
     *(("lengths", {"step": value}, "step") for value in (-1, True, None, "1", 1.5, 10**12)),
@@ -53,7 +52,7 @@ def refusal(path: Path, **options: Any) -> str:
 
 @pytest.mark.parametrize(("form", "change", "field"), CASES)
 def test_a_value_is_refused_by_file_line_and_field(
-    form: str, change: Mapping[str, Any], field: str, tmp_path: Path
+    form: str, change: dict[str, Any], field: str, tmp_path: Path
 ) -> None:
     path = json_lines(tmp_path / "log.jsonl", GOOD[form] | change)
     message = refusal(path, form=form)

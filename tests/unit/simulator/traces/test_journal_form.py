@@ -49,6 +49,8 @@ def test_updates_divide_responses_into_steps(tmp_path: Path) -> None:
         [(0, 20, True, 0.0), (2, 20, True, 14.0), (1, 20, True, 1.0)],
     ]
     assert trace.steps[1].samples[2].prompt_tokens == 12
+    assert trace.cap == 64
+    assert trace.notes == ("prompts have 1 to 2 responses in a step",)
     assert [(step.rollout_s, step.step_s) for step in trace.steps] == [(10.5, 16.0), (23.0, None)]
 
 
