@@ -117,8 +117,10 @@ class CoordinatorJournal:
                 worker=worker_id,
                 seconds=new_s,
                 steps=status.training_steps,
+                tokens=status.training_tokens,
                 passes=status.training_passes,
                 gain=status.training_gain,
+                load_s=status.drafter_pause_s,
             )
         )
 
@@ -133,6 +135,7 @@ class CoordinatorJournal:
                 top1=publication.held_out_top1,
                 base_top1=publication.base_top1,
                 policy=publication.policy_version,
+                tokens=publication.tokens,
             )
         )
 

@@ -183,6 +183,7 @@ class Worker:
             produced_tokens=self.generation.produced_tokens,
             arm=self.rounds.arm,
             training_steps=progress.steps if progress else 0,
+            training_tokens=progress.tokens if progress else 0,
             training_loss=progress.loss if progress else 0.0,
             trainer_ready=self._has_trainer,
             lent=self.spot.lent if self.spot else False,

@@ -106,6 +106,8 @@ class WorkerStatus:
     produced_tokens: int = 0
     arm: str = ""
     training_steps: int = 0
+    training_tokens: int = 0
+    """States that its trainer's drafter has learned from, over restarts and by all trainers whose work it contains."""
     training_loss: float = 0.0
     trainer_ready: bool = False
     lent: bool = False
@@ -277,6 +279,8 @@ class Publication:
     """The same share for the base, on the same positions; None: the base was not scored."""
     policy_version: PolicyVersion = PolicyVersion(0)
     """Newest policy among those that generated the held-out data."""
+    tokens: int = 0
+    """States that it has learned from, over restarts and by all trainers whose work it contains; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

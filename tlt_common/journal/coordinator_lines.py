@@ -82,10 +82,14 @@ class TrainedLine(Line):
     """Device-seconds."""
     steps: Count
     """Optimizer steps on its drafter so far, across restarts."""
+    tokens: Count
+    """States that its drafter has learned from so far, across restarts and by all trainers whose work it contains."""
     passes: Ratio
     """How often its trainer has seen the data that it has, on average."""
     gain: SignedOrNull
     """Held-out tokens per round that it has gained lately per second of training; null: not known."""
+    load_s: Seconds
+    """For which its engine paused when it last loaded a drafter; 0: it has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,8 @@ class DrafterLine(Line):
     """The same share for its base, on the same positions; null: not measured."""
     policy: Count
     """Newest policy among those that generated the held-out data."""
+    tokens: Count
+    """States that it has learned from, across restarts and by all trainers whose work it contains; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,7 @@ def publication_to_pb(publication: Publication) -> pb.PublishDrafterRequest:
         held_out_top1=publication.held_out_top1,
         base_top1=publication.base_top1,
         policy_version=publication.policy_version,
+        token_count=publication.tokens,
     )
 
 
@@ -146,6 +147,7 @@ def publication_from_pb(message: pb.PublishDrafterRequest) -> Publication:
     require_range("held_out_top1", message.held_out_top1, low=0.0, high=1.0)
     require_range("base_top1", message.base_top1, low=0.0, high=1.0)
     require_range("policy_version", message.policy_version, low=0, high=INT64_MAX)
+    require_range("token_count", message.token_count, low=0, high=INT64_MAX)
     return Publication(
         base=DrafterVersion(message.base_version),
         uri=message.uri,
@@ -153,6 +155,7 @@ def publication_from_pb(message: pb.PublishDrafterRequest) -> Publication:
         held_out_top1=message.held_out_top1,
         base_top1=message.base_top1 if message.HasField("base_top1") else None,
         policy_version=PolicyVersion(message.policy_version),
+        tokens=message.token_count,
     )
 
 

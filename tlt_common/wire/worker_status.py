@@ -108,6 +108,7 @@ def status_to_pb(status: WorkerStatus) -> pb.WorkerStatus:
         produced_tokens=status.produced_tokens,
         arm=status.arm,
         training_step_count=status.training_steps,
+        training_token_count=status.training_tokens,
         training_loss=status.training_loss,
         trainer_ready=status.trainer_ready,
         lent=status.lent,
@@ -135,6 +136,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
     require_range("status.accept_length", message.accept_length, low=0, high=INT32_MAX)
     require_range("status.produced_tokens", message.produced_tokens, low=0, high=INT64_MAX)
     require_range("status.training_step_count", message.training_step_count, low=0, high=INT64_MAX)
+    require_range("status.training_token_count", message.training_token_count, low=0, high=INT64_MAX)
     require_name("status.arm", message.arm)
     return WorkerStatus(
         state=STATE_FROM_PB[message.state],
@@ -146,6 +148,7 @@ def status_from_pb(message: pb.WorkerStatus) -> WorkerStatus:
         produced_tokens=message.produced_tokens,
         arm=message.arm,
         training_steps=message.training_step_count,
+        training_tokens=message.training_token_count,
         # Training that diverged is no reason to lose the worker.
         training_loss=message.training_loss if isfinite(message.training_loss) else 0.0,
         trainer_ready=message.trainer_ready,

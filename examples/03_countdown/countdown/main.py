@@ -12,6 +12,7 @@ from countdown.record import Run
 from countdown.run import Observer, run
 from countdown.settings import DemoSettings, chosen
 from tlt_common.errors import ConfigError, TltError
+from tlt_common.journal.files import files_in
 from tlt_local.interrupt import run as run_until_signalled
 
 
@@ -31,7 +32,7 @@ def main(*, quick: bool, warm: bool, sampled: bool, out: Path) -> None:
 
 def recorded(settings: DemoSettings, out: Path, observer: Observer) -> Run:
     """
-    Run the demo, write run.json to `out`, and return the run. On failure, copy the logs to `out`/logs.
+    Run the demo, write run.json and the journal to `out`, and return the run. On failure, copy the logs to `out`/logs.
 
     Raises:
         ConfigError: `out` cannot be created.
@@ -41,12 +42,15 @@ def recorded(settings: DemoSettings, out: Path, observer: Observer) -> Run:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out: {out} cannot be created: {error.strerror}", field="out") from error
+    journal = out.resolve() / "journal"
+    for file in files_in(journal) if journal.is_dir() else ():  # of an earlier run
+        file.path.unlink()
     found: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="tlt-demo-", ignore_cleanup_errors=True) as scratch:
         directory = Path(scratch)
 
         async def body() -> None:
-            found.append(await run(settings, directory, observer))
+            found.append(await run(settings, directory, journal, observer))
 
         try:
             signal_number = run_until_signalled(body)

@@ -44,16 +44,16 @@ class Observer:
         """Called with the coordinator's view of the fleet, once per second."""
 
 
-async def run(settings: DemoSettings, directory: Path, observer: Observer) -> Run:
+async def run(settings: DemoSettings, directory: Path, journal: Path, observer: Observer) -> Run:
     """
-    Run the demo. The served checkpoint and logs are written to `directory`.
+    Run the demo. The served checkpoint and logs are written to `directory`, what a simulation needs to `journal`.
 
     Raises:
         TltError: A component failed; the message names it and its log.
     """
     began_unix_s = time.time()
     observer.on_stage("deepening the shipped policy for serving")
-    async with Stack(await suite(settings, directory), say=observer.on_stage) as stack:
+    async with Stack(await suite(settings, directory, journal), say=observer.on_stage) as stack:
         start_up_s = time.time() - began_unix_s
         ends_unix_s = began_unix_s + 60 * settings.minutes
         steps = await train(settings, stack, directory, observer, ends_unix_s=ends_unix_s)
@@ -79,7 +79,7 @@ async def run(settings: DemoSettings, directory: Path, observer: Observer) -> Ru
     )
 
 
-async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
+async def suite(settings: DemoSettings, directory: Path, journal: Path) -> StackConfig:
     """
     Write the served checkpoint, and return the configuration of the suite.
 
@@ -98,7 +98,12 @@ async def suite(settings: DemoSettings, directory: Path) -> StackConfig:
         cores_per_worker=1,
         run_dir=directory / "suite",
         drafter=Path(settings.drafter) if settings.drafter else None,
-        settings={"worker": worker, "trainer": settings.trainer},
+        settings={
+            "worker": worker,
+            "trainer": settings.trainer,
+            "gateway": {"journal": str(journal)},
+            "coordinator": {"journal": str(journal)},
+        },
     )
 
 

@@ -197,6 +197,7 @@ class DrafterSharing:
             held_out_top1=score.top1,
             base_top1=base.top1 if base else None,
             policy_version=score.policy_version,
+            tokens=own.tokens,
         )
         try:
             version = await self._registry.publish(publication)

@@ -100,17 +100,19 @@ async def test_published_drafters_are_written_once_with_their_scores(tmp_path: P
             first = publication(0)
             for _ in range(2):
                 await coordinator.publish(first)
-            await coordinator.publish(replace(publication(1), base_top1=first.held_out_top1))
+            await coordinator.publish(replace(publication(1), base_top1=first.held_out_top1, tokens=70_000))
     drafters = of(tmp_path, DrafterLine)
     assert [line.version for line in drafters] == [1, 2]
     assert drafters[0].top1 == drafters[1].base_top1 == first.held_out_top1
     assert drafters[0].base_top1 is None
+    assert [line.tokens for line in drafters] == [first.tokens, 70_000]
 
 
 async def test_trained_seconds_are_written_when_there_are_more(tmp_path: Path) -> None:
     with written(tmp_path) as journal:
         async with running(journal=journal) as coordinator:
-            idle = replace(IDLE, training_steps=40, training_passes=2.5, training_gain=-0.01)
+            idle = replace(IDLE, training_steps=40, training_tokens=9000, training_passes=2.5, training_gain=-0.01)
+            idle = replace(idle, drafter_pause_s=0.04)
             worker = Worker.join(coordinator, status=idle)
             for _ in range(2):
                 await worker.live(20.0)
@@ -124,7 +126,8 @@ async def test_trained_seconds_are_written_when_there_are_more(tmp_path: Path) -
             coordinator.end(OVER)
     lines = of(tmp_path, TrainedLine)
     assert [line.worker for line in lines] == ["w0"] * 3
-    assert [(line.steps, line.passes, line.gain) for line in lines] == [(40, 2.5, -0.01)] * 3
+    assert [(line.steps, line.tokens, line.passes, line.gain) for line in lines] == [(40, 9000, 2.5, -0.01)] * 3
+    assert [line.load_s for line in lines] == [0.04] * 3
     assert sum(line.seconds for line in lines) == pytest.approx(trained_s, abs=0.2)
 
 

@@ -145,8 +145,10 @@ coordinator_lines: st.SearchStrategy[Line] = st.one_of(
         worker=names,
         seconds=seconds,
         steps=counts,
+        tokens=counts,
         passes=seconds,
         gain=st.none() | st.floats(-10, 10).map(lambda value: round(value, 9)),
+        load_s=seconds,
     ),
     st.builds(
         DrafterLine,
@@ -157,6 +159,7 @@ coordinator_lines: st.SearchStrategy[Line] = st.one_of(
         top1=shares,
         base_top1=st.none() | shares,
         policy=counts,
+        tokens=counts,
     ),
     st.builds(LendingLine, at=at, enabled=st.booleans()),
     st.builds(ExcludedLine, at=at, workers=st.lists(names, max_size=3).map(tuple)),

@@ -57,7 +57,7 @@ class WorkerHello(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., device: _Optional[str] = ..., max_running: _Optional[int] = ..., pod: _Optional[str] = ..., accepts_report_interval: _Optional[bool] = ..., device_count: _Optional[int] = ..., training_device_count: _Optional[int] = ..., changed_states: _Optional[_Iterable[_Union[WorkerState, str]]] = ..., changed_ago_s: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
-    __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem", "training_gain", "training_passes", "drafter_pause_s")
+    __slots__ = ("state", "running_count", "policy_version", "drafter_version", "epoch", "accept_length", "produced_tokens", "arm", "training_step_count", "training_loss", "trainer_ready", "lent", "training_s", "training_age_s", "trainer_resting", "problem", "training_gain", "training_passes", "drafter_pause_s", "training_token_count")
     STATE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_COUNT_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class WorkerStatus(_message.Message):
     TRAINING_GAIN_FIELD_NUMBER: _ClassVar[int]
     TRAINING_PASSES_FIELD_NUMBER: _ClassVar[int]
     DRAFTER_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     state: WorkerState
     running_count: int
     policy_version: int
@@ -96,7 +97,8 @@ class WorkerStatus(_message.Message):
     training_gain: float
     training_passes: float
     drafter_pause_s: float
-    def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., running_count: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., epoch: _Optional[int] = ..., accept_length: _Optional[float] = ..., produced_tokens: _Optional[int] = ..., arm: _Optional[str] = ..., training_step_count: _Optional[int] = ..., training_loss: _Optional[float] = ..., trainer_ready: _Optional[bool] = ..., lent: _Optional[bool] = ..., training_s: _Optional[float] = ..., training_age_s: _Optional[float] = ..., trainer_resting: _Optional[bool] = ..., problem: _Optional[str] = ..., training_gain: _Optional[float] = ..., training_passes: _Optional[float] = ..., drafter_pause_s: _Optional[float] = ...) -> None: ...
+    training_token_count: int
+    def __init__(self, state: _Optional[_Union[WorkerState, str]] = ..., running_count: _Optional[int] = ..., policy_version: _Optional[int] = ..., drafter_version: _Optional[int] = ..., epoch: _Optional[int] = ..., accept_length: _Optional[float] = ..., produced_tokens: _Optional[int] = ..., arm: _Optional[str] = ..., training_step_count: _Optional[int] = ..., training_loss: _Optional[float] = ..., trainer_ready: _Optional[bool] = ..., lent: _Optional[bool] = ..., training_s: _Optional[float] = ..., training_age_s: _Optional[float] = ..., trainer_resting: _Optional[bool] = ..., problem: _Optional[str] = ..., training_gain: _Optional[float] = ..., training_passes: _Optional[float] = ..., drafter_pause_s: _Optional[float] = ..., training_token_count: _Optional[int] = ...) -> None: ...
 
 class HoldLeaseRequest(_message.Message):
     __slots__ = ("hello", "status")
@@ -303,20 +305,22 @@ class ReportQueueResponse(_message.Message):
     def __init__(self, bubble_s: _Optional[float] = ..., training_s: _Optional[float] = ..., tail: _Optional[_Union[Tail, _Mapping]] = ...) -> None: ...
 
 class PublishDrafterRequest(_message.Message):
-    __slots__ = ("base_version", "uri", "worker_id", "held_out_top1", "base_top1", "policy_version")
+    __slots__ = ("base_version", "uri", "worker_id", "held_out_top1", "base_top1", "policy_version", "token_count")
     BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
     URI_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     HELD_OUT_TOP1_FIELD_NUMBER: _ClassVar[int]
     BASE_TOP1_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     base_version: int
     uri: str
     worker_id: str
     held_out_top1: float
     base_top1: float
     policy_version: int
-    def __init__(self, base_version: _Optional[int] = ..., uri: _Optional[str] = ..., worker_id: _Optional[str] = ..., held_out_top1: _Optional[float] = ..., base_top1: _Optional[float] = ..., policy_version: _Optional[int] = ...) -> None: ...
+    token_count: int
+    def __init__(self, base_version: _Optional[int] = ..., uri: _Optional[str] = ..., worker_id: _Optional[str] = ..., held_out_top1: _Optional[float] = ..., base_top1: _Optional[float] = ..., policy_version: _Optional[int] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class GetDrafterRequest(_message.Message):
     __slots__ = ()

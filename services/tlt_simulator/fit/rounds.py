@@ -1,0 +1,147 @@
+"""
+The costs of rounds, fitted to those of a journal. Pure.
+
+Seconds of a round are a sum of parts, each at least 0: least squares of relative errors, in which a minute's rounds of
+one kind weigh as much as they are, up to a limit. Where rounds with few tokens only read the weights, their time does
+not grow with tokens; from how many on it does is tried out. Intervals are those of the fit to minutes drawn at random.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.squares import Moments, added, solved
+from tlt_simulator.fit.observed import ObservedRounds
+
+LEAST_ROUNDS: Final = 256
+"""Plain rounds, and rounds that draft, below which their costs are not fitted."""
+LEAST_BATCHES: Final = 2
+"""Batch sizes, apart by a factor of two, that tell what a request costs."""
+FULL_WEIGHT: Final = 128
+"""Rounds of a kind in a minute beyond which they weigh no more."""
+KNEES: Final = (1, 4, 8, 16, 32, 64, 128, 256)
+"""Verified tokens up to which a round may only read weights."""
+DRAWS: Final = 200
+"""Of minutes, for intervals of 90 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundCosts:
+    """Seconds, by the names that a `CostModel` has for them, and how they were found."""
+
+    figures: dict[str, Figure]
+    error: float
+    """Mean relative error of the observations, weighted as in the fit."""
+    knee: int
+    """Verified tokens from which on a round takes longer with more; 1: from the first."""
+
+
+def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCosts:
+    """
+    Fit what rounds cost.
+
+    Raises:
+        ConfigError: There are too few; names the parameter and how many more are needed.
+    """
+    _require(rounds)
+    has_drafts = any(one.arm.needs_drafter for one in rounds)
+    found = min((_Fit(rounds, knee) for knee in KNEES), key=lambda fit: fit.squares)
+    chance = Random(seed)
+    minutes = list(found.by_minute.values())
+    draws = [found.of(added(chance.choices(minutes, k=len(minutes)))) for _ in range(DRAWS)]
+    figures = {}
+    for name, value in found.of(found.whole).items():
+        if has_drafts or not name.startswith("draft_"):
+            low, high = interval([draw[name] for draw in draws])
+            figures[name] = Figure(
+                value=value,
+                low=min(low, value),
+                high=max(high, value),
+                source=Source.FITTED,
+                of=f"{sum(one.rounds for one in rounds):,} rounds of {len(minutes)} minutes",
+            )
+    return RoundCosts(figures=figures, error=found.error(rounds), knee=found.knee)
+
+
+def interval(draws: Iterable[float]) -> tuple[float, float]:
+    """Return the ends of the middle 90 %."""
+    ordered = sorted(draws)
+    last = len(ordered) - 1
+    return ordered[round(0.05 * last)], ordered[round(0.95 * last)]
+
+
+class _Fit:
+    """
+    Attributes:
+        squares: Weighted sum of squared relative errors.
+    """
+
+    def __init__(self, rounds: Sequence[ObservedRounds], knee: int) -> None:
+        self.knee = knee
+        by_minute = defaultdict[float, list[Moments]](list)
+        for one in rounds:
+            row = [part / one.round_s for part in _parts(one, knee)]
+            by_minute[one.at_s].append(Moments.of(row, 1.0, float(min(one.rounds, FULL_WEIGHT))))
+        self.by_minute = {at_s: added(moments) for at_s, moments in by_minute.items()}
+        self.whole = added(self.by_minute.values())
+        self.squares = solved(self.whole)[1]
+
+    def of(self, moments: Moments) -> dict[str, float]:
+        """Return the costs by name."""
+        (fixed_s, request_s, read_s, kv_s, pass_s, drafted_s), _ = solved(moments)
+        return {
+            "round_fixed_s": fixed_s,
+            "round_request_s": request_s,
+            "round_read_s": 0.0 if self.knee == 1 else read_s,
+            "round_token_s": read_s / self.knee,
+            "kv_token_s": kv_s,
+            "draft_fixed_s": pass_s,
+            "draft_token_s": drafted_s,
+        }
+
+    def error(self, rounds: Sequence[ObservedRounds]) -> float:
+        """Return the mean relative error."""
+        found, _ = solved(self.whole)
+        off = total = 0.0
+        for one in rounds:
+            weight = min(one.rounds, FULL_WEIGHT)
+            seconds = sum(cost * part for cost, part in zip(found, _parts(one, self.knee), strict=True))
+            off += weight * abs(seconds / one.round_s - 1.0)
+            total += weight
+        return off / total
+
+
+def _parts(one: ObservedRounds, knee: int) -> tuple[float, ...]:
+    """Return by what each cost is multiplied in a round."""
+    arm, rows = one.arm, one.batch * one.arm.draft_tokens
+    passes = (1 if arm.is_block else arm.steps) if arm.needs_drafter else 0
+    verified = rows if knee == 1 else max(1.0, rows / knee)
+    return (1.0, one.batch, verified, one.kv_tokens, passes, passes * max(0.0, one.batch * arm.topk - 1.0))
+
+
+def _require(rounds: Sequence[ObservedRounds]) -> None:
+    plain = [one for one in rounds if not one.arm.needs_drafter]
+    _require_rounds("round_fixed_s", "rounds without a drafter", plain)
+    drafting = [one for one in rounds if one.arm.needs_drafter]
+    if drafting:
+        _require_rounds("draft_fixed_s", "rounds that draft", drafting)
+    batches = {round(one.batch).bit_length() for one in rounds}
+    if len(batches) < LEAST_BATCHES:
+        raise ConfigError(
+            f"round_request_s cannot be fitted: all rounds have about {rounds[0].batch:.0f} requests; needed: "
+            f"{LEAST_BATCHES - len(batches)} more batch size, half or twice as large",
+            field="round_request_s",
+        )
+
+
+def _require_rounds(field: str, what: str, rounds: Sequence[ObservedRounds]) -> None:
+    count = sum(one.rounds for one in rounds)
+    if count < LEAST_ROUNDS:
+        raise ConfigError(
+            f"{field} cannot be fitted: the journal has {count} {what}; needed: {LEAST_ROUNDS - count} more",
+            field=field,
+        )

@@ -1,0 +1,123 @@
+"""
+The steps of a recorded run, with and without the suite. Pure.
+
+A step is what was requested between two updates of the weights. In a comparison its prompts are rolled out twice; the
+responses of the side without the suite are those that were requested while lending was off and got no drafts.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tlt_common.domain.response import FinishReason
+from tlt_common.journal.gateway_lines import RequestOutcome, ResponseLine
+from tlt_simulator.fit.recorded import RecordedRun
+from tlt_simulator.trace import Sample, Trace, TraceStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """A step of one side. Times are seconds; Unix times end in `at_s`."""
+
+    number: int
+    """From 1, the same on both sides."""
+    with_suite: bool
+    responses: tuple[ResponseLine, ...]
+    began_at_s: float
+    ended_at_s: float
+    """When its last response was over."""
+    learn_s: float | None
+    """From the end of the step's last response, on any side, to the update; null: the run ended before."""
+    update_s: float | None
+
+    @property
+    def rollout_s(self) -> float:
+        """From the first request to the last response."""
+        return self.ended_at_s - self.began_at_s
+
+    @property
+    def step_s(self) -> float | None:
+        """Duration of the whole step; null: the run ended before."""
+        if self.learn_s is None or self.update_s is None:
+            return None
+        return self.rollout_s + self.learn_s + self.update_s
+
+    @property
+    def tokens(self) -> int:
+        """Of all its responses."""
+        return sum(line.tokens for line in self.responses)
+
+
+def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
+    """Return the steps in order of time; of a comparison, both sides of a step follow each other."""
+    updates = run.updates
+    begins = [update.began for update in updates]
+    by_step = dict[int, list[ResponseLine]]()
+    for line in sorted(run.responses, key=lambda line: line.arrived):
+        if line.outcome is RequestOutcome.FINISHED and line.tokens:
+            by_step.setdefault(bisect_right(begins, line.arrived), []).append(line)
+    is_plain = _plain(run)
+    found = list[RecordedStep]()
+    for number, (after, lines) in enumerate(sorted(by_step.items()), 1):
+        update = updates[after] if after < len(updates) else None
+        over_s = max(map(_ended, lines))
+        learn_s = max(0.0, update.began - over_s) if update else None
+        sides = dict[bool, list[ResponseLine]]()
+        for line in lines:
+            sides.setdefault(not is_plain(line), []).append(line)
+        for with_suite, responses in sorted(sides.items(), key=lambda side: side[1][0].arrived):
+            found.append(
+                RecordedStep(
+                    number=number,
+                    with_suite=with_suite,
+                    responses=tuple(responses),
+                    began_at_s=responses[0].arrived,
+                    ended_at_s=max(map(_ended, responses)),
+                    learn_s=learn_s,
+                    update_s=update.at - update.began if update else None,
+                )
+            )
+    return tuple(found)
+
+
+def trace_of(steps: Sequence[RecordedStep], source: str) -> Trace:
+    """Return the responses of steps of one side."""
+    prompts = dict[str, int]()
+    cap = max(line.cap for step in steps for line in step.responses)
+    return Trace(source=source, steps=tuple(_trace_step(step, prompts) for step in steps), cap=cap)
+
+
+def _trace_step(step: RecordedStep, prompts: dict[str, int]) -> TraceStep:
+    return TraceStep(
+        samples=tuple(
+            Sample(
+                prompt=prompts.setdefault(line.group, len(prompts)),
+                prompt_tokens=line.prompt,
+                tokens=line.tokens,
+                ends=line.finish is not FinishReason.LENGTH,
+                after_s=line.arrived - step.began_at_s,
+            )
+            for line in step.responses
+        ),
+        rollout_s=step.rollout_s,
+        step_s=step.step_s,
+    )
+
+
+def _ended(line: ResponseLine) -> float:
+    return line.stays[-1].ended if line.stays else line.at
+
+
+def _plain(run: RecordedRun) -> Callable[[ResponseLine], bool]:
+    """Return what tells whether a response is of the side without the suite."""
+    off = tuple(_off(run))
+    return lambda line: not line.drafted and any(began <= line.arrived < ended for began, ended in off)
+
+
+def _off(run: RecordedRun) -> Iterator[tuple[float, float]]:
+    """Yield when lending was off: from, until."""
+    changes = [(line.at, line.enabled) for line in run.lending]
+    for (began, enabled), (ended, _) in pairwise([*changes, (run.ended_s, True)]):
+        if not enabled:
+            yield began, ended
