@@ -7,7 +7,7 @@ from tlt_common.domain.arm import arms_named
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import Figure
-from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.model import NOTHING, CostModel
 from tlt_trainer.config import PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig
 
@@ -36,6 +36,8 @@ class RlTrainer(Frozen):
 
     learn_s: Figure
     """From the last response of a step to the call with the new weights."""
+    learn_token_s: Figure = NOTHING
+    """Added to it for each token of the step's responses."""
     colocated: bool = True
     """Whether it learns on the workers' own devices, which then cannot be lent; otherwise it has others."""
 

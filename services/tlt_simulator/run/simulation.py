@@ -91,7 +91,7 @@ class Simulation:
         self._gateway.begin(step.samples, last_s)
         self._until(lambda: self._idle)
         ended_s, tail_since_s = events.now_s, self._gateway.tail_since_s
-        self._learn()
+        self._learn(sum(sample.tokens for sample in step.samples))
         updated_s = events.now_s
         self._update(PolicyVersion(number))
         self._catch_up()
@@ -115,13 +115,13 @@ class Simulation:
             by_state={state: after[state] - before[state] for state in after if after[state] > before[state]},
         )
 
-    def _learn(self) -> None:
-        """Let the RL trainer learn, on the workers' devices or on its own."""
+    def _learn(self, tokens: int) -> None:
+        """Let the RL trainer learn from so many tokens, on the workers' devices or on its own."""
         trainer = self._scenario.trainer
         if trainer.colocated:
             for worker in self._workers:
                 worker.release(released=True)
-        self._wait(trainer.learn_s.value)
+        self._wait(trainer.learn_s.value + trainer.learn_token_s.value * tokens)
         if trainer.colocated:
             for worker in self._workers:
                 worker.release(released=False)

@@ -1,0 +1,220 @@
+"""
+How drafts are accepted, and how drafters learn, fitted to a journal. Pure.
+
+What rounds of an arm got accepted gives the probability that a first draft is: the cost model's own formula, solved for
+it. The factor from one position to the next is the one with which chains of different lengths agree best. The
+probability of each published drafter then tells, with what it had learned and how old it was, the learning curve.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from tlt_common.domain.arm import Arm
+from tlt_common.errors import ConfigError
+from tlt_common.journal.coordinator_lines import DrafterLine
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.squares import Moments, added, solved
+from tlt_simulator.fit.observed import ObservedRounds
+from tlt_simulator.fit.rounds import DRAWS, interval
+
+LEAST_DRAFTED: Final = 200
+"""Requests, summed over rounds that drafted, below which acceptance is not fitted."""
+LEAST_REQUESTS: Final = 50
+"""Of a drafter while a policy was served, below which it says nothing of its quality."""
+LEAST_DRAFTERS: Final = 3
+"""Published drafters that tell a learning curve."""
+DECAYS: Final = tuple(0.80 + 0.01 * place for place in range(21))
+HALVES: Final = tuple(1000.0 * 10 ** (place / 8) for place in range(33))
+"""Tokens, up to ten million."""
+HALVINGS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterQuality:
+    """What a drafter got accepted while a policy was served."""
+
+    version: int
+    policy: int
+    chance: float
+    """That its first draft was accepted."""
+    requests: float
+    """Summed over rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Probabilities, by the names that a `CostModel` has for them."""
+
+    figures: dict[str, Figure]
+    drafters: tuple[DrafterQuality, ...]
+
+
+def fitted_acceptance(
+    rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterLine], base: CostModel, *, seed: int = 0
+) -> Acceptance:
+    """
+    Fit what drafts are worth.
+
+    Args:
+        rounds: All rounds; those without drafts say nothing here.
+        drafters: Published drafters.
+        base: Costs whose other numbers stand for what the journal does not tell.
+        seed: Of the minutes that are drawn for intervals.
+
+    Raises:
+        ConfigError: Rounds drafted, and there are too few; names the parameter and how many more are needed.
+    """
+    learned = [one for one in rounds if one.arm.needs_drafter]
+    found_ones = [one for one in rounds if one.arm.finds_drafts]
+    figures = dict[str, Figure]()
+    qualities: tuple[DrafterQuality, ...] = ()
+    if learned:
+        requests = sum(one.requests for one in learned)
+        if requests < LEAST_DRAFTED:
+            raise ConfigError(
+                f"accept_decay cannot be fitted: drafts of a drafter were verified for {requests:.0f} requests, summed "
+                f"over rounds; needed: {math.ceil(LEAST_DRAFTED - requests)} more",
+                field="accept_decay",
+            )
+        decay = _decay(learned, base)
+        figures["accept_decay"] = _figure(
+            decay, [_decay(drawn, base) for drawn in _drawn(learned, seed, DRAWS // 10)], f"{requests:,.0f} requests"
+        )
+        base = base.model_copy(update={"accept_decay": figures["accept_decay"]})
+        qualities = tuple(_qualities(learned, base))
+        figures |= _learning(qualities, drafters, seed)
+    if sum(one.requests for one in found_ones) >= LEAST_DRAFTED:
+        draws = [_ngram(drawn, base) for drawn in _drawn(found_ones, seed, DRAWS)]
+        figures["ngram_accept"] = _figure(
+            _ngram(found_ones, base), draws, f"{sum(one.requests for one in found_ones):,.0f} requests"
+        )
+    return Acceptance(figures=figures, drafters=qualities)
+
+
+def chance_of(costs: CostModel, arm: Arm, accepted: float) -> float:
+    """Return the quality of a drafter whose arm gets so many drafts accepted per round."""
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if costs.accepted(arm, middle) < accepted else (low, middle)
+    return (low + high) / 2.0
+
+
+def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
+    """Return the probability with which n-gram arms get what they got, if it decays as that of a drafter."""
+
+    def accepted(chance: float) -> float:
+        costs = base.replaced("ngram_accept", chance)
+        return sum(costs.accepted(one.arm, 0.0) * one.requests for one in rounds)
+
+    wanted = sum(one.accepted * one.requests for one in rounds)
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if accepted(middle) < wanted else (low, middle)
+    return (low + high) / 2.0
+
+
+def _decay(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
+    """Return the factor with which the arms of each drafter agree best."""
+    return min(DECAYS, key=lambda decay: _disagreement(rounds, base.replaced("accept_decay", decay)))
+
+
+def _disagreement(rounds: Sequence[ObservedRounds], costs: CostModel) -> float:
+    squares = 0.0
+    for one in _groups(rounds).values():
+        sums = _sums(one)
+        chances = {arm: chance_of(costs, arm, accepted / requests) for arm, (accepted, requests) in sums.items()}
+        total = sum(requests for _, requests in sums.values())
+        mean = sum(chances[arm] * requests for arm, (_, requests) in sums.items()) / total
+        squares += sum((chances[arm] - mean) ** 2 * requests for arm, (_, requests) in sums.items())
+    return squares
+
+
+def _qualities(rounds: Sequence[ObservedRounds], costs: CostModel) -> Iterable[DrafterQuality]:
+    for (version, policy), ones in sorted(_groups(rounds).items()):
+        sums = _sums(ones)
+        if (total := sum(requests for _, requests in sums.values())) < LEAST_REQUESTS:
+            continue
+        chance = sum(
+            chance_of(costs, arm, accepted / requests) * requests for arm, (accepted, requests) in sums.items()
+        )
+        yield DrafterQuality(version=version, policy=policy, chance=chance / total, requests=total)
+
+
+def _groups(rounds: Iterable[ObservedRounds]) -> dict[tuple[int, int], list[ObservedRounds]]:
+    groups = defaultdict[tuple[int, int], list[ObservedRounds]](list)
+    for one in rounds:
+        groups[one.drafter, one.policy].append(one)
+    return groups
+
+
+def _sums(rounds: Iterable[ObservedRounds]) -> dict[Arm, tuple[float, float]]:
+    """Return accepted drafts and requests by arm."""
+    sums = defaultdict[Arm, tuple[float, float]](lambda: (0.0, 0.0))
+    for one in rounds:
+        accepted, requests = sums[one.arm]
+        sums[one.arm] = accepted + one.accepted * one.requests, requests + one.requests
+    return sums
+
+
+def _learning(qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLine], seed: int) -> dict[str, Figure]:
+    """Return the learning curve, if there are enough drafters of which it is known how much they had learned."""
+    known = {line.version: line for line in drafters if line.tokens}
+    seen = [(one, known[one.version]) for one in qualities if one.version in known]
+    versions = sorted({one.version for one, _ in seen})
+    if len(versions) < LEAST_DRAFTERS:
+        return {}
+    whole = _curve(seen)
+    chance, draws = Random(seed), list[tuple[float, ...]]()
+    for _ in range(DRAWS):
+        drawn = chance.choices(versions, k=len(versions))
+        if len(set(drawn)) >= LEAST_DRAFTERS:
+            draws.append(_curve([pair for version in drawn for pair in seen if pair[0].version == version]))
+    names = ("accept_start", "accept_best", "ageing", "learn_half_tokens")
+    of = f"{len(versions)} drafters"
+    return {name: _figure(whole[place], [draw[place] for draw in draws], of) for place, name in enumerate(names)}
+
+
+def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]]) -> tuple[float, float, float, float]:
+    """
+    Return the start, the best, what an update takes off, and the tokens to half of the way.
+
+    The chance is start (1 - s) + best s - ageing u, all at least 0: s is how far a drafter has come, u how many updates
+    ago it learned.
+    """
+    best: tuple[float, tuple[float, ...], float] | None = None
+    for half in HALVES:
+        moments = []
+        for one, line in seen:
+            share = line.tokens / (line.tokens + half)
+            updates = max(0, one.policy - line.policy)
+            # As a sum of parts of at least 0: what is lost to age is counted from 1 downwards.
+            moments.append(Moments.of((1.0 - share, share, float(updates)), 1.0 - one.chance, one.requests))
+        found, squares = solved(added(moments))
+        if best is None or squares < best[0]:
+            best = squares, found, half
+    assert best is not None  # noqa: S101 - there are halves
+    _, (start, learned, ageing), half = best
+    first, last = max(0.0, 1.0 - start), max(0.0, 1.0 - learned)
+    return min(first, last), max(first, last), ageing, half
+
+
+def _drawn(rounds: Sequence[ObservedRounds], seed: int, draws: int) -> Iterable[list[ObservedRounds]]:
+    """Yield the rounds of minutes drawn at random."""
+    by_minute = defaultdict[float, list[ObservedRounds]](list)
+    for one in rounds:
+        by_minute[one.at_s].append(one)
+    minutes, chance = list(by_minute.values()), Random(seed)
+    for _ in range(draws):
+        yield [one for minute in chance.choices(minutes, k=len(minutes)) for one in minute]
+
+
+def _figure(value: float, draws: Sequence[float], of: str) -> Figure:
+    low, high = interval(draws) if draws else (value, value)
+    return Figure(value=value, low=min(low, value), high=max(high, value), source=Source.FITTED, of=of)

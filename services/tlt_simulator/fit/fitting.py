@@ -1,0 +1,223 @@
+"""Fits a cost model, a fleet and a trainer to the journal of a run, and says what that does not cover."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tlt_common.domain.fleet import WorkerState
+from tlt_common.errors import ConfigError
+from tlt_simulator.costs import learning
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.fit.acceptance import DrafterQuality, fitted_acceptance
+from tlt_simulator.fit.observed import ObservedRounds, observed
+from tlt_simulator.fit.recorded import RecordedRun, recorded_run
+from tlt_simulator.fit.rounds import fitted_rounds
+from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
+from tlt_simulator.fit.switches import fitted_learning_phase, fitted_switches, states_of
+from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.trace import Trace
+
+BEYOND: Final = 1.25
+"""Times as much as was seen is still said to be covered."""
+
+
+def _assumed(value: float, low: float, high: float, of: str) -> Figure:
+    return Figure(value=value, low=low, high=high, source=Source.ASSUMED, of=of)
+
+
+UNKNOWN: Final = CostModel(
+    device="",
+    model="",
+    round_fixed_s=_assumed(0.01, 0.001, 0.1, "nothing"),
+    round_read_s=_assumed(0.0, 0.0, 0.0, "part of round_fixed_s"),
+    round_token_s=_assumed(0.0, 0.0, 0.01, "nothing"),
+    kv_token_s=_assumed(0.0, 0.0, 1e-4, "nothing"),
+    draft_fixed_s=_assumed(0.001, 1e-4, 0.01, "nothing"),
+    draft_token_s=_assumed(0.0, 0.0, 1e-3, "nothing"),
+    prefill_token_s=_assumed(1e-4, 1e-6, 1e-2, "nothing"),
+    accept_start=learning.ACCEPT_START,
+    accept_best=learning.ACCEPT_BEST,
+    accept_decay=learning.ACCEPT_DECAY,
+    ngram_accept=learning.NGRAM_ACCEPT,
+    learn_tokens_s=_assumed(2000, 200, 20_000, "spot trainers of 7B drafters on GPUs, and of tiny ones on CPUs"),
+    learn_half_tokens=learning.LEARN_HALF_TOKENS,
+    ageing=learning.AGEING,
+    lease_start_s=learning.LEASE_START_S,
+    lease_stop_s=learning.LEASE_STOP_S,
+    drafter_load_s=_assumed(0.03, 0.01, 0.2, "a swap of the demo's drafter takes 26 ms"),
+    move_s=learning.MOVE_S,
+    update_s=_assumed(1.0, 0.1, 10.0, "nothing"),
+)
+"""What stands for numbers that a journal does not tell, unless a calculated model is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The ranges of what was fitted to."""
+
+    requests: float
+    """Largest batch of a worker."""
+    kv_tokens: float
+    """Most tokens in a worker's KV cache."""
+    tokens: int
+    """Longest response."""
+    chances: tuple[float, float] | None
+    """Least and most probability that a drafter's first draft was accepted; None: no drafter was used."""
+    learned: int
+    """Tokens that the last drafter had learned from."""
+    workers: int
+
+    def beyond(self, scenario: Scenario, trace: Trace) -> tuple[str, ...]:
+        """Return what a simulation of this would extrapolate."""
+        fleet, found = scenario.fleet, list[str]()
+        longest = max((sample.tokens for step in trace.steps for sample in step.samples), default=0)
+        batch = min(fleet.slots, max((len(step.samples) for step in trace.steps), default=0))
+        for what, wanted, seen in (
+            ("requests at a time on a worker", batch, self.requests),
+            ("tokens in a worker's KV cache", min(fleet.kv_room, batch * longest), self.kv_tokens),
+            ("tokens of a response", longest, self.tokens),
+            ("workers", fleet.workers, self.workers),
+        ):
+            if wanted > BEYOND * seen:
+                found.append(f"{what}: up to {wanted:,.0f}; fitted to {seen:,.0f} at most")
+        if self.chances is None and scenario.suite.speculation:
+            found.append("drafters: none was used in the journal; all that is drafted is assumed")
+        elif self.chances is not None and scenario.costs.accept_best.value > self.chances[1] + 0.05:
+            best = scenario.costs.accept_best.value
+            found.append(
+                f"a drafter whose first draft is accepted with {best:.2f}; fitted to {self.chances[0]:.2f} to "
+                f"{self.chances[1]:.2f}"
+            )
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A recorded run, as a simulation needs it."""
+
+    costs: CostModel
+    fleet: Fleet
+    trainer: RlTrainer
+    steps: tuple[RecordedStep, ...]
+    """Of both sides, if the run was a comparison."""
+    seen: Seen
+    drafters: tuple[DrafterQuality, ...]
+    round_error: float
+    """Mean relative error of rounds."""
+    assumed: tuple[str, ...]
+    """Numbers that the journal does not tell."""
+
+    @property
+    def trace(self) -> Trace:
+        """The responses with the suite; without it, if there are no others."""
+        steps = self.side(with_suite=True) or self.side(with_suite=False)
+        return trace_of(steps, "journal")
+
+    def side(self, *, with_suite: bool) -> tuple[RecordedStep, ...]:
+        """Return the steps of one side."""
+        return tuple(step for step in self.steps if step.with_suite is with_suite)
+
+    @property
+    def rows(self) -> tuple[tuple[str, Figure], ...]:
+        """All numbers by name, with the trainer's."""
+        trainer = (("learn_s", self.trainer.learn_s), ("learn_token_s", self.trainer.learn_token_s))
+        return (*self.costs.figures(), *trainer)
+
+
+def fit_journal(directory: Path, *, base: CostModel | None = None, seed: int = 0) -> Fitted:
+    """
+    Fit all that the journals in a directory tell.
+
+    Args:
+        directory: Of `gateway.journal` and `coordinator.journal`.
+        base: Costs for what they do not tell; None: assumed ones.
+        seed: Of what is drawn for intervals.
+
+    Raises:
+        ConfigError: A journal is not valid, or has too little to fit a number, which is named, with how many more
+            rounds, tokens or steps are needed.
+    """
+    return fit_run(recorded_run(directory), base=base, seed=seed)
+
+
+def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -> Fitted:
+    """Fit all that a recorded run tells, as `fit_journal`."""
+    rounds, steps, base = observed(run.rounds), recorded_steps(run), base or UNKNOWN
+    if not rounds:
+        raise ConfigError(
+            f"round_fixed_s cannot be fitted: {run.source} has no rounds; needed: a minute of them",
+            field="round_fixed_s",
+        )
+    fitted = fitted_rounds(rounds, seed=seed)
+    costs = base.model_copy(update=_between_rounds(run, rounds, fitted.figures))
+    acceptance = fitted_acceptance(rounds, run.drafters, costs, seed=seed)
+    figures = acceptance.figures | fitted_switches(run, costs.together.value, seed=seed)
+    costs = costs.model_copy(update={**figures, **_names(run)})
+    learn_s, learn_token_s = fitted_learning_phase(steps, seed=seed)
+    return Fitted(
+        costs=costs,
+        fleet=_fleet(run),
+        trainer=RlTrainer(learn_s=learn_s, learn_token_s=learn_token_s, colocated=False),
+        steps=steps,
+        seen=_seen(run, rounds, acceptance.drafters),
+        drafters=acceptance.drafters,
+        round_error=fitted.error,
+        assumed=tuple(name for name, figure in costs.figures() if figure.source is not Source.FITTED),
+    )
+
+
+def _between_rounds(
+    run: RecordedRun, rounds: Sequence[ObservedRounds], figures: Mapping[str, Figure]
+) -> dict[str, Figure]:
+    """
+    Return the figures with what passes between two rounds as part of each.
+
+    A round is timed from its launch; what the scheduler does between two of them is in no line, but in the time for
+    which workers had requests.
+    """
+    told_s = run.rounds[-1].at  # those of the last minute may not have been written down yet
+    busy_s = sum(
+        max(0.0, min(ended, told_s) - began)
+        for stays in states_of(run).values()
+        for began, ended, state in stays
+        if state is WorkerState.ROLLOUT
+    )
+    known_s = sum(one.rounds * one.round_s for one in rounds) + sum(line.seconds for line in run.prefills)
+    between_s = max(0.0, busy_s - known_s) / sum(one.rounds for one in rounds)
+    fixed = figures["round_fixed_s"]
+    whole = Figure(
+        value=fixed.value + between_s,
+        low=fixed.least + between_s,
+        high=fixed.most + between_s,
+        source=Source.FITTED,
+        of=f"{fixed.of}; {1e3 * between_s:.1f} ms of it pass between rounds",
+    )
+    return {**figures, "round_fixed_s": whole}
+
+
+def _names(run: RecordedRun) -> dict[str, str]:
+    device = run.engines[0].device if run.engines else run.rounds[0].device
+    model = run.workers[0].model if run.workers else ""
+    return {"device": device, "model": model}
+
+
+def _fleet(run: RecordedRun) -> Fleet:
+    workers = {line.worker for line in run.engines} or {stay.worker for line in run.responses for stay in line.stays}
+    slots = min((line.slots for line in run.engines), default=256)
+    kv_room = min((line.kv_room for line in run.engines if line.kv_room), default=10**9)
+    gpus = max((line.devices for line in run.workers), default=1)
+    return Fleet(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
+
+
+def _seen(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> Seen:
+    chances = [one.chance for one in drafters]
+    return Seen(
+        requests=max(one.batch for one in rounds),
+        kv_tokens=max(one.kv_tokens for one in rounds),
+        tokens=max(line.tokens for line in run.responses),
+        chances=(min(chances), max(chances)) if chances else None,
+        learned=max((line.tokens for line in run.drafters), default=0),
+        workers=_fleet(run).workers,
+    )

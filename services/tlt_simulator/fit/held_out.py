@@ -1,0 +1,140 @@
+"""
+How well a fit predicts what it was not fitted to.
+
+A model is fitted to a recorded comparison up to the middle of the steps that ran on both sides. With it all steps are
+simulated, on both sides, and it is not told how long they took: drafters learn and are published as in the product from
+the first step on. What counts are the steps after the middle.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.fit.fitting import Fitted, fit_run
+from tlt_simulator.fit.recorded import RecordedRun, recorded_run
+from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
+from tlt_simulator.run import simulate
+from tlt_simulator.scenario import EngineKeys, Scenario, SuiteKeys
+
+LEAST_COMPARED: Final = 4
+"""Steps on both sides, half of which are fitted to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOutStep:
+    """A step that was not fitted to."""
+
+    number: int
+    with_suite: bool
+    measured_s: float
+    predicted_s: float
+
+    @property
+    def error(self) -> float:
+        """Relative, without its sign."""
+        return abs(self.predicted_s - self.measured_s) / self.measured_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Predictions beside what was measured."""
+
+    fitted: Fitted
+    """Up to the middle."""
+    steps: tuple[HeldOutStep, ...]
+    """After it."""
+
+    @property
+    def step_time_error(self) -> float:
+        """Mean relative error of a step's duration, both sides together."""
+        return sum(step.error for step in self.steps) / len(self.steps)
+
+    @property
+    def measured_ratio(self) -> float:
+        """Duration of the steps that ran on both sides, without the suite ÷ with it."""
+        return self._seconds("measured_s", with_suite=False) / self._seconds("measured_s", with_suite=True)
+
+    @property
+    def predicted_ratio(self) -> float:
+        """The same, as predicted."""
+        return self._seconds("predicted_s", with_suite=False) / self._seconds("predicted_s", with_suite=True)
+
+    @property
+    def ratio_error(self) -> float:
+        """Relative error of the ratio."""
+        return abs(self.predicted_ratio / self.measured_ratio - 1.0)
+
+    def _seconds(self, name: str, *, with_suite: bool) -> float:
+        numbers = {step.number for step in self.steps if step.with_suite is not with_suite}
+        seconds: float = sum(
+            getattr(step, name) for step in self.steps if step.with_suite is with_suite and step.number in numbers
+        )
+        return seconds
+
+
+def held_out(
+    directory: Path, *, suite: SuiteKeys | None = None, base: CostModel | None = None, seed: int = 0
+) -> HeldOut:
+    """
+    Fit a recorded comparison up to its middle, and predict the rest.
+
+    Args:
+        directory: Of the journals.
+        suite: The configuration with which the run was recorded; None: the defaults. Arms are those of the journal.
+        base: Costs for what the fit does not tell.
+        seed: Of the fit and of the simulation.
+
+    Raises:
+        ConfigError: A journal is not valid, or too short; says how much more is needed.
+    """
+    run = recorded_run(directory)
+    steps = [step for step in recorded_steps(run) if step.step_s is not None]
+    both = sorted(
+        {step.number for step in steps if step.with_suite} & {step.number for step in steps if not step.with_suite}
+    )
+    if len(both) < LEAST_COMPARED:
+        raise ConfigError(
+            f"{directory} has {len(both)} whole steps with and without the suite; needed: {LEAST_COMPARED - len(both)} "
+            "more; accepted: a comparison as `tlt demo` records it",
+            field="held_out",
+        )
+    last = both[(len(both) - 1) // 2]
+    fitted_to = {step.number for step in steps if step.number <= last}
+    fitted = fit_run(run.until(_over_s(run, steps, fitted_to)), base=base, seed=seed)
+    scenario = Scenario(
+        name="held-out",
+        fleet=fitted.fleet,
+        trainer=fitted.trainer,
+        costs=fitted.costs,
+        suite=_with_arms(suite or SuiteKeys(), run),
+        seed=seed,
+    )
+    return HeldOut(fitted=fitted, steps=tuple(_predicted(steps, scenario, fitted_to)))
+
+
+def _predicted(steps: Sequence[RecordedStep], scenario: Scenario, fitted_to: set[int]) -> Iterator[HeldOutStep]:
+    for with_suite in (True, False):
+        ones = [step for step in steps if step.with_suite is with_suite]
+        found = simulate(trace_of(ones, "held-out").steps, scenario if with_suite else scenario.plain)
+        for step, predicted in zip(ones, found.steps, strict=True):
+            if step.number not in fitted_to and step.step_s is not None:
+                yield HeldOutStep(
+                    number=step.number, with_suite=with_suite, measured_s=step.step_s, predicted_s=predicted.seconds
+                )
+
+
+def _over_s(run: RecordedRun, steps: Sequence[RecordedStep], numbers: set[int]) -> float:
+    """Return when the last of these steps was over, with its update."""
+    ended_s = max(step.ended_at_s for step in steps if step.number in numbers)
+    return min(update.at for update in run.updates if update.at >= ended_s)
+
+
+def _with_arms(suite: SuiteKeys, run: RecordedRun) -> SuiteKeys:
+    if suite.engine.arms is not None:
+        return suite
+    arms = tuple(dict.fromkeys(("off", *(line.arm for line in run.rounds))))
+    engine = EngineKeys(arms=arms, speculate_below_requests=suite.engine.speculate_below_requests)
+    return suite.model_copy(update={"engine": engine})
