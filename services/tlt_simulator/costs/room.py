@@ -17,7 +17,7 @@ from tlt_worker.model.requirements import require_runnable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class WorkerRoom:
     """What fits onto a worker."""
 
     slots: int
@@ -39,7 +39,7 @@ def worker_room(
     context: int = 32_768,
     trains: bool = True,
     gpu_memory: float | None = None,
-) -> Room:
+) -> WorkerRoom:
     """
     Return what fits onto a worker.
 
@@ -72,7 +72,7 @@ def worker_room(
     tokens = _kv_tokens(plan, shape, gpus)
     _require_fit(plan, tokens, context, f"{model} on {gpus} x {card}")
     arms = tuple(arm.name for arm in plan.profile.arms)
-    return Room(slots=slots, kv_room=tokens, arms=arms, warnings=plan.warnings)
+    return WorkerRoom(slots=slots, kv_room=tokens, arms=arms, warnings=plan.warnings)
 
 
 def _kv_tokens(plan: EnginePlan, shape: ModelShape, gpus: int) -> int:

@@ -54,7 +54,7 @@ UNKNOWN: Final = CostModel(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class FittedRange:
     """The ranges of what was fitted to."""
 
     requests: float
@@ -102,7 +102,7 @@ class Fitted:
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
     """Of both sides, if the run was a comparison."""
-    seen: Seen
+    seen: FittedRange
     drafters: tuple[DrafterQuality, ...]
     round_error: float
     """Mean relative error of rounds."""
@@ -211,9 +211,9 @@ def _fleet(run: RecordedRun) -> Fleet:
     return Fleet(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
 
 
-def _seen(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> Seen:
+def _seen(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> FittedRange:
     chances = [one.chance for one in drafters]
-    return Seen(
+    return FittedRange(
         requests=max(one.batch for one in rounds),
         kv_tokens=max(one.kv_tokens for one in rounds),
         tokens=max(line.tokens for line in run.responses),
