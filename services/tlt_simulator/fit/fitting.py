@@ -144,6 +144,12 @@ def fit_journal(directory: Path, *, base: CostModel | None = None, seed: int = 0
 
 def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -> Fitted:
     """Fit all that a recorded run tells, as `fit_journal`."""
+    if len(devices := sorted({line.device for line in run.rounds})) > 1:
+        raise ConfigError(
+            f"{run.source} has rounds of {len(devices)} devices ({', '.join(devices)}); accepted: one, since a cost "
+            "model is one device's",
+            field="device",
+        )
     rounds, steps, base = observed(run.rounds), recorded_steps(run), base or UNKNOWN
     if not rounds:
         raise ConfigError(

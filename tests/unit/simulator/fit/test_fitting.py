@@ -157,6 +157,24 @@ def test_one_batch_size_does_not_tell_what_a_request_costs(tmp_path: Path) -> No
     assert refused.value.field == "round_request_s"
 
 
+def test_a_fleet_of_two_devices_is_refused(tmp_path: Path) -> None:
+    made = recording()
+    mixed = tuple(
+        replace(line, device="H100") if isinstance(line, RoundsLine) and line.batch == 4 else line
+        for line in made.gateway
+    )
+    with pytest.raises(ConfigError, match=r"rounds of 2 devices \(H100, cpu\)") as refused:
+        fit_journal(replace(made, gateway=mixed).write(tmp_path))
+    assert refused.value.field == "device"
+
+
+def test_a_gateway_alone_tells_what_it_can(tmp_path: Path) -> None:
+    fitted = fit_journal(replace(recording(), coordinator=()).write(tmp_path))
+    assert fitted.costs.round_token_s.value == pytest.approx(COSTS.round_token_s.value, rel=0.02)
+    assert {"learn_tokens_s", "lease_start_s", "accept_best"} <= set(fitted.assumed)
+    assert not fitted.side(with_suite=False)
+
+
 def test_what_a_simulation_would_extrapolate_is_named(tmp_path: Path) -> None:
     fitted = fit_journal(recording().write(tmp_path))
     scenario = Scenario(name="n", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tlt_bench.result import Result
 from tlt_common.domain.arm import OFF, arm_named, chain
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs.calibrate import calibrated
@@ -91,16 +92,18 @@ def test_lines_of_the_server_benchmarks_are_rounds_too(tmp_path: Path) -> None:
 
 def test_figures_of_make_gpu_tell_drafting_learning_and_leases(tmp_path: Path) -> None:
     plain_s = {batch: SLOWER.round_s(OFF, batch, batch * 64) for batch in (1, 4)}
-    grid = {
-        "name": "engine",
-        "figures": {
+    grid = Result(
+        name="engine",
+        figures={
             f"cost_{arm}_bs{batch}": SLOWER.round_s(arm_named(arm), batch, batch * 64) / plain_s[batch]
             for arm in ("chain-3", "chain-7")
             for batch in plain_s
         },
-        "notes": {f"off_round_ms_bs{batch}": f"{1e3 * seconds:.4f}" for batch, seconds in plain_s.items()},
-    }
-    lines(tmp_path / "grid.figures.json", grid)
+        spread={},
+        repeats=1,
+        notes={f"off_round_ms_bs{batch}": f"{1e3 * seconds:.4f}" for batch, seconds in plain_s.items()},
+    )
+    grid.write(str(tmp_path / "grid.figures.json"))
     lines(tmp_path / "training.figures.json", {"figures": {"tokens_per_s": 4321.0, "micro_step_ms_p99": 80.0}})
     lines(tmp_path / "lease.figures.json", {"figures": {"grant_ms_p50": 3.0, "revoke_ms_p50": 12.0}})
     found = calibrated(COSTS, tmp_path)
