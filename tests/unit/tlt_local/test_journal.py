@@ -17,7 +17,9 @@ from tlt_local.journal import app
 def directory(tmp_path: Path) -> Path:
     update = UpdateLine(at=BEGAN_S + 1800, version=5, began=BEGAN_S + 1798, done=True, workers=2)
     write_file(tmp_path, 1, made_header(), [made_response(), update], end=b'{"ki')
-    trained = TrainedLine(at=BEGAN_S + 60, worker="worker-0", seconds=12.5, steps=9, tokens=2304, passes=1.5, gain=None, load_s=0.0)
+    trained = TrainedLine(
+        at=BEGAN_S + 60, worker="worker-0", seconds=12.5, steps=9, tokens=2304, passes=1.5, gain=None, load_s=0.0
+    )
     write_file(tmp_path, 1, made_header(service="coordinator", id="coordinator"), [trained])
     return tmp_path
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.simulator.traces.written import SAMPLES, WORDS, json_lines
+from tests.unit.tlt_simulator.traces.written import SAMPLES, WORDS, json_lines
 from tlt_common.errors import ConfigError
 from tlt_simulator.traces import logfile, read_trace
 from tlt_simulator.traces.reading import FORMS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.simulator.fit.journals import (
+from tests.unit.tlt_simulator.fit.journals import (
     BEGAN_S,
     COSTS,
     LEARN_S,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.simulator.fit.journals import STEPS, recording
+from tests.unit.tlt_simulator.fit.journals import STEPS, recording
 from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import LendingLine
 from tlt_common.journal.gateway_lines import UpdateLine

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.unit.simulator.traces.written import WORDS, json_lines, tokenizer
+from tests.unit.tlt_simulator.traces.written import WORDS, json_lines, tokenizer
 from tlt_common.errors import ConfigError
 from tlt_simulator.traces import read_trace
 

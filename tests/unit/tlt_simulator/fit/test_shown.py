@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.simulator.fit.journals import recording
+from tests.unit.tlt_simulator.fit.journals import recording
 from tlt_simulator.fit.fitting import Fitted
 from tlt_simulator.fit.held_out import HeldOut, held_out
 from tlt_simulator.fit.shown import fitted_lines, fitted_values, held_out_lines, held_out_values

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.simulator.traces.written import SAMPLES, tokenizer
+from tests.unit.tlt_simulator.traces.written import SAMPLES, tokenizer
 from tlt_common.errors import ConfigError
 from tlt_simulator.trace import Trace
 from tlt_simulator.traces import forms, read_trace

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.simulator.fit.journals import LEARN_S, ROLLOUT_S, STEPS, recording
+from tests.unit.tlt_simulator.fit.journals import LEARN_S, ROLLOUT_S, STEPS, recording
 from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import LendingLine
 from tlt_common.journal.gateway_lines import ResponseLine
