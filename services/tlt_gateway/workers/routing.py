@@ -49,7 +49,7 @@ class Candidate:
     @property
     def load(self) -> float:
         """Share of slots in use including one more request; requests of other gateways may raise it above 1."""
-        return (self.running + 1) / self.max_running
+        return (self.assigned + self.foreign + 1) / self.max_running
 
 
 def serves(version: PolicyVersion, prompt: Prompt) -> bool:

@@ -30,7 +30,7 @@ CHECKPOINT = ROOT / "examples" / "03_countdown" / "countdown" / "checkpoint"
 SERVER = "gateway.tlt.internal"
 START_S = 420.0
 KINDS = "pods,services,deployments,statefulsets,rayservices,rayclusters,networkpolicies,roles,poddisruptionbudgets"
-KEPT = {f"pod/{RELEASE}-tlt-test"}
+KEPT = {f"{kind}/{RELEASE}-tlt-test" for kind in ("pod", "service")}
 """Helm leaves hooks where they are: who looks for a test's output finds it."""
 ENFORCE_EVERY_S = 1.0
 
