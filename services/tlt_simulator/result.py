@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import fsum
 
 from tlt_common.domain.fleet import BUBBLES, WorkerState
 from tlt_simulator.scenario import Scenario
@@ -78,8 +79,8 @@ class Run:
         return sum(step.rollout_s for step in self.steps)
 
     def state_s(self, *states: str) -> float:
-        """Return the device-seconds in these states."""
-        return sum(step.by_state.get(state, 0.0) for step in self.steps for state in states)
+        """Return the device-seconds in these states, whatever their order, which sets change with each process."""
+        return fsum(step.by_state.get(state, 0.0) for step in self.steps for state in states)
 
     @property
     def bubble_utilisation(self) -> float:

@@ -1,5 +1,7 @@
 """What is simulated: a fleet, a trainer, the suite's configuration, and the costs of all. Pure."""
 
+from typing import Any
+
 from pydantic import Field, field_validator
 
 from tlt_common.config.base import Frozen
@@ -57,6 +59,11 @@ class EngineKeys(Frozen):
     arms: tuple[str, ...] | None = None
     """Null: the defaults on a GPU."""
     speculate_below_requests: int = Field(EngineConfig.model_fields["speculate_below_requests"].default, ge=1)
+
+    @field_validator("arms", mode="before")
+    @classmethod
+    def _split(cls, names: Any) -> Any:
+        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
 
     @field_validator("arms")
     @classmethod

@@ -15,9 +15,10 @@ from countdown.report import last_screen, write_report
 from countdown.report.chart import draw
 from countdown.report.facts import compare_rewards, facts
 from countdown.report.palette import SHADES
-from countdown.report.timeline import document_in, script, track_of
+from countdown.report.timeline import document_in, track_of
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import STATES, UNKNOWN, LaneRow, TimelineDocument, Window
+from tlt_coordinator.http.embedded import script
 
 WORKERS = ("worker-0", "worker-1", "worker-2")
 CAP_TOKENS = 1024

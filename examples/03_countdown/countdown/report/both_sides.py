@@ -4,7 +4,8 @@ from typing import Final
 
 from countdown.record import Run, Step
 from countdown.report.facts import facts
-from countdown.report.timeline import canvas, document_in, swatch
+from countdown.report.timeline import document_in
+from tlt_coordinator.http.embedded import canvas, swatch
 
 NAMES: Final = {"on": "With TLT", "off": "Without"}
 SHOWN: Final = ("rollout", "training", "switching", "resting", "idle")

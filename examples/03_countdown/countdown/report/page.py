@@ -9,6 +9,7 @@ from countdown.figures import Figure, figures
 from countdown.record import Run
 from countdown.report import both_sides, drafter, samples, speed, tables, timeline, words
 from countdown.report.palette import STATES, css
+from tlt_coordinator.http.embedded import script, swatch
 
 NAME: Final = "report.html"
 
@@ -41,7 +42,7 @@ def _page(run: Run) -> str:
         f"<title>TLT demo, {began:%Y-%m-%d}</title><style>{css()}{STYLE.read_text(encoding='utf-8')}</style></head>"
         f"<body><main><header><p class=eyebrow>TLT demo &middot; {began:%Y-%m-%d %H:%M} UTC &middot; "
         f"{escape(run.machine)}</p><h1>{words.title(run)}</h1>{_headline(run)}<p class=lead>{words.comparison(run)}</p>"
-        f"</header>{''.join(_sections(run))}</main>{timeline.script()}</body></html>\n"
+        f"</header>{''.join(_sections(run))}</main>{script()}</body></html>\n"
     )
 
 
@@ -182,7 +183,7 @@ def _keys(run: Run) -> str:
 def _swatch(variable: str) -> str:
     """Return a swatch; of states, one drawn with their pattern."""
     if variable in STATES:
-        return timeline.swatch(variable)
+        return swatch(variable)
     return f"<i class=swatch style='background:var(--{variable})'></i>"
 
 

@@ -1,15 +1,10 @@
 """
 Timelines: one lane per worker, phases of the run above, new drafters marked.
 
-They are documents of the format `tlt-timeline/1`, drawn by the renderer of the coordinator's page, which is inlined.
+They are documents of the format `tlt-timeline/1`, drawn by the renderer of the coordinator's page.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
-from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
@@ -19,7 +14,6 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import (
     STATES,
     UNKNOWN,
-    LaneRow,
     TimelineDocument,
     TimelineMark,
     Window,
@@ -28,11 +22,10 @@ from tlt_common.timeline import (
     head_of,
     lanes,
 )
+from tlt_coordinator.http.embedded import canvas, table
 
 COLUMNS: Final = 3000
 """Per lane; about three per pixel. Bounds the size of the page regardless of how often workers change state."""
-
-EMBED: Final = Path(__file__).with_name("embedded.js")
 
 Span = tuple[float, float]
 
@@ -71,58 +64,6 @@ def track_of(worker: str, intervals: Iterable[Interval]) -> WorkerTrack:
         states.append(STATES.index(WorkerState(interval.state)))
         until_s = interval.ended_unix_s
     return WorkerTrack(label=worker, devices=1, times_s=times, states=states, until_s=until_s)
-
-
-def canvas(name: str, description: str, document: TimelineDocument, options: dict[str, JsonValue]) -> str:
-    """Return a canvas that `script` draws on, and what it draws."""
-    drawn = json.dumps({"timeline": document.model_dump(mode="json"), "options": options}, separators=(",", ":"))
-    inline = drawn.replace("<", "\\u003c")  # ends no script, whatever a worker is called
-    return (
-        f'<canvas class=timeline role=img aria-label="{escape(description)}" data-timeline="{name}-data"></canvas>'
-        f'<script type="application/json" id="{name}-data">{inline}</script>'
-    )
-
-
-def swatch(state: str) -> str:
-    """Return a swatch of a state, which `script` draws."""
-    return f'<canvas class=swatch data-state="{state}"></canvas>'
-
-
-def table(document: TimelineDocument) -> str:
-    """Return the share of each state, for readers who do not see the picture."""
-    states = [(number, state) for number, state in enumerate(document.states) if _columns(document, number)]
-    rows = "".join(
-        f"<tr><th scope=row>{escape(row.label)}</th>"
-        + "".join(f"<td>{_share(row.runs, number, document.columns):.0%}</td>" for number, _ in states)
-        + "</tr>"
-        for row in _lanes(document)
-    )
-    heads = "".join(f"<th scope=col>{state}</th>" for _, state in states)
-    return (
-        "<details><summary>Show as a table</summary><div class=wide><table><thead><tr><th scope=col>Share of time</th>"
-        f"{heads}</tr></thead><tbody>{rows}</tbody></table></div></details>"
-    )
-
-
-def script() -> str:
-    """Return the renderer of the coordinator's page, and what draws with it all timelines of this page."""
-    page = files("tlt_coordinator.http") / "page"
-    modules = [(page / name).read_text(encoding="utf-8") for name in ("raster.js", "timeline.js")]
-    modules.append(EMBED.read_text(encoding="utf-8"))
-    joined = "\n".join(re.sub(r"^import .*\n|^export ", "", module, flags=re.MULTILINE) for module in modules)
-    return f"<script type=module>\n{joined}</script>"
-
-
-def _lanes(document: TimelineDocument) -> list[LaneRow]:
-    return [row for row in document.rows if isinstance(row, LaneRow)]
-
-
-def _share(runs: Sequence[tuple[int, int]], number: int, columns: int) -> float:
-    return sum(length for state, length in runs if state == number) / columns
-
-
-def _columns(document: TimelineDocument, number: int) -> bool:
-    return any(state == number for row in _lanes(document) for state, _ in row.runs)
 
 
 def _span(step: Step) -> Span:

@@ -6,7 +6,11 @@ const timelines = [...document.querySelectorAll("canvas[data-timeline]")].map((c
 const swatches = [...document.querySelectorAll("canvas[data-state]")].map(
   (canvas) => () => drawBar(canvas, [[canvas.dataset.state, 1]]),
 );
-const paint = () => [...timelines, ...swatches].forEach((one) => one());
+const bars = [...document.querySelectorAll("canvas[data-parts]")].map((canvas) => {
+  const parts = JSON.parse(canvas.dataset.parts);
+  return () => drawBar(canvas, parts);
+});
+const paint = () => [...timelines, ...swatches, ...bars].forEach((one) => one());
 addEventListener("resize", paint);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
 paint();

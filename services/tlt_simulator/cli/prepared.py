@@ -1,0 +1,228 @@
+"""From options to a scenario and a trace. Everything is checked before anything long is simulated."""
+
+from dataclasses import dataclass, replace
+from statistics import median
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.cases import Case, CaseRow, case
+from tlt_simulator.cli.inputs import Inputs
+from tlt_simulator.costs import calibrate, files
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.costs.room import worker_room
+from tlt_simulator.run import with_rollout_share
+from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.sweep.keys import changed, parted
+from tlt_simulator.trace import Trace
+from tlt_simulator.traces.drawn import drawn_trace
+from tlt_simulator.traces.lengths import parsed_lengths
+from tlt_simulator.traces.reading import read_trace
+
+OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
+"""Options that go together with --case, which has all others itself."""
+NEEDS = {
+    "--row": "--case",
+    "--form": "--trace",
+    "--cap": "--trace",
+    "--tokenizer": "--trace",
+    "--prompts": "--lengths",
+}
+"""Options, and that without which they mean nothing."""
+LENGTHS_STEPS, LENGTHS_PROMPTS, LENGTHS_GROUP = 20, 128, 8
+SLOTS = 256
+SHARE, SHARE_LOW, SHARE_HIGH = 0.85, 0.7, 0.95
+"""Of a step that rollouts take, if nothing says it: about 85 % in the run of the TLT paper (arXiv 2511.16665)."""
+SHARE_STEPS = 2
+"""Steps from which the duration of learning is derived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is simulated."""
+
+    scenario: Scenario
+    trace: Trace
+    row: CaseRow | None = None
+    """The published number that it is compared with."""
+    notes: tuple[str, ...] = ()
+
+
+def prepared(inputs: Inputs, whole: Case | None = None) -> Prepared:
+    """
+    Return what options come to.
+
+    Args:
+        inputs: The options.
+        whole: The case that they name, if it was looked up already.
+
+    Raises:
+        ConfigError: Options are missing, do not go together, or are not accepted; a trace or a file is not valid; or
+            the model does not fit.
+    """
+    check(inputs)
+    if inputs.case is not None:
+        found = whole or case(inputs.case)
+        return of_case(inputs, found, chosen_row(inputs, found))
+    trace = _trace(inputs)
+    fleet, costs, notes = _machines(inputs, trace)
+    name = inputs.trace.name if inputs.trace else "drawn lengths"
+    nothing = RlTrainer(learn_s=Figure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False)
+    scenario = Scenario(name=name, fleet=fleet, trainer=nothing, costs=costs, seed=inputs.seed)
+    scenario = changed(_with_drafter(scenario, inputs), parted(inputs.settings or ()))
+    if "trainer.learn_s" not in parted(inputs.settings or ()):
+        scenario = _with_learning(scenario, trace, inputs)
+    return Prepared(scenario=scenario, trace=trace, notes=(*notes, *trace.notes))
+
+
+def chosen_row(inputs: Inputs, found: Case) -> CaseRow:
+    """
+    Return the row of a case that an option names, or its only one.
+
+    Raises:
+        ConfigError: There is no such row, or there are several.
+    """
+    rows = {row.label: row for row in found.rows}
+    if inputs.row is None and len(rows) == 1:
+        return found.rows[0]
+    if inputs.row not in rows:
+        what = "is required here" if inputs.row is None else f"is {inputs.row!r}"
+        raise ConfigError(f"--row {what}; accepted for --case {found.name}: {'; '.join(rows)}", field="row")
+    return rows[inputs.row]
+
+
+def of_case(inputs: Inputs, found: Case, row: CaseRow) -> Prepared:
+    """
+    Return a row of a case, with what options change of it.
+
+    Raises:
+        ConfigError: An option is not accepted.
+    """
+    notes = (*(f"published: {known}" for known in found.known), *(f"assumed: {assumed}" for assumed in found.assumed))
+    named = row.scenario.model_copy(update={"name": f"{found.name}, {row.label}", "seed": inputs.seed})
+    scenario = changed(_with_drafter(replace(row, scenario=named).prepared(), inputs), parted(inputs.settings or ()))
+    trace = row.trace(row.steps if inputs.steps is None else inputs.steps)
+    return Prepared(scenario=scenario, trace=trace, row=row, notes=(*notes, *trace.notes))
+
+
+def check(inputs: Inputs) -> None:
+    """
+    Check options by themselves, before anything is read.
+
+    Raises:
+        ConfigError: Options are missing, do not go together, or are not accepted.
+    """
+    _check_source(inputs)
+    _check_numbers(inputs)
+
+
+def _check_source(inputs: Inputs) -> None:
+    sources = [name for name in ("case", "trace", "lengths") if getattr(inputs, name) is not None]
+    if len(sources) != 1:
+        given = f"not {' and '.join(f'--{name}' for name in sources)} together" if sources else "one is required"
+        raise ConfigError(f"--case NAME, --trace PATH or --lengths SPEC: {given}", field="trace")
+    wrong = [name for name in inputs.given if name not in OF_A_CASE] if inputs.case is not None else []
+    if wrong:
+        accepted = ", ".join(sorted(OF_A_CASE))
+        raise ConfigError(f"{wrong[0]}: not with --case, which has its own; accepted: {accepted}", field="case")
+    for name, needed in NEEDS.items():
+        if name in inputs.given and needed not in inputs.given:
+            raise ConfigError(f"{name}: only with {needed}", field=name.lstrip("-"))
+    if inputs.learn_s is not None and inputs.rollout_share is not None:
+        raise ConfigError("--learn-s and --rollout-share: accepted: one of them", field="learn_s")
+
+
+def _check_numbers(inputs: Inputs) -> None:
+    for name in ("prompts", "group", "steps", "gpus", "gpus_per_worker", "slots", "kv_room"):
+        value = getattr(inputs, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} is {value}; accepted: at least 1", field=name)
+    if inputs.learn_s is not None and inputs.learn_s < 0:
+        raise ConfigError(f"--learn-s is {inputs.learn_s:g}; accepted: at least 0", field="learn_s")
+    if inputs.rollout_share is not None and not 0 < inputs.rollout_share <= 1:
+        raise ConfigError(
+            f"--rollout-share is {inputs.rollout_share:g}; accepted: above 0, at most 1", field="rollout_share"
+        )
+    if inputs.drafter_tokens is not None and inputs.drafter_tokens < 0:
+        raise ConfigError(
+            f"--drafter-tokens is {inputs.drafter_tokens:g}; accepted: at least 0", field="drafter_tokens"
+        )
+
+
+def _trace(inputs: Inputs) -> Trace:
+    if inputs.trace is None:
+        return drawn_trace(
+            parsed_lengths(inputs.lengths or ""),
+            steps=inputs.steps or LENGTHS_STEPS,
+            prompts=inputs.prompts or LENGTHS_PROMPTS,
+            group=inputs.group or LENGTHS_GROUP,
+            seed=inputs.seed,
+        )
+    found = read_trace(inputs.trace, form=inputs.form, group=inputs.group, cap=inputs.cap, tokenizer=inputs.tokenizer)
+    if inputs.steps is None or inputs.steps >= len(found.steps):
+        return found
+    note = f"the first {inputs.steps} of the {len(found.steps)} steps of the trace"
+    return Trace(source=found.source, steps=found.steps[: inputs.steps], cap=found.cap, notes=(*found.notes, note))
+
+
+def _machines(inputs: Inputs, trace: Trace) -> tuple[Fleet, CostModel, tuple[str, ...]]:
+    """Return the fleet and its costs, and what the plan of its engine warns of."""
+    if inputs.gpus is None:
+        raise ConfigError("--gpus is required: GPUs for rollouts, all together", field="gpus")
+    each = inputs.gpus_per_worker or 1
+    if inputs.gpus % each:
+        raise ConfigError(f"--gpus is {inputs.gpus}; accepted: a multiple of --gpus-per-worker, {each}", field="gpus")
+    costs, notes = _costs(inputs, each), tuple[str, ...]()
+    slots, kv_room = inputs.slots or SLOTS, inputs.kv_room
+    if kv_room is None:
+        card, model = _named(inputs, "card"), _named(inputs, "model")
+        longest_prompt = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
+        room = worker_room(card, model, each, slots=slots, context=longest_prompt + trace.cap)
+        kv_room, notes = room.kv_room, room.warnings
+    return Fleet(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
+
+
+def _costs(inputs: Inputs, gpus: int) -> CostModel:
+    if inputs.costs is not None:
+        if inputs.calibrate is not None:
+            raise ConfigError("--costs and --calibrate: accepted: one of them", field="costs")
+        return files.load(inputs.costs)
+    found = calculated(_named(inputs, "card"), _named(inputs, "model"), gpus)
+    return found if inputs.calibrate is None else calibrate.calibrated(found, inputs.calibrate)
+
+
+def _named(inputs: Inputs, name: str) -> str:
+    value = getattr(inputs, name)
+    if value is None:
+        instead = "--costs and --kv-room instead" if inputs.costs is None else "--kv-room instead"
+        raise ConfigError(f"--{name} is required; accepted: {instead}", field=name)
+    return str(value)
+
+
+def _with_drafter(scenario: Scenario, inputs: Inputs) -> Scenario:
+    if inputs.drafter_tokens is None:
+        return scenario
+    return scenario.model_copy(update={"drafter_tokens": inputs.drafter_tokens})
+
+
+def _with_learning(scenario: Scenario, trace: Trace, inputs: Inputs) -> Scenario:
+    """Return a scenario with the duration of learning: as an option says, or the trace, or else assumed."""
+    steps = trace.steps[:SHARE_STEPS]
+    if inputs.learn_s is not None:
+        return _learning(scenario, Figure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s"))
+    if inputs.rollout_share is not None:
+        return with_rollout_share(steps, scenario, inputs.rollout_share)
+    measured = [step.step_s - step.rollout_s for step in trace.steps if step.step_s and step.rollout_s]
+    if measured:
+        seconds = max(0.0, median(measured) - scenario.costs.update_s.value)
+        of = f"steps of the trace without their rollouts, median of {len(measured)}, less an update"
+        return _learning(scenario, Figure(value=seconds, source=Source.MEASURED, of=of))
+    value, low, high = (
+        with_rollout_share(steps, scenario, share).trainer.learn_s.value for share in (SHARE, SHARE_HIGH, SHARE_LOW)
+    )
+    of = f"rollouts are {SHARE:.0%} of a step without the suite ({SHARE_LOW:.0%} to {SHARE_HIGH:.0%})"
+    return _learning(scenario, Figure(value=value, low=low, high=high, source=Source.ASSUMED, of=of))
+
+
+def _learning(scenario: Scenario, learn_s: Figure) -> Scenario:
+    return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn_s})})

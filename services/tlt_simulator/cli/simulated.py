@@ -1,0 +1,55 @@
+"""A simulation of both sides, and what is asked of it besides."""
+
+from tlt_simulator.cli.prepared import Prepared
+from tlt_simulator.cli.progress import Phases
+from tlt_simulator.report import interval, sensitivity, what_to_set
+from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
+from tlt_simulator.report.sample import sample_size, sampled
+from tlt_simulator.run import compare
+
+
+def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None, processes: int) -> Findings:
+    """
+    Simulate, and find out how sure the result is and what to set.
+
+    Args:
+        found: What to simulate.
+        begin: Told of the phases.
+        quick: Whether to leave out all but the run itself.
+        sample: Steps on which variants are simulated; None: as many as are affordable.
+        processes: How many simulations run at a time.
+    """
+    scenario, trace = found.scenario, found.trace
+    comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
+    published = tuple[PublishedRow, ...]()
+    if found.row is not None:
+        row = PublishedRow(what=found.row.label, published=found.row.published, simulated=found.row.found(comparison))
+        published = (row,)
+    findings = Findings(
+        comparison=comparison,
+        responses=trace.responses,
+        measured=measured_time(trace, comparison.without),
+        published=published,
+        notes=found.notes,
+    )
+    if quick:
+        return findings
+    varied = sensitivity.count(scenario, trace.cap)
+    size = sample or sample_size(comparison, varied + interval.DRAWS + what_to_set.count())
+    steps = sampled(trace, size)
+    return Findings(
+        comparison=comparison,
+        responses=trace.responses,
+        measured=findings.measured,
+        published=published,
+        notes=found.notes,
+        sensitivity=sensitivity.sensitivity(
+            scenario, trace, steps, processes=processes, progress=begin("sensitivity", varied)
+        ),
+        interval=interval.interval(
+            comparison, trace, steps, processes=processes, progress=begin("interval", interval.DRAWS + 1)
+        ),
+        what_to_set=what_to_set.what_to_set(
+            scenario, trace, steps, processes=processes, progress=begin("what to set", what_to_set.count())
+        ),
+    )

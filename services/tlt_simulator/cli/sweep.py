@@ -1,0 +1,49 @@
+"""`tlt simulate sweep`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tlt_simulator.cli.inputs import Inputs
+
+
+def sweep(
+    inputs: Inputs,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=V1,V2,...",
+            help="Values of a key, as --set names it; repeat it for all combinations. A value with commas stands in "
+            "brackets: engine.arms=[off],[off,chain-3].",
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(help="Seeds with which each combination is simulated, from --seed on.")] = 3,
+    results: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write each result to this file as soon as it is there.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the file of --results.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(help="Simulations at a time. Default: as many as there are cores.")
+    ] = None,
+    json_to: Annotated[
+        str, typer.Option("--json", metavar="PATH|-", help="Write the rows as JSON; - for standard output alone.")
+    ] = "",
+) -> None:
+    r"""
+    Simulate all combinations of values, with several seeds each, on all cores.
+
+    A row is marked as the best only if it is faster than every other one beyond what seeds change. An interrupted sweep
+    continues with --results FILE --resume; a file of another scenario is refused.
+
+    \b
+    Example:
+      tlt simulate sweep --lengths lognormal:median=5000,p99=30000,cap=32768 --steps 8
+                         --card h100 --gpus 8 --model 7b --results sweep.jsonl
+                         --over spot.max_trainers=1,2,4 --over gateway.tail_slack=0,0.02
+    """
+    from tlt_simulator.cli import sweep_command
+
+    sweep_command.sweep(
+        inputs, over=over, seeds=seeds, results=results, resume=resume, processes=processes, json_to=json_to
+    )

@@ -1,0 +1,141 @@
+"""All that a report says, and the ratios that it is made of: each has one definition."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from statistics import median
+
+from tlt_common.domain.fleet import BUBBLES, WorkerState
+from tlt_simulator.report.interval import ResultInterval
+from tlt_simulator.report.sensitivity import Sensitivity
+from tlt_simulator.report.what_to_set import WhatToSet
+from tlt_simulator.result import Comparison, Run, StepRun
+from tlt_simulator.trace import Trace
+
+SHOWN_STATES = tuple(state for state in WorkerState if state is not WorkerState.DOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTime:
+    """What the trace says of the time that its steps took, against the simulation without the suite."""
+
+    rollout_s: float
+    """Measured, over the steps that say it."""
+    simulated_s: float
+    """Of the same steps, without the suite."""
+    steps: int
+
+    @property
+    def error(self) -> float:
+        """Share by which the simulation is longer (above 0) or shorter."""
+        return self.simulated_s / self.rollout_s - 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """A figure that others published, and what the simulation says."""
+
+    what: str
+    published: float
+    simulated: float
+
+    @property
+    def error(self) -> float:
+        """Share by which the simulation is higher (above 0) or lower."""
+        return self.simulated / self.published - 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a report says."""
+
+    comparison: Comparison
+    responses: int
+    measured: MeasuredTime | None = None
+    """None: the trace has no times."""
+    published: tuple[PublishedRow, ...] = ()
+    sensitivity: Sensitivity | None = None
+    interval: ResultInterval | None = None
+    what_to_set: WhatToSet | None = None
+    notes: tuple[str, ...] = field(default=())
+    """Of the trace, and of what was built from options."""
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Everything that readers should know before they trust the figures; each once."""
+        return tuple(dict.fromkeys((*self.notes, *self.comparison.notes)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPair:
+    """A step on both sides."""
+
+    without: StepRun
+    with_suite: StepRun
+
+    @property
+    def speedup(self) -> float:
+        """Duration without the suite ÷ with it."""
+        return self.without.seconds / self.with_suite.seconds
+
+
+def pairs(comparison: Comparison) -> tuple[StepPair, ...]:
+    """Return the steps on both sides."""
+    both = zip(comparison.without.steps, comparison.with_suite.steps, strict=True)
+    return tuple(StepPair(without=without, with_suite=with_suite) for without, with_suite in both)
+
+
+def typical(comparison: Comparison) -> int:
+    """Return the place of the step with the median speedup."""
+    order = _by_speedup(comparison)
+    return order[len(order) // 2]
+
+
+def worst(comparison: Comparison) -> int:
+    """Return the place of the step that gains least, of equals the first."""
+    return _by_speedup(comparison)[0]
+
+
+def _by_speedup(comparison: Comparison) -> list[int]:
+    both = pairs(comparison)
+    return sorted(range(len(both)), key=lambda place: both[place].speedup)
+
+
+def median_of(run: Run, of: Callable[[StepRun], float]) -> float:
+    """Return the median over the steps."""
+    return median(of(step) for step in run.steps)
+
+
+def devices_s(run: Run, state: str) -> float:
+    """Return the device-seconds in a state."""
+    return run.state_s(state)
+
+
+def bubble_use(step: StepRun) -> float:
+    """Return the share of a step's unused device-seconds in which drafters were trained; 0 without any."""
+    unused = fsum(step.by_state.get(state, 0.0) for state in BUBBLES)
+    return step.by_state.get(WorkerState.TRAINING, 0.0) / unused if unused else 0.0
+
+
+def accept_lengths(steps: Sequence[StepRun]) -> tuple[float, float]:
+    """Return the accept length of the first tenth of the steps, and of the last."""
+    tenth = max(1, len(steps) // 10)
+    return _accept_length(steps[:tenth]), _accept_length(steps[-tenth:])
+
+
+def _accept_length(steps: Sequence[StepRun]) -> float:
+    rounds = sum(step.rounds for step in steps)
+    return sum(step.tokens for step in steps) / rounds if rounds else 1.0
+
+
+def measured_time(trace: Trace, without: Run) -> MeasuredTime | None:
+    """Return the measured time of the steps whose trace says it, against the simulation; None: no step does."""
+    known = [
+        (step.rollout_s, run.rollout_s)
+        for step, run in zip(trace.steps, without.steps, strict=False)
+        if step.rollout_s is not None
+    ]
+    if not known:
+        return None
+    measured_s, simulated_s = (sum(column) for column in zip(*known, strict=True))
+    return MeasuredTime(rollout_s=measured_s, simulated_s=simulated_s, steps=len(known))

@@ -1,0 +1,58 @@
+"""The rows of a case: what others published beside what is simulated, all with one calibration."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tlt_simulator.cases import Case
+from tlt_simulator.report.findings import PublishedRow
+
+FORMAT = "tlt-simulation-rows/1"
+
+
+def document(case: Case, found: Sequence[PublishedRow]) -> dict[str, Any]:
+    """Return the rows as plain values, for --json."""
+    return {
+        "format": FORMAT,
+        "name": case.name,
+        "title": case.title,
+        "rows": [asdict(row) | {"error": row.error} for row in found],
+        "mean_error": mean_error(found),
+        "largest_error": largest_error(found),
+        "published": list(case.known),
+        "assumed": list(case.assumed),
+    }
+
+
+def table(case: Case, found: Sequence[PublishedRow]) -> RenderableType:
+    """Return the rows for the terminal."""
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    shown.add_column("")
+    for heading in ("published", "simulated", "error"):
+        shown.add_column(heading, justify="right")
+    for row in found:
+        shown.add_row(row.what, f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
+    errors = f"error: mean {mean_error(found):.1%}, largest {largest_error(found):.1%}"
+    notes = [*(f"published: {text}" for text in case.known), *(f"assumed: {text}" for text in case.assumed)]
+    return Group(
+        Text(case.title, style="bold"),
+        Padding(shown, (1, 0)),
+        Text(errors),
+        Padding(Group(*(Text(note, style="dim") for note in notes)), (1, 0, 0, 0)),
+    )
+
+
+def mean_error(found: Sequence[PublishedRow]) -> float:
+    """Return the mean relative error, without signs."""
+    return fmean(abs(row.error) for row in found)
+
+
+def largest_error(found: Sequence[PublishedRow]) -> float:
+    """Return the largest relative error, without its sign."""
+    return max(abs(row.error) for row in found)

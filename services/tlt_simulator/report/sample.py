@@ -1,0 +1,42 @@
+"""
+The steps on which variants are simulated, so that their time is bounded.
+
+How many are taken follows from the number of events, not from a clock: the same options give the same output.
+"""
+
+from collections.abc import Sequence
+
+from tlt_simulator.result import Comparison
+from tlt_simulator.trace import Trace, TraceStep
+
+BUDGET_S = 240.0
+"""Of one core, for all variants together."""
+EVENT_S, PLAIN_EVENT_S = 60e-6, 21e-6
+"""Roughly what an event takes, with the suite and without it."""
+MIN_STEPS = 4
+"""Fewer say nothing of a drafter that learns."""
+
+
+def sample_size(comparison: Comparison, variants: int, *, budget_s: float = BUDGET_S) -> int:
+    """Return on how many steps so many variants can be simulated."""
+    steps = len(comparison.with_suite.steps)
+    whole_s = EVENT_S * comparison.with_suite.events + PLAIN_EVENT_S * comparison.without.events
+    affordable = steps if not whole_s else int(steps * budget_s / (whole_s * max(1, variants)))
+    return min(steps, max(MIN_STEPS, affordable))
+
+
+def sampled(trace: Trace, size: int) -> tuple[TraceStep, ...]:
+    """Return steps at equal distances over the run, the first and the last among them."""
+    steps = trace.steps
+    if size >= len(steps):
+        return steps
+    if size == 1:
+        return (steps[len(steps) // 2],)
+    return tuple(steps[place * (len(steps) - 1) // (size - 1)] for place in range(size))
+
+
+def said(taken: Sequence[TraceStep], trace: Trace) -> str:
+    """Return which steps were taken, for people."""
+    if len(taken) == len(trace.steps):
+        return f"all {len(taken)} steps"
+    return f"{len(taken)} of {len(trace.steps)} steps, at equal distances"

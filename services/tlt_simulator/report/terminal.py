@@ -1,0 +1,176 @@
+"""The table of a simulation on the terminal."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tlt_common.domain.fleet import WorkerState
+from tlt_simulator.report.findings import Findings, accept_lengths, pairs
+from tlt_simulator.report.interval import Range
+from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
+from tlt_simulator.report.sensitivity import Sensitivity
+from tlt_simulator.report.what_to_set import WhatToSet
+from tlt_simulator.report.words import counted, duration, figure_text, span, three_digits, times
+from tlt_simulator.result import Comparison, Run
+
+SWINGS = 8
+"""Shown of the sensitivity; the JSON and the page have all."""
+BAR = 20
+"""Characters of the longest bar."""
+
+
+def table(findings: Findings, *, numbers: bool = False) -> Group:
+    """
+    Return everything that the terminal shows.
+
+    Args:
+        findings: What to show.
+        numbers: Whether to list every number that the simulation rests on.
+    """
+    parts: list[RenderableType] = [Text(_headline(findings), style="bold"), _padded(_comparison(findings))]
+    parts += [_padded(_states(findings.comparison))]
+    if findings.measured or findings.published:
+        parts.append(_padded(_checks(findings)))
+    if findings.sensitivity:
+        parts.append(_padded(_tornado(findings.sensitivity)))
+    if findings.what_to_set:
+        parts.append(_padded(_settings(findings.what_to_set)))
+    parts.append(_padded(_numbers(findings) if numbers else _sources(findings)))
+    if findings.all_notes:
+        parts.append(_padded(Group(*(Text(f"note: {note}", style="yellow") for note in findings.all_notes))))
+    return Group(*parts)
+
+
+def _headline(findings: Findings) -> str:
+    comparison, fleet = findings.comparison, findings.comparison.scenario.fleet
+    costs = comparison.scenario.costs
+    return (
+        f"{comparison.scenario.name}: {counted(len(comparison.with_suite.steps), 'step')}, "
+        f"{counted(findings.responses, 'response')}, {counted(fleet.workers, 'worker')} of "
+        f"{counted(fleet.gpus, 'GPU')} ({costs.device}, {costs.model})"
+    )
+
+
+def _padded(part: RenderableType) -> Padding:
+    return Padding(part, (1, 0, 0, 0))
+
+
+def _plain_table(*headings: str, left: int = 1) -> Table:
+    found = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for place, heading in enumerate(headings):
+        found.add_column(heading, justify="left" if place < left else "right", no_wrap=True, overflow="fold")
+    return found
+
+
+def _comparison(findings: Findings) -> Table:
+    comparison, shown = findings.comparison, findings.interval
+    without, suite = comparison.without, comparison.with_suite
+    speedups = sorted(pair.speedup for pair in pairs(comparison))
+    spread = f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
+    last = f"90 % interval ({shown.draws} draws)" if shown else ""
+    found = _plain_table("", "without TLT", "with TLT", "times as fast", last)
+    found.add_row("whole run", *_both(without.seconds, suite.seconds), _range(shown.speedup if shown else None))
+    found.add_row(
+        "rollouts", *_both(without.rollout_s, suite.rollout_s), _range(shown.rollout_speedup if shown else None)
+    )
+    for name, of in (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")):
+        medians = [median(float(getattr(step, of)) for step in run.steps) for run in (without, suite)]
+        found.add_row(name, *_both(medians[0], medians[1]), spread if of == "seconds" else "")
+    devices = comparison.scenario.fleet.devices
+    found.add_row("GPU-hours", *(three_digits(run.seconds * devices / 3600) for run in (without, suite)), "", "")
+    found.add_row("accept length", *(_accept_length(run) for run in (without, suite)), "", "")
+    used = (f"{run.bubble_utilisation:.0%}" for run in (without, suite))
+    found.add_row("unused time that trained drafters", *used, "", "")
+    return found
+
+
+def _both(without: float, suite: float) -> tuple[str, str, str]:
+    return duration(without), duration(suite), times(without / suite) if suite else ""
+
+
+def _range(found: Range | None) -> str:
+    return span(found.low, found.high) if found else ""
+
+
+def _accept_length(run: Run) -> str:
+    first, last = accept_lengths(run.steps)
+    return f"{first:.2f}" if f"{first:.2f}" == f"{last:.2f}" else f"{first:.2f} to {last:.2f}"
+
+
+def _states(comparison: Comparison) -> Table:
+    """Device-hours by state, and their share."""
+    found = _plain_table("GPU time", "without TLT", "", "with TLT", "")
+    totals = [run.state_s(*WorkerState) for run in (comparison.without, comparison.with_suite)]
+    for state in WorkerState:
+        spent = [run.state_s(state) for run in (comparison.without, comparison.with_suite)]
+        if any(spent):
+            cells = ((duration(own), f"{own / of:.0%}" if of else "") for own, of in zip(spent, totals, strict=True))
+            found.add_row(state.value, *(text for cell in cells for text in cell))
+    return found
+
+
+def _checks(findings: Findings) -> Table:
+    found = _plain_table("checked against", "said there", "simulated", "error")
+    if measured := findings.measured:
+        what = f"rollouts of the trace, {counted(measured.steps, 'step')}, without TLT"
+        both = duration(measured.rollout_s), duration(measured.simulated_s)
+        found.add_row(what, *both, f"{measured.error:+.1%}")
+    for row in findings.published:
+        found.add_row(row.what, f"{row.published:.2f}", f"{row.simulated:.2f}", f"{row.error:+.1%}")
+    return found
+
+
+def _tornado(found: Sensitivity) -> Group:
+    shown = found.swings[:SWINGS]
+    table_ = _plain_table("what the speedup depends on most, one at a time", "lower", "higher", "speedup")
+    table_.add_column(no_wrap=True)
+    widest = max((swing.width for swing in shown), default=0.0)
+    for swing in shown:
+        both = f"{swing.at_low.speedup:.2f} … {swing.at_high.speedup:.2f}"
+        bar = "█" * round(BAR * swing.width / widest) if widest else ""
+        table_.add_row(Text(swing.what, overflow="ellipsis"), swing.low, swing.high, both, bar)
+    left_out = len(found.swings) - len(shown)
+    more = f"; {left_out} with less effect are in --json and --html" if left_out > 0 else ""
+    said = f"Simulated on {found.steps}, where the speedup is {times(found.base.speedup)}{more}."
+    return Group(table_, Text(said, style="dim"))
+
+
+def _settings(found: WhatToSet) -> Group:
+    on = f"on {found.steps}, with {counted(found.seeds, 'seed')} each"
+    values = counted(len(found.tried), "value")
+    if not found.chosen:
+        return Group(Text(f"What to set: nothing. None of {values} tried is better than what is set ({on})."))
+    head = Text(f"What to set, for runs {found.gain:.1%} shorter ({values} tried {on}):")
+    return Group(head, *(Text(f"  {line}", style="bold") for line in found.lines))
+
+
+def _sources(findings: Findings) -> Table:
+    found = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=False)
+    for source, named in by_source(findings.comparison.scenario).items():
+        meaning = MEANINGS[source]
+        names = ", ".join(one.name.removeprefix("costs.") for one in named)
+        head = source.value if meaning == source.value else f"{source.value}: {meaning}"
+        found.add_row(f"{len(named)} {head}", Text(names, style="dim"))
+    return found
+
+
+def _numbers(findings: Findings) -> Table:
+    found = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("number", "value", "90 % interval", "source", "of"):
+        found.add_column(heading, justify="right" if heading in {"value", "90 % interval"} else "left")
+    for cells in number_rows(findings):
+        found.add_row(*cells)
+    return found
+
+
+def number_rows(findings: Findings) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield every number that a simulation rests on: its name, value, interval, source and of what."""
+    for named in named_figures(findings.comparison.scenario):
+        figure = named.figure
+        ends = " to ".join(figure_text(named.name, end) for end in (figure.least, figure.most))
+        shown = ends if named.has_interval else ""
+        yield named.name, figure_text(named.name, figure.value), shown, figure.source.value, figure.of

@@ -1,0 +1,152 @@
+"""What to set: the configuration keys that a small sweep finds better than their defaults."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tlt_simulator.report.sample import said
+from tlt_simulator.report.variations import Steps
+from tlt_simulator.scenario import Scenario
+from tlt_simulator.sweep.keys import changed, product_name
+from tlt_simulator.sweep.noise import FLOOR, is_shorter
+from tlt_simulator.sweep.outcome import Variant
+from tlt_simulator.sweep.outcomes import outcomes
+from tlt_simulator.trace import Trace
+
+SEEDS = 3
+TRIED: Mapping[str, tuple[str, ...]] = {
+    "spot.max_trainers": ("null", "1", "2", "4"),
+    "spot.settle_s": ("null", "0.3", "1", "5"),
+    "gateway.tail_slack": ("0", "0.02", "0.05"),
+    "gateway.pack_slack": ("0", "0.05", "0.1"),
+    "engine.speculate_below_requests": ("32", "64", "128", "256"),
+    "publish.every_tokens": ("8192", "32768", "131072"),
+    "publish.gain": ("0.01", "0.02", "0.05"),
+}
+"""Values tried for each key; those that stay as they are set are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedValue:
+    """A value of a key, with all others as they are set."""
+
+    key: str
+    value: str
+    gain: float
+    """Share by which the run becomes shorter; below 0: longer. Of one seed, unless that was promising."""
+    is_beyond_noise: bool
+    """Whether that is a gain beyond what seeds change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatToSet:
+    """The result of the small sweep."""
+
+    steps: str
+    """On which it was simulated, for people."""
+    seeds: int
+    tried: tuple[TriedValue, ...]
+    chosen: Mapping[str, str]
+    """By key; empty if nothing is better than what is set, beyond noise."""
+    gain: float
+    """Share by which the run becomes shorter with all of these; 0 without any."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """As `tlt up` takes them."""
+        return tuple(f"--set {product_name(key)}={value}" for key, value in self.chosen.items())
+
+
+def count() -> int:
+    """Return about how many simulations it takes; those without the suite are the same for all."""
+    return 2 * SEEDS + sum(len(values) for values in TRIED.values())
+
+
+def what_to_set(
+    scenario: Scenario,
+    trace: Trace,
+    steps: Steps,
+    *,
+    processes: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> WhatToSet:
+    """
+    Try values of one key at a time, then those together that were better, beyond noise.
+
+    Args:
+        scenario: What is simulated, with what is set.
+        trace: The whole run.
+        steps: Those of it on which it is simulated.
+        processes: How many simulations run at a time.
+        progress: Told how many are there.
+    """
+    runs = _Runs(scenario, steps, processes, progress)
+    options = [{key: value} for key, values in TRIED.items() for value in values]
+    options = [option for option in options if changed(scenario, option) != scenario]
+    screened = runs.durations([{}, *options], seeds=1)
+    promising = [
+        option for option, seconds in zip(options, screened[1:], strict=True) if _gain(seconds, screened[0]) > FLOOR
+    ]
+    base, *found = runs.durations([{}, *promising], seeds=SEEDS)
+    confirmed = {_told(option): seconds for option, seconds in zip(promising, found, strict=True)}
+    tried = [
+        TriedValue(
+            key=key,
+            value=value,
+            gain=_gain(confirmed.get((key, value), seconds), base if (key, value) in confirmed else screened[0]),
+            is_beyond_noise=(key, value) in confirmed and is_shorter(confirmed[key, value], base),
+        )
+        for option, seconds in zip(options, screened[1:], strict=True)
+        for key, value in option.items()
+    ]
+    chosen = dict[str, str]()
+    for one in sorted((one for one in tried if one.is_beyond_noise), key=lambda one: -one.gain):
+        chosen.setdefault(one.key, one.value)
+    chosen, gain = _together(runs, base, chosen, tried)
+    return WhatToSet(steps=said(steps, trace), seeds=SEEDS, tried=tuple(tried), chosen=chosen, gain=gain)
+
+
+def _told(option: Mapping[str, str]) -> tuple[str, str]:
+    ((key, value),) = option.items()
+    return key, value
+
+
+def _together(
+    runs: "_Runs", base: Sequence[float], chosen: Mapping[str, str], tried: Sequence[TriedValue]
+) -> tuple[dict[str, str], float]:
+    """Return what is chosen, or its best single part if all of it together is no better."""
+    if not chosen:
+        return {}, 0.0
+    key, value = next(iter(chosen.items()))
+    single = next(one.gain for one in tried if (one.key, one.value) == (key, value))
+    if len(chosen) == 1:
+        return {key: value}, single
+    (seconds,) = runs.durations([chosen], seeds=SEEDS)
+    together = _gain(seconds, base)
+    return (dict(chosen), together) if together > single else ({key: value}, single)
+
+
+def _gain(seconds: Sequence[float], base: Sequence[float]) -> float:
+    return 1.0 - sum(seconds) / sum(base)
+
+
+class _Runs:
+    """Durations with the suite, by seed."""
+
+    def __init__(self, scenario: Scenario, steps: Steps, processes: int, progress: Callable[[int], None]) -> None:
+        self._scenario, self._steps, self._processes, self._progress = scenario, steps, processes, progress
+        self._known = dict[str, float]()
+
+    def durations(self, options: Sequence[Mapping[str, str]], *, seeds: int) -> list[tuple[float, ...]]:
+        """Return durations in the order of the options, one per seed; what was simulated before is known."""
+        first = self._scenario.seed
+        wanted = [[f"{dict(option)} {seed}" for seed in range(first, first + seeds)] for option in options]
+        missing = [
+            Variant(name=name, scenario=changed(self._scenario, option).model_copy(update={"seed": seed}))
+            for option, names in zip(options, wanted, strict=True)
+            for seed, name in enumerate(names, start=first)
+            if name not in self._known
+        ]
+        for variant, outcome in outcomes(missing, self._steps, processes=self._processes):
+            self._known[variant.name] = outcome.with_suite.seconds
+            self._progress(len(self._known))
+        return [tuple(self._known[name] for name in names) for names in wanted]

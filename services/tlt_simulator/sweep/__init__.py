@@ -1,0 +1,5 @@
+"""
+Simulates many variants of a scenario: over the cores of a machine, and resumable.
+
+Others use `changed`, `Variant`, `Outcome`, `outcomes`, `Sweep`, `rows_of` and `ResultsFile`.
+"""

@@ -1,0 +1,119 @@
+"""Keys of a scenario, as `--set` and `--over` take them: the suite's, the fleet's, the trainer's and the costs'."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tlt_common.config.base import Frozen
+from tlt_common.config.explain import keys as keys_of
+from tlt_common.config.loader import resolve
+from tlt_common.errors import ConfigError
+from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.scenario import Fleet, Scenario, SuiteKeys
+
+PRODUCT_NAMES: Mapping[str, str] = {
+    "lending": "coordinator.lending",
+    "spot": "coordinator.spot",
+    "gateway": "gateway",
+    "engine": "worker.engine",
+    "publish": "trainer.publish",
+    "pay": "trainer.pay",
+}
+"""What `tlt up --set` calls the suite's keys, by their first part here. Both spellings are accepted."""
+_LEARN, _COLOCATED = "trainer.learn_s", "trainer.colocated"
+
+
+def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
+    """Return all keys that can be set."""
+    suite = (key.name for key in keys_of(SuiteKeys))
+    fleet = (f"fleet.{key.name}" for key in keys_of(Fleet))
+    costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
+    return (*suite, *fleet, _LEARN, _COLOCATED, *costs)
+
+
+def own_name(key: str) -> str:
+    """Return a key as it is called here."""
+    for own, product in PRODUCT_NAMES.items():
+        if key == product or key.startswith(f"{product}."):
+            return own + key.removeprefix(product)
+    return key
+
+
+def product_name(key: str) -> str:
+    """Return a key as `tlt up --set` takes it."""
+    first, dot, rest = own_name(key).partition(".")
+    return f"{PRODUCT_NAMES.get(first, first)}{dot}{rest}"
+
+
+def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "--set") -> Scenario:
+    """
+    Return a scenario with other values of some keys.
+
+    Args:
+        scenario: What is changed.
+        settings: Values as text, by key.
+        option: By which they came, for errors.
+
+    Raises:
+        ConfigError: A key is unknown, or its value is not accepted.
+    """
+    known = accepted_keys(scenario)
+    for given, text in settings.items():
+        key = own_name(given)
+        if key not in known:
+            raise ConfigError(f"{option} {given}: unknown key; accepted: {', '.join(known)}", field=given)
+        scenario = _with(scenario, key, text, f"{option} {given}")
+    return scenario
+
+
+def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
+    """
+    Split options of the form KEY=VALUE; of a key that is set twice, the last value counts.
+
+    Raises:
+        ConfigError: One has another form.
+    """
+    found = dict[str, str]()
+    for text in options:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"{option} {text}: accepted: KEY=VALUE", field=option.lstrip("-"))
+        found[own_name(key)] = value
+    return found
+
+
+def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
+    """Return a scenario with another value of one number: `trainer.learn_s`, or `costs.NAME`."""
+    if name == _LEARN:
+        learn = Figure(value=value, source=Source.ASSUMED)
+        return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn})})
+    costs = scenario.costs.replaced(name.removeprefix("costs."), value)
+    return scenario.model_copy(update={"costs": costs})
+
+
+def _with(scenario: Scenario, key: str, text: str, origin: str) -> Scenario:
+    group, _, name = key.partition(".")
+    if group == "costs" or key == _LEARN:
+        return set_figure(scenario, key, _number(text, origin))
+    if key == _COLOCATED:
+        if text not in {"true", "false"}:
+            raise ConfigError(f"{origin} is {text!r}; accepted: true, false", field=key)
+        trainer = scenario.trainer.model_copy(update={"colocated": text == "true"})
+        return scenario.model_copy(update={"trainer": trainer})
+    if group == "fleet":
+        return scenario.model_copy(update={"fleet": _resolved(scenario.fleet, f"{name}={text}", origin)})
+    return scenario.model_copy(update={"suite": _resolved(scenario.suite, f"{key}={text}", origin)})
+
+
+def _resolved(model: Any, setting: str, origin: str) -> Frozen:
+    given: Mapping[str, Any] = model.model_dump(mode="json", exclude_unset=True)
+    found: Frozen = resolve(type(model), origin, given, environment={}, settings=[setting])
+    return found
+
+
+def _number(text: str, origin: str) -> float:
+    try:
+        value = float(json.loads(text))
+        return Figure(value=value, source=Source.ASSUMED).value
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{origin} is {text!r}; accepted: a number of at least 0", field=origin) from error

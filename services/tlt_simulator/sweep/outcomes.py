@@ -1,0 +1,124 @@
+"""
+Simulates variants over the cores of a machine.
+
+Many variants have the same side without the suite: it depends on neither its keys nor on how drafters draft and learn.
+Such a side is simulated once.
+"""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+
+from tlt_simulator.scenario import Scenario
+from tlt_simulator.sweep.outcome import Outcome, SideOutcome, Variant, side_of
+from tlt_simulator.trace import TraceStep
+
+SUITE_COSTS = frozenset(
+    {
+        "draft_fixed_s", "draft_token_s", "accept_start", "accept_best", "accept_decay", "ngram_accept",
+        "learn_tokens_s", "learn_half_tokens", "ageing", "lease_start_s", "lease_stop_s", "drafter_load_s", "move_s",
+        "together", "tree_narrowing",
+    }
+)  # fmt: skip
+"""Costs that the side without the suite does not depend on."""
+
+
+def plain_key(scenario: Scenario) -> str:
+    """Return what is the same for scenarios whose sides without the suite are the same, with the same steps."""
+    costs = [figure.value for name, figure in scenario.costs.figures() if name not in SUITE_COSTS]
+    trainer = (scenario.trainer.learn_s.value, scenario.trainer.colocated)
+    return repr((costs, trainer, scenario.suite.gateway.spill_load, scenario.fleet, scenario.seed))
+
+
+def cores() -> int:
+    """Return how many simulations can run at a time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    key: str
+    scenario: Scenario
+    steps: tuple[TraceStep, ...] | None
+
+
+def outcomes(
+    variants: Sequence[Variant], steps: Sequence[TraceStep], *, processes: int
+) -> Iterator[tuple[Variant, Outcome]]:
+    """
+    Simulate variants, and yield each as soon as both of its sides are there.
+
+    Args:
+        variants: What to simulate; names are distinct.
+        steps: The steps of all variants that have none of their own.
+        processes: How many run at a time; with 1, everything runs in this process, in order.
+    """
+    shared = tuple(steps)
+    sides = {variant.name: _sides(variant) for variant in variants}
+    known = dict[str, SideOutcome]()
+    waiting = {variant.name: variant for variant in variants}
+    needed = {side.key: side for both in sides.values() for side in both}
+    for key, outcome in _simulated(tuple(needed.values()), shared, processes):
+        known[key] = outcome
+        for name in [name for name in waiting if all(side.key in known for side in sides[name])]:
+            without, with_suite = (known[side.key] for side in sides[name])
+            yield waiting.pop(name), Outcome(without=without, with_suite=with_suite)
+
+
+def _sides(variant: Variant) -> tuple[_Side, _Side]:
+    steps = "" if variant.steps is None else id(variant.steps)
+    return (
+        _Side(f"without {steps} {plain_key(variant.scenario)}", variant.scenario.plain, variant.steps),
+        _Side(f"with {variant.name}", variant.scenario, variant.steps),
+    )
+
+
+def _simulated(
+    sides: Sequence[_Side], shared: tuple[TraceStep, ...], processes: int
+) -> Iterator[tuple[str, SideOutcome]]:
+    if processes == 1 or len(sides) == 1:
+        for side in sides:
+            yield side.key, side_of(shared if side.steps is None else side.steps, side.scenario)
+        return
+    # Not forked: threads of this process may hold locks, as those that draw a progress bar.
+    context = get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(
+        min(processes, len(sides)), mp_context=context, initializer=_begin, initargs=(shared, stop)
+    ) as pool:
+        try:
+            yield from _in_order_of_end(pool, sides)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _in_order_of_end(pool: ProcessPoolExecutor, sides: Sequence[_Side]) -> Iterator[tuple[str, SideOutcome]]:
+    running: dict[Future[SideOutcome], str] = {pool.submit(_run, side): side.key for side in sides}
+    while running:
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda ended: running[ended]):
+            yield running.pop(future), future.result()
+
+
+class _Worker:
+    """What a process of the pool has."""
+
+    steps: tuple[TraceStep, ...] = ()
+    stop: Event | None = None
+
+
+def _begin(steps: tuple[TraceStep, ...], stop: Event) -> None:
+    # Ctrl-C reaches all processes of a terminal; the parent decides, and sets the event.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _Worker.steps, _Worker.stop = steps, stop
+
+
+def _run(side: _Side) -> SideOutcome:
+    stop = _Worker.stop
+    steps = _Worker.steps if side.steps is None else side.steps
+    return side_of(steps, side.scenario, is_stopped=lambda: stop is not None and stop.is_set())

@@ -1,0 +1,71 @@
+"""The result of a sweep: a row per combination, over its seeds. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean
+
+from tlt_simulator.sweep.noise import is_shorter, spread
+from tlt_simulator.sweep.outcome import Outcome
+
+
+class Mark(StrEnum):
+    """How a row compares with the fastest one."""
+
+    BEST = "best"
+    """Faster than every other row, beyond noise."""
+    AS_GOOD = "as good as the best"
+    """The fastest row, or one that noise does not tell from it."""
+    NONE = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow:
+    """A combination of values. Means are over seeds."""
+
+    changes: Mapping[str, str]
+    outcomes: tuple[Outcome, ...]
+    """One per seed."""
+    mark: Mark = Mark.NONE
+
+    @property
+    def durations_s(self) -> tuple[float, ...]:
+        """Duration of the run with the suite, by seed."""
+        return tuple(outcome.with_suite.seconds for outcome in self.outcomes)
+
+    @property
+    def seconds(self) -> float:
+        """Mean duration of the run with the suite."""
+        return fmean(self.durations_s)
+
+    @property
+    def speedup(self) -> float:
+        """Mean duration without the suite ÷ with it."""
+        return fmean(outcome.without.seconds for outcome in self.outcomes) / self.seconds
+
+    @property
+    def speedup_spread(self) -> float:
+        """Standard deviation of the speedup between seeds."""
+        return spread([outcome.speedup for outcome in self.outcomes])
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a number of the side with the suite."""
+        return fmean(float(getattr(outcome.with_suite, name)) for outcome in self.outcomes)
+
+
+def rows_of(found: Sequence[tuple[Mapping[str, str], Sequence[Outcome]]]) -> tuple[SweepRow, ...]:
+    """Return rows in the order given, the best one marked only if it is beyond noise."""
+    rows = [SweepRow(changes=changes, outcomes=tuple(outcomes)) for changes, outcomes in found]
+    if len(rows) < 2:
+        return tuple(rows)
+    best = min(rows, key=lambda row: row.seconds)
+    others = [row for row in rows if row is not best]
+    equals = [row for row in others if not is_shorter(best.durations_s, row.durations_s)]
+    if not equals:
+        return tuple(_marked(row, Mark.BEST) if row is best else row for row in rows)
+    as_good = [best, *equals]
+    return tuple(_marked(row, Mark.AS_GOOD) if any(row is one for one in as_good) else row for row in rows)
+
+
+def _marked(row: SweepRow, mark: Mark) -> SweepRow:
+    return SweepRow(changes=row.changes, outcomes=row.outcomes, mark=mark)

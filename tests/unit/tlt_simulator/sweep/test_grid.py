@@ -1,0 +1,43 @@
+import pytest
+
+from tests.unit.tlt_simulator.comparisons import scenario
+from tlt_common.errors import ConfigError
+from tlt_simulator.sweep.grid import combinations, grid, scenarios
+
+
+def test_all_combinations_the_last_key_fastest() -> None:
+    over = grid(["spot.max_trainers=1,2", "gateway.tail_slack=0,0.02"])
+    assert combinations(over) == (
+        {"spot.max_trainers": "1", "gateway.tail_slack": "0"},
+        {"spot.max_trainers": "1", "gateway.tail_slack": "0.02"},
+        {"spot.max_trainers": "2", "gateway.tail_slack": "0"},
+        {"spot.max_trainers": "2", "gateway.tail_slack": "0.02"},
+    )
+
+
+def test_a_value_with_commas_stands_in_brackets() -> None:
+    over = grid(["worker.engine.arms=[off],[off,chain-3],null"])
+    assert over == {"engine.arms": ("off", "off,chain-3", "null")}
+    found = scenarios(scenario(), combinations(over))
+    assert [one.suite.engine.arms for one in found] == [("off",), ("off", "chain-3"), None]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["spot.max_trainers"], ["=1,2"], ["spot.max_trainers="], ["spot.max_trainers=1,,2"], ["spot.max_trainers=1,1"],
+     ["spot.max_trainers=1", "coordinator.spot.max_trainers=2"]],
+)  # fmt: skip
+def test_other_forms_are_refused(options: list[str]) -> None:
+    with pytest.raises(ConfigError, match="--over"):
+        grid(options)
+
+
+def test_too_many_combinations_are_refused() -> None:
+    values = ",".join(str(value) for value in range(1, 102))
+    with pytest.raises(ConfigError, match="10,201 combinations"):
+        combinations(grid([f"spot.max_trainers={values}", f"fleet.workers={values}"]))
+
+
+def test_an_invalid_value_is_refused_before_anything_runs() -> None:
+    with pytest.raises(ConfigError, match=r"--over gateway\.tail_slack"):
+        scenarios(scenario(), combinations(grid(["gateway.tail_slack=0,2"])))
