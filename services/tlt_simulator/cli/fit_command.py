@@ -1,6 +1,16 @@
 """`tlt simulate fit`, with everything imported that it needs."""
 
 from pathlib import Path
+from typing import Any
+
+from tlt_common.errors import ConfigError
+from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, write_json
+from tlt_simulator.costs import files
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.fit.fitting import fit_journal
+from tlt_simulator.fit.held_out import held_out as held_out_of
+from tlt_simulator.fit.shown import fitted_lines, fitted_values, held_out_lines, held_out_values
 
 
 def fit(
@@ -13,4 +23,39 @@ def fit(
     save: Path | None,
     json_to: str,
     seed: int,
-) -> None: ...
+) -> None:
+    """
+    Fit the journals in a directory, and print and write what was found.
+
+    Raises:
+        ConfigError: An option is not accepted, a journal is not valid or too short, or a file cannot be written.
+    """
+    if json_to and json_to != STANDARD_OUTPUT:
+        require_directory(Path(json_to), "--json")
+    if save is not None:
+        require_directory(save, "--save")
+    base = _base(card, model, gpus_per_worker)
+    values: dict[str, Any]
+    if held_out:
+        predicted = held_out_of(directory, base=base, seed=seed)
+        fitted, values, lines = predicted.fitted, held_out_values(predicted), list(held_out_lines(predicted))
+    else:
+        fitted = fit_journal(directory, base=base, seed=seed)
+        values, lines = fitted_values(fitted), list(fitted_lines(fitted))
+    if save is not None:
+        files.save(fitted.costs, save)
+    if json_to:
+        write_json(values, json_to)
+    if json_to != STANDARD_OUTPUT:
+        print("\n".join(lines))
+
+
+def _base(card: str | None, model: str | None, gpus: int) -> CostModel | None:
+    if card is None and model is None:
+        return None
+    if card is None or model is None:
+        missing = "card" if card is None else "model"
+        raise ConfigError(f"--{missing} is required; accepted: both --card and --model, or neither", field=missing)
+    if gpus < 1:
+        raise ConfigError(f"--gpus-per-worker is {gpus}; accepted: at least 1", field="gpus_per_worker")
+    return calculated(card, model, gpus)

@@ -37,6 +37,8 @@ def named_figures(scenario: Scenario) -> tuple[NamedFigure, ...]:
 
 def _figures(scenario: Scenario) -> Iterator[tuple[str, Figure]]:
     yield "trainer.learn_s", scenario.trainer.learn_s
+    if scenario.trainer.learn_token_s.value:
+        yield "trainer.learn_token_s", scenario.trainer.learn_token_s
     for name, figure in scenario.costs.figures():
         yield f"costs.{name}", figure
 

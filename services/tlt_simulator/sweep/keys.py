@@ -20,7 +20,8 @@ PRODUCT_NAMES: Mapping[str, str] = {
     "pay": "trainer.pay",
 }
 """What `tlt up --set` calls the suite's keys, by their first part here. Both spellings are accepted."""
-_LEARN, _COLOCATED = "trainer.learn_s", "trainer.colocated"
+_LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
+_COLOCATED = "trainer.colocated"
 
 
 def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
     suite = (key.name for key in keys_of(SuiteKeys))
     fleet = (f"fleet.{key.name}" for key in keys_of(Fleet))
     costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
-    return (*suite, *fleet, _LEARN, _COLOCATED, *costs)
+    return (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
 
 
 def own_name(key: str) -> str:
@@ -83,17 +84,17 @@ def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
 
 
 def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
-    """Return a scenario with another value of one number: `trainer.learn_s`, or `costs.NAME`."""
-    if name == _LEARN:
-        learn = Figure(value=value, source=Source.ASSUMED)
-        return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn})})
+    """Return a scenario with another value of one number: `trainer.learn_s`, `trainer.learn_token_s` or `costs.NAME`."""
+    if name in _LEARNING:
+        learning = {name.removeprefix("trainer."): Figure(value=value, source=Source.ASSUMED)}
+        return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update=learning)})
     costs = scenario.costs.replaced(name.removeprefix("costs."), value)
     return scenario.model_copy(update={"costs": costs})
 
 
 def _with(scenario: Scenario, key: str, text: str, origin: str) -> Scenario:
     group, _, name = key.partition(".")
-    if group == "costs" or key == _LEARN:
+    if group == "costs" or key in _LEARNING:
         return set_figure(scenario, key, _number(text, origin))
     if key == _COLOCATED:
         if text not in {"true", "false"}:

@@ -30,7 +30,8 @@ SUITE_COSTS = frozenset(
 def plain_key(scenario: Scenario) -> str:
     """Return what is the same for scenarios whose sides without the suite are the same, with the same steps."""
     costs = [figure.value for name, figure in scenario.costs.figures() if name not in SUITE_COSTS]
-    trainer = (scenario.trainer.learn_s.value, scenario.trainer.colocated)
+    learning = scenario.trainer
+    trainer = (learning.learn_s.value, learning.learn_token_s.value, learning.colocated)
     return repr((costs, trainer, scenario.suite.gateway.spill_load, scenario.fleet, scenario.seed))
 
 

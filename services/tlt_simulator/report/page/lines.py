@@ -59,7 +59,7 @@ def lines(description: str, found: Sequence[Line], *, text: Callable[[float], st
 
 def ticks_to(most: float, least: float) -> list[float]:
     """Return three to six values at equal distances, the first `least`, the last no less than `most`."""
-    length = max(most - least, 1e-9)
+    length = most - least if most > least else 1.0
     size = 10.0 ** len(str(int(length))) if length >= 1 else 1.0
     while size > length:
         size /= 10.0
