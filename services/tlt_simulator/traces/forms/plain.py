@@ -142,7 +142,12 @@ class PlainFile:
         """
         units.check(self._times)
         if self._last is not None and self._step:
-            yield FoundStep(place=self._last.place, step=self._last.step, **self._step)
+            yield FoundStep(
+                place=self._last.place,
+                step=self._last.step,
+                rollout_s=self._step.get("rollout_s"),
+                step_s=self._step.get("step_s"),
+            )
         self._times, self._step = [], {}
 
 

@@ -24,7 +24,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     *(("lengths", {field: value}, field) for field in ("tokens", "prompt_tokens") for value in WHOLE),
     *(("lengths", {field: value}, field) for field in ("after_s", "seconds") for value in TIMES),
     *(("lengths", {"step": value}, "step") for value in (-1, True, None, "1", 1.5, 10**12)),
-    *(("lengths", {"prompt": value}, "prompt") for value in (None, True, 1.5, "", [1], {})),
+    *(("lengths", {"prompt": value}, "prompt") for value in (None, True, 1.5, "", [1], {"a": 1})),
     *(("lengths", {"ends": value}, "ends") for value in (0, 1, "true", None)),
     *(("lengths", {"promt": 1}, "promt"),),
     *(("lengths", {WORDS: 1}, "a field"),),
