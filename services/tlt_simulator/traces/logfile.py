@@ -84,15 +84,16 @@ def _next(stream: BinaryIO, path: Path, number: int) -> bytes:
         raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
 
 
-def children(directory: Path) -> list[Path]:
+def children(directory: Path, *, folders: bool = False) -> list[Path]:
     """
-    Return the files of a directory in the order of the numbers in their names, but for hidden ones.
+    Return the files of a directory, or its folders, in the order of the numbers in their names, but for hidden ones.
 
     Raises:
         ConfigError: It cannot be read.
     """
     try:
-        found = [path for path in directory.iterdir() if not path.name.startswith(".") and path.is_file()]
+        every = [path for path in directory.iterdir() if not path.name.startswith(".")]
+        found = [path for path in every if (path.is_dir() if folders else path.is_file())]
     except OSError as error:
         raise refused(str(directory), "it", f"cannot be read: {error.strerror}", "a directory that can") from error
     return sorted(found, key=lambda path: (_by_numbers(stem(path)), path.name))

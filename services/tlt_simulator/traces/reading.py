@@ -63,13 +63,21 @@ def read_trace(
     for name, value, most in (("group", group, MAX_TOKENS), ("cap", cap, MAX_TOKENS)):
         if value is not None and not (type(value) is int and 1 <= value <= most):
             raise ConfigError(f"{name} is {value!r}; accepted: a whole number from 1 to {most}", field=name)
+    _require_there(path)
     chosen = _named(form) if form is not None else _found(path)
-    if not path.exists():
-        raise refused(str(path), "it", "is missing", "a file or a directory")
     collector = StepCollector(chosen, group=group, cap=cap)
     counter = TextCounter(tokenizer) if tokenizer is not None else None
     options = ReadOptions(group=group, cap=cap, count=counter.count if counter else None, note=collector.note)
     return collector.collect(chosen.read(path, options), str(path))
+
+
+def _require_there(path: Path) -> None:
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file or a directory") from error
+    if not is_there:
+        raise refused(str(path), "it", "is missing", "a file or a directory")
 
 
 def _named(name: str) -> TraceForm:
@@ -81,8 +89,6 @@ def _named(name: str) -> TraceForm:
 
 def _found(path: Path) -> TraceForm:
     """Return the one form that fits."""
-    if not path.exists():
-        raise refused(str(path), "it", "is missing", "a file or a directory")
     fitting, unread = list[TraceForm](), list[ConfigError]()
     for form in FORMS:
         try:

@@ -1,5 +1,6 @@
 """Values of a line: what is accepted, and errors that name file, line and field and show no text. Pure."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -61,8 +62,8 @@ class LineValues:
         except UnicodeDecodeError as error:
             raise refused(place, "the line", f"is not UTF-8 at byte {error.start + 1}", "UTF-8") from None
         except ValueError as error:
-            problem = "is cut off, and its end missing" if is_cut else f"is not JSON: {error}"
-            raise refused(place, "the line", problem, "one JSON object per line") from None
+            problem = "is cut off, or" if is_cut and isinstance(error, json.JSONDecodeError) else "is"
+            raise refused(place, "the line", f"{problem} not JSON: {error}", "one JSON object per line") from None
         if not isinstance(values, dict):
             raise refused(place, "the line", shown(values), "one JSON object per line")
         return cls(place, values)
@@ -146,6 +147,18 @@ class LineValues:
         if type(value) is int or (isinstance(value, str) and value):
             return value
         raise self.error(field, "a whole number or a string that is not empty")
+
+    def canonical(self, field: str) -> str:
+        """
+        Return one string for equal values, to be compared only.
+
+        Raises:
+            ConfigError: It is nested too deeply, or contains itself.
+        """
+        try:
+            return json.dumps(self.values[field], sort_keys=True, default=lambda _: None)
+        except (RecursionError, TypeError, ValueError):
+            raise refused(self.place, field, "is nested too deeply, or of another type", "JSON values") from None
 
     def object(self, field: str) -> "LineValues":
         """

@@ -8,7 +8,6 @@ batch took. A trace with several calls counts as one response with their tokens 
 are not looked at.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, FoundStep, Identity, ReadOptions
 from tlt_simulator.traces.forms.json_lines import objects
+from tlt_simulator.traces.logfile import children
 from tlt_simulator.traces.values import MAX_TOKENS, LineValues, refused
 
 FILE = "traces.jsonl"
@@ -57,7 +57,7 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
     """Return the files of a run with their steps, in order."""
     root = inner if (inner := directory / "rollouts").is_dir() else directory
     found = list[tuple[int, Path]]()
-    for folder in root.iterdir():
+    for folder in children(root, folders=True):
         if match := STEP.fullmatch(folder.name):
             subsets = (folder / "train" / subset / FILE for subset in SUBSETS)
             found += [(int(match[1]), file) for file in subsets if file.is_file()][:1]
@@ -114,7 +114,7 @@ def _names(line: LineValues) -> tuple[Identity | None, Identity | None]:
         if task.has(field):
             return f"{_environment(line)}/{task.text(field)}", group
     if task.has("data"):
-        return json.dumps(task.values["data"], sort_keys=True), group
+        return task.canonical("data"), group
     return group, group
 
 

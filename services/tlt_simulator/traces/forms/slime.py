@@ -6,7 +6,6 @@ Written by `save_debug_rollout_data` (slime/observability/rollout_data_utils.py,
 (hashed), `tokens` (of prompt and response), `response_length`, `status`. No times. Files eval_N.pt are evaluations.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,13 +65,10 @@ def _response(line: LineValues, step: int) -> FoundResponse:
         found = f"has {len(ids)}" if isinstance(ids, list) else shown(ids)
         raise refused(line.place, "tokens", found, f"the token ids of prompt and response, at least {tokens}")
     group = line.whole("group_index") if line.has("group_index") else None
-    prompt = line.values.get("prompt")
-    if prompt and not isinstance(prompt, str):
-        prompt = json.dumps(prompt, sort_keys=True, default=lambda _: None)
     return FoundResponse(
         place=line.place,
         step=step,
-        prompt=prompt or group,
+        prompt=line.canonical("prompt") if line.values.get("prompt") else group,
         group=group,
         prompt_tokens=len(ids) - tokens,
         tokens=tokens,

@@ -1,5 +1,6 @@
 """Texts are counted, hashed and forgotten: no trace, note or error has any of them."""
 
+import json
 import pickle
 import zipfile
 from pathlib import Path
@@ -135,7 +136,15 @@ def test_nothing_in_a_dump_is_run(tmp_path: Path) -> None:
     assert not Harmful.called
 
 
+def in_itself() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
 DUMPS: list[tuple[Any, str]] = [
+    (sample(prompt=in_itself()), "samples[1]: prompt is nested too deeply"),
+    (sample(prompt={1: WORDS, WORDS: 1}), "samples[1]: prompt is nested too deeply, or of another type"),
     (sample(response_length=0), "samples[1]: response_length is 0"),
     (sample(response_length=True), "samples[1]: response_length is true or false"),
     (sample(response_length="3"), "samples[1]: response_length is the string"),
@@ -256,6 +265,27 @@ def test_an_episode_is_refused_by_line_and_field(changes: Any, problem: str, tmp
     assert f"{path}:2: " in caught.value.message
     assert problem in caught.value.message
     assert not any(word in caught.value.message for word in WORDS.split())
+
+
+@pytest.mark.parametrize("depth", [900, 960, 980, 990, 2000])
+def test_what_is_nested_deeply_is_read_or_refused(depth: int, tmp_path: Path) -> None:
+    text = json.dumps(episode(task={"data": WORDS})).replace(json.dumps(WORDS), "[" * depth + "]" * depth, 2)
+    (tmp_path / "traces.jsonl").write_text(text)
+    try:
+        assert read_trace(tmp_path / "traces.jsonl", form="prime-rl").responses == 1
+    except ConfigError as error:
+        assert "nested too deeply" in error.message  # noqa: PT017
+
+
+def test_a_dump_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
+    deep = b"".join((b"\x80\x02", b"]" * 5000, b"a" * 4999, b"."))
+    whole = pickle.dumps({"rollout_id": 0, "samples": [sample(prompt="DEEP")]}, protocol=2)
+    text = b"X\x04\x00\x00\x00DEEP"
+    assert text in whole
+    with zipfile.ZipFile(tmp_path / "0.pt", "w") as archive:
+        archive.writestr("0/data.pkl", whole.replace(text, deep[2:-1]))
+    with pytest.raises(ConfigError, match="prompt is nested too deeply"):
+        read_trace(tmp_path / "0.pt")
 
 
 def test_all_episodes_are_read_rather_than_those_of_batches(tmp_path: Path) -> None:
