@@ -45,7 +45,7 @@ def sweep(
     todo = Sweep(found.scenario, values, seeds=seeds)
     swept_scenario = SweptScenario(scenario=found.scenario, trace=found.trace)
     file = None if results is None else ResultsFile(results, swept_scenario, resume=resume)
-    with file or nullcontext(), phases() as begin:
+    with nullcontext() if file is None else file, phases() as begin:
         rows = todo.run(
             found.trace.steps, processes=processes or cores(), results=file, progress=begin("sweep", len(todo))
         )

@@ -88,7 +88,15 @@ def test_help_names_every_option() -> None:
 
 
 def given(**values: Any) -> Inputs:
-    usual = {"lengths": LENGTHS, "prompts": 4, "group": 2, "steps": 2, "gpus": 2, "card": "h100", "model": "7b"}
+    usual: dict[str, Any] = {
+        "lengths": LENGTHS,
+        "prompts": 4,
+        "group": 2,
+        "steps": 2,
+        "gpus": 2,
+        "card": "h100",
+        "model": "7b",
+    }
     return Inputs(**usual | values)
 
 
