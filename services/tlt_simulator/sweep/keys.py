@@ -84,7 +84,7 @@ def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
 
 
 def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
-    """Return a scenario with another value of one number: `trainer.learn_s`, `trainer.learn_token_s` or `costs.NAME`."""
+    """Return a scenario with another value of one number, `costs.NAME` or one of the RL trainer's."""
     if name in _LEARNING:
         learning = {name.removeprefix("trainer."): Figure(value=value, source=Source.ASSUMED)}
         return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update=learning)})

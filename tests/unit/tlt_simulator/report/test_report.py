@@ -142,7 +142,7 @@ def test_the_page_has_a_table_behind_every_chart() -> None:
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--html .*missing/page.html"):
+    with pytest.raises(ConfigError, match=r"--html .*missing/page\.html"):
         write_page(findings(), tmp_path / "missing" / "page.html")
 
 
