@@ -19,6 +19,7 @@ from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
 from tlt_coordinator.lending.worth import TOGETHER
 from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.fitted_range import FittedRange
 
 NOTHING = Figure(value=0, source=Source.CALCULATED)
 
@@ -65,6 +66,8 @@ class CostModel(Frozen):
     """For which a request that moves between workers runs nowhere, besides its prefill."""
     update_s: Figure
     """From the trainer's call until all workers serve new weights."""
+    fitted_to: FittedRange | None = None
+    """What it was fitted to; null: to nothing."""
     round_request_s: Figure = NOTHING
     """Sampling and scheduling of each request of a round."""
     expert_read_s: Figure = NOTHING

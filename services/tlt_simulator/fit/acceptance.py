@@ -3,7 +3,8 @@ How drafts are accepted, and how drafters learn, fitted to a journal. Pure.
 
 What rounds of an arm got accepted gives the probability that a first draft is: the cost model's own formula, solved for
 it. The factor from one position to the next is the one with which chains of different lengths agree best. The
-probability of each published drafter then tells, with what it had learned and how old it was, the learning curve.
+probability of each published drafter then tells, with what it had learned and how old it was, the learning curve. Its
+held-out score counts as well, in proportion, since many drafters are replaced before they have drafted much.
 """
 
 import math
@@ -26,6 +27,8 @@ LEAST_DRAFTED: Final = 200
 """Requests, summed over rounds that drafted, below which acceptance is not fitted."""
 LEAST_REQUESTS: Final = 50
 """Of a drafter while a policy was served, below which it says nothing of its quality."""
+SCORE_REQUESTS: Final = 100.0
+"""For which a held-out score counts, beside what rounds got accepted."""
 LEAST_DRAFTERS: Final = 3
 """Published drafters that tell a learning curve."""
 DECAYS: Final = tuple(0.80 + 0.01 * place for place in range(21))
@@ -167,6 +170,7 @@ def _learning(qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLin
     """Return the learning curve, if there are enough drafters of which it is known how much they had learned."""
     known = {line.version: line for line in drafters if line.tokens}
     seen = [(one, known[one.version]) for one in qualities if one.version in known]
+    seen += _scored(seen, known.values())
     versions = sorted({one.version for one, _ in seen})
     if len(versions) < LEAST_DRAFTERS:
         return {}
@@ -179,6 +183,29 @@ def _learning(qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLin
     names = ("accept_start", "accept_best", "ageing", "learn_half_tokens")
     of = f"{len(versions)} drafters"
     return {name: _figure(whole[place], [draw[place] for draw in draws], of) for place, name in enumerate(names)}
+
+
+def _scored(
+    seen: Sequence[tuple[DrafterQuality, DrafterLine]], drafters: Iterable[DrafterLine]
+) -> list[tuple[DrafterQuality, DrafterLine]]:
+    """Return what held-out scores say, in proportion to what the drafters that drafted got accepted."""
+    pairs = [(one.chance * one.requests, line.top1 * one.requests) for one, line in seen if line.top1]
+    if not pairs:
+        return []
+    per_score = sum(chance for chance, _ in pairs) / sum(score for _, score in pairs)
+    return [
+        (
+            DrafterQuality(
+                version=line.version,
+                policy=line.policy,
+                chance=min(1.0, line.top1 * per_score),
+                requests=SCORE_REQUESTS,
+            ),
+            line,
+        )
+        for line in drafters
+        if line.top1
+    ]
 
 
 def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]]) -> tuple[float, float, float, float]:

@@ -9,6 +9,7 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs import learning
 from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.fitted_range import FittedRange
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.fit.acceptance import DrafterQuality, fitted_acceptance
 from tlt_simulator.fit.observed import ObservedRounds, observed
@@ -16,11 +17,8 @@ from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.rounds import fitted_rounds
 from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
 from tlt_simulator.fit.switches import fitted_learning_phase, fitted_switches, states_of
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.scenario import Fleet, RlTrainer
 from tlt_simulator.trace import Trace
-
-BEYOND: Final = 1.25
-"""Times as much as was seen is still said to be covered."""
 
 
 def _assumed(value: float, low: float, high: float, of: str) -> Figure:
@@ -54,46 +52,6 @@ UNKNOWN: Final = CostModel(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedRange:
-    """The ranges of what was fitted to."""
-
-    requests: float
-    """Largest batch of a worker."""
-    kv_tokens: float
-    """Most tokens in a worker's KV cache."""
-    tokens: int
-    """Longest response."""
-    chances: tuple[float, float] | None
-    """Least and most probability that a drafter's first draft was accepted; None: no drafter was used."""
-    learned: int
-    """Tokens that the last drafter had learned from."""
-    workers: int
-
-    def beyond(self, scenario: Scenario, trace: Trace) -> tuple[str, ...]:
-        """Return what a simulation of this would extrapolate."""
-        fleet, found = scenario.fleet, list[str]()
-        longest = max((sample.tokens for step in trace.steps for sample in step.samples), default=0)
-        batch = min(fleet.slots, max((len(step.samples) for step in trace.steps), default=0))
-        for what, wanted, seen in (
-            ("requests at a time on a worker", batch, self.requests),
-            ("tokens in a worker's KV cache", min(fleet.kv_room, batch * longest), self.kv_tokens),
-            ("tokens of a response", longest, self.tokens),
-            ("workers", fleet.workers, self.workers),
-        ):
-            if wanted > BEYOND * seen:
-                found.append(f"{what}: up to {wanted:,.0f}; fitted to {seen:,.0f} at most")
-        if self.chances is None and scenario.suite.speculation:
-            found.append("drafters: none was used in the journal; all that is drafted is assumed")
-        elif self.chances is not None and scenario.costs.accept_best.value > self.chances[1] + 0.05:
-            best = scenario.costs.accept_best.value
-            found.append(
-                f"a drafter whose first draft is accepted with {best:.2f}; fitted to {self.chances[0]:.2f} to "
-                f"{self.chances[1]:.2f}"
-            )
-        return tuple(found)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """A recorded run, as a simulation needs it."""
 
@@ -102,7 +60,6 @@ class Fitted:
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
     """Of both sides, if the run was a comparison."""
-    seen: FittedRange
     drafters: tuple[DrafterQuality, ...]
     round_error: float
     """Mean relative error of rounds."""
@@ -160,14 +117,14 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
     costs = base.model_copy(update=_between_rounds(run, rounds, fitted.figures))
     acceptance = fitted_acceptance(rounds, run.drafters, costs, seed=seed)
     figures = acceptance.figures | fitted_switches(run, costs.together.value, seed=seed)
-    costs = costs.model_copy(update={**figures, **_names(run)})
+    fitted_to = _range(run, rounds, acceptance.drafters)
+    costs = costs.model_copy(update={**figures, **_names(run), "fitted_to": fitted_to})
     learn_s, learn_token_s = fitted_learning_phase(steps, seed=seed)
     return Fitted(
         costs=costs,
         fleet=_fleet(run),
         trainer=RlTrainer(learn_s=learn_s, learn_token_s=learn_token_s, colocated=False),
         steps=steps,
-        seen=_seen(run, rounds, acceptance.drafters),
         drafters=acceptance.drafters,
         round_error=fitted.error,
         assumed=tuple(name for name, figure in costs.figures() if figure.source is not Source.FITTED),
@@ -217,7 +174,7 @@ def _fleet(run: RecordedRun) -> Fleet:
     return Fleet(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
 
 
-def _seen(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> FittedRange:
+def _range(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> FittedRange:
     chances = [one.chance for one in drafters]
     return FittedRange(
         requests=max(one.batch for one in rounds),

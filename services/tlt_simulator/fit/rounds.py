@@ -18,7 +18,9 @@ from tlt_simulator.costs.squares import Moments, added, solved
 from tlt_simulator.fit.observed import ObservedRounds
 
 LEAST_ROUNDS: Final = 256
-"""Plain rounds, and rounds that draft, below which their costs are not fitted."""
+"""Rounds without a drafter below which their costs are not fitted."""
+LEAST_DRAFTING: Final = 64
+"""The same of rounds that draft, whose costs are the plain ones and those of a pass."""
 LEAST_BATCHES: Final = 2
 """Batch sizes, apart by a factor of two, that tell what a request costs."""
 FULL_WEIGHT: Final = 128
@@ -125,10 +127,10 @@ def _parts(one: ObservedRounds, knee: int) -> tuple[float, ...]:
 
 def _require(rounds: Sequence[ObservedRounds]) -> None:
     plain = [one for one in rounds if not one.arm.needs_drafter]
-    _require_rounds("round_fixed_s", "rounds without a drafter", plain)
+    _require_rounds("round_fixed_s", "rounds without a drafter", plain, LEAST_ROUNDS)
     drafting = [one for one in rounds if one.arm.needs_drafter]
     if drafting:
-        _require_rounds("draft_fixed_s", "rounds that draft", drafting)
+        _require_rounds("draft_fixed_s", "rounds that draft", drafting, LEAST_DRAFTING)
     batches = {round(one.batch).bit_length() for one in rounds}
     if len(batches) < LEAST_BATCHES:
         raise ConfigError(
@@ -138,10 +140,10 @@ def _require(rounds: Sequence[ObservedRounds]) -> None:
         )
 
 
-def _require_rounds(field: str, what: str, rounds: Sequence[ObservedRounds]) -> None:
+def _require_rounds(field: str, what: str, rounds: Sequence[ObservedRounds], least: int) -> None:
     count = sum(one.rounds for one in rounds)
-    if count < LEAST_ROUNDS:
+    if count < least:
         raise ConfigError(
-            f"{field} cannot be fitted: the journal has {count} {what}; needed: {LEAST_ROUNDS - count} more",
+            f"{field} cannot be fitted: the journal has {count} {what}; needed: {least - count} more",
             field=field,
         )

@@ -15,7 +15,7 @@ from tlt_simulator.fit.recorded import RecordedRun
 from tlt_simulator.fit.rounds import DRAWS, interval
 from tlt_simulator.fit.steps import RecordedStep
 
-LEAST_PREFILLED: Final = 1024
+LEAST_PREFILLED: Final = 256
 """Tokens below which prefills are not fitted."""
 LEAST_SEEN: Final = 3
 """Switches of a kind below which the base's costs stand."""

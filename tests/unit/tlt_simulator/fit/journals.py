@@ -155,7 +155,7 @@ def recording(costs: CostModel = COSTS, *, noise: float = 0.0, seed: int = 0, ar
             StateLine(at=free_s + costs.lease_stop_s.value, worker="w1", state=WorkerState.IDLE),
             TrainedLine(at=free_s + 1.0, worker="w1", seconds=trained_s, steps=step + 1, tokens=round(learned),
                         passes=1.0, gain=None, load_s=costs.drafter_load_s.value),
-            DrafterLine(at=free_s, version=step + 1, base=step, worker="w1", top1=0.5, base_top1=None, policy=step,
+            DrafterLine(at=free_s, version=step + 1, base=step, worker="w1", top1=0.0, base_top1=None, policy=step,
                         tokens=round(learned)),
         ]  # fmt: skip
         tokens = sum(line.tokens for line in gateway if isinstance(line, ResponseLine) and line.versions == (step,))

@@ -19,7 +19,9 @@ from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import DrafterLine, LeaseLine, StateLine
 from tlt_common.journal.gateway_lines import PrefillLine, RoundsLine, UpdateLine
 from tlt_simulator.costs.figure import Source
+from tlt_simulator.costs.files import load, save
 from tlt_simulator.costs.roofline import calculated
+from tlt_simulator.fit.beyond import beyond
 from tlt_simulator.fit.fitting import fit_journal
 from tlt_simulator.scenario import Scenario
 
@@ -83,6 +85,23 @@ def test_a_device_that_reads_its_weights_has_rounds_that_grow_late(tmp_path: Pat
     assert fitted.round_token_s.value == pytest.approx(0.01 / 32, rel=0.1)
 
 
+def test_scores_of_drafters_that_hardly_drafted_tell_the_curve_too(tmp_path: Path) -> None:
+    made = recording()
+    fewer = tuple(
+        line
+        for line in made.gateway
+        if not isinstance(line, RoundsLine) or line.drafter in {0, 5, 6} or not arm_named(line.arm).needs_drafter
+    )
+    scored = tuple(
+        replace(line, top1=0.9 * COSTS.quality(line.tokens, 0)) if isinstance(line, DrafterLine) else line
+        for line in made.coordinator
+    )
+    fitted = fit_journal(replace(made, gateway=fewer, coordinator=scored).write(tmp_path))
+    assert fitted.costs.accept_best.value == pytest.approx(COSTS.accept_best.value, abs=0.04)
+    assert fitted.costs.learn_half_tokens.value == pytest.approx(COSTS.learn_half_tokens.value, rel=0.6)
+    assert len(fitted.drafters) == 2
+
+
 def test_time_between_rounds_is_part_of_them(tmp_path: Path) -> None:
     made = recording()
     longer = tuple(
@@ -123,7 +142,7 @@ def test_what_the_journal_does_not_tell_comes_from_the_base_and_is_named(tmp_pat
     ("dropped", "field", "more"),
     [
         ((RoundsLine,), "round_fixed_s", "a minute of them"),
-        ((PrefillLine,), "prefill_token_s", "needed: 1024 more"),
+        ((PrefillLine,), "prefill_token_s", "needed: 256 more"),
         ((UpdateLine,), "learn_s", "needed: 1 more"),
     ],
 )
@@ -136,15 +155,18 @@ def test_what_is_missing_is_refused_by_name_with_how_much_more_is_needed(
 
 
 @pytest.mark.parametrize(
-    ("arm", "field", "what"),
-    [("off", "round_fixed_s", "rounds without a drafter"), ("chain-3", "draft_fixed_s", "rounds that draft")],
+    ("arm", "field", "lines", "what"),
+    [
+        ("off", "round_fixed_s", 4, "240 rounds without a drafter; needed: 16 more"),
+        ("chain-3", "draft_fixed_s", 1, "60 rounds that draft; needed: 4 more"),
+    ],
 )
-def test_too_few_rounds_are_refused_by_name(tmp_path: Path, arm: str, field: str, what: str) -> None:
+def test_too_few_rounds_are_refused_by_name(tmp_path: Path, arm: str, field: str, lines: int, what: str) -> None:
     made = recording()
-    few = [line for line in made.gateway if isinstance(line, RoundsLine) and line.arm == arm][:4]
+    few = [line for line in made.gateway if isinstance(line, RoundsLine) and line.arm == arm][:lines]
     enough = [line for line in made.gateway if isinstance(line, RoundsLine) and line.arm == "off" != arm]
     rest = [line for line in made.gateway if not isinstance(line, RoundsLine)]
-    with pytest.raises(ConfigError, match=f"the journal has 240 {what}; needed: 16 more") as refused:
+    with pytest.raises(ConfigError, match=f"the journal has {what}") as refused:
         fit_journal(replace(made, gateway=(*rest, *few, *enough)).write(tmp_path))
     assert refused.value.field == field
 
@@ -178,16 +200,31 @@ def test_a_gateway_alone_tells_what_it_can(tmp_path: Path) -> None:
 def test_what_a_simulation_would_extrapolate_is_named(tmp_path: Path) -> None:
     fitted = fit_journal(recording().write(tmp_path))
     scenario = Scenario(name="n", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)
-    (drafter,) = fitted.seen.beyond(scenario, fitted.trace)
-    assert drafter.startswith("a drafter whose first draft is accepted with 0.9")
+    (drafter,) = beyond(scenario, fitted.trace)
+    assert drafter.startswith("drafters: the first draft is accepted with up to 0.9")
+    assert beyond(scenario.plain, fitted.trace) == ()
     larger = scenario.model_copy(update={"fleet": fitted.fleet.model_copy(update={"workers": 64})})
-    assert fitted.seen.beyond(larger, fitted.trace) == ("workers: up to 64; fitted to 2 at most", drafter)
+    assert beyond(larger, fitted.trace) == ("workers: up to 64; fitted to 2 at most", drafter)
     longest = replace(fitted.trace.steps[0].samples[0], tokens=30_000)
     longer = replace(fitted.trace, steps=(replace(fitted.trace.steps[0], samples=(longest,)),))
-    assert [what.split(":")[0] for what in fitted.seen.beyond(scenario, longer)][:2] == [
+    assert [what.split(":")[0] for what in beyond(scenario, longer)][:2] == [
         "tokens in a worker's KV cache",
         "tokens of a response",
     ]
+
+
+def test_costs_keep_what_they_were_fitted_to_in_a_file(tmp_path: Path) -> None:
+    costs = fit_journal(recording().write(tmp_path)).costs
+    save(costs, tmp_path / "costs.json")
+    assert load(tmp_path / "costs.json") == costs
+    assert costs.fitted_to is not None
+    assert costs.fitted_to.requests == 16.0
+
+
+def test_calculated_costs_extrapolate_nothing_since_they_were_fitted_to_nothing(tmp_path: Path) -> None:
+    fitted = fit_journal(recording().write(tmp_path))
+    scenario = Scenario(name="n", fleet=fitted.fleet, trainer=fitted.trainer, costs=calculated("h100", "7b"))
+    assert beyond(scenario, fitted.trace) == ()
 
 
 def _new(parent: Path, name: str) -> Path:
