@@ -29,8 +29,14 @@ LEAST_REQUESTS: Final = 50
 """Of a drafter while a policy was served, below which it says nothing of its quality."""
 SCORE_REQUESTS: Final = 100.0
 """For which a held-out score counts, beside what rounds got accepted."""
+START_REQUESTS: Final = 20.0
+"""For which the base's `accept_start` counts: drafters that have learned much do not tell where they started."""
 LEAST_DRAFTERS: Final = 3
 """Published drafters that tell a learning curve."""
+AGEING_REQUESTS: Final = 1000.0
+"""For which the base's `ageing` counts: drafters that are all about as old do not tell it from what they learned."""
+DECAY_REQUESTS: Final = 300.0
+"""For which the base's `accept_decay` counts: long chains run when their drafts are accepted, and so look better."""
 DECAYS: Final = tuple(0.80 + 0.01 * place for place in range(21))
 HALVES: Final = tuple(1000.0 * 10 ** (place / 8) for place in range(33))
 """Tokens, up to ten million."""
@@ -90,7 +96,7 @@ def fitted_acceptance(
         )
         base = base.model_copy(update={"accept_decay": figures["accept_decay"]})
         qualities = tuple(_qualities(learned, base))
-        figures |= _learning(qualities, drafters, seed)
+        figures |= _learning(qualities, drafters, base, seed)
     if sum(one.requests for one in found_ones) >= LEAST_DRAFTED:
         draws = [_ngram(drawn, base) for drawn in _drawn(found_ones, seed, DRAWS)]
         figures["ngram_accept"] = _figure(
@@ -125,7 +131,13 @@ def _ngram(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
 
 def _decay(rounds: Sequence[ObservedRounds], base: CostModel) -> float:
     """Return the factor with which the arms of each drafter agree best."""
-    return min(DECAYS, key=lambda decay: _disagreement(rounds, base.replaced("accept_decay", decay)))
+    before = base.accept_decay.value
+
+    def off(decay: float) -> float:
+        drawn = DECAY_REQUESTS * (decay - before) ** 2
+        return drawn + _disagreement(rounds, base.replaced("accept_decay", decay))
+
+    return min(DECAYS, key=off)
 
 
 def _disagreement(rounds: Sequence[ObservedRounds], costs: CostModel) -> float:
@@ -166,7 +178,9 @@ def _sums(rounds: Iterable[ObservedRounds]) -> dict[Arm, tuple[float, float]]:
     return sums
 
 
-def _learning(qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLine], seed: int) -> dict[str, Figure]:
+def _learning(
+    qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLine], base: CostModel, seed: int
+) -> dict[str, Figure]:
     """Return the learning curve, if there are enough drafters of which it is known how much they had learned."""
     known = {line.version: line for line in drafters if line.tokens}
     seen = [(one, known[one.version]) for one in qualities if one.version in known]
@@ -174,12 +188,12 @@ def _learning(qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLin
     versions = sorted({one.version for one, _ in seen})
     if len(versions) < LEAST_DRAFTERS:
         return {}
-    whole = _curve(seen)
+    whole = _curve(seen, base)
     chance, draws = Random(seed), list[tuple[float, ...]]()
     for _ in range(DRAWS):
         drawn = chance.choices(versions, k=len(versions))
         if len(set(drawn)) >= LEAST_DRAFTERS:
-            draws.append(_curve([pair for version in drawn for pair in seen if pair[0].version == version]))
+            draws.append(_curve([pair for version in drawn for pair in seen if pair[0].version == version], base))
     names = ("accept_start", "accept_best", "ageing", "learn_half_tokens")
     of = f"{len(versions)} drafters"
     return {name: _figure(whole[place], [draw[place] for draw in draws], of) for place, name in enumerate(names)}
@@ -208,16 +222,20 @@ def _scored(
     ]
 
 
-def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]]) -> tuple[float, float, float, float]:
+def _curve(seen: Sequence[tuple[DrafterQuality, DrafterLine]], base: CostModel) -> tuple[float, float, float, float]:
     """
     Return the start, the best, what an update takes off, and the tokens to half of the way.
 
     The chance is start (1 - s) + best s - ageing u, all at least 0: s is how far a drafter has come, u how many updates
     ago it learned.
     """
+    before = (
+        Moments.of((1.0, 0.0, 0.0), 1.0 - base.accept_start.value, START_REQUESTS),
+        Moments.of((0.0, 0.0, 1.0), base.ageing.value, AGEING_REQUESTS),
+    )
     best: tuple[float, tuple[float, ...], float] | None = None
     for half in HALVES:
-        moments = []
+        moments = list(before)
         for one, line in seen:
             share = line.tokens / (line.tokens + half)
             updates = max(0, one.policy - line.policy)
