@@ -20,6 +20,15 @@ def fit(
         bool,
         typer.Option("--held-out", help="Fit the first half of a recorded comparison, and predict the second."),
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="With --held-out: a key of the suite with which the run was recorded, such as publish.every_tokens. "
+            "Repeatable.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the costs, for `tlt simulate --costs`.")
     ] = None,
@@ -41,6 +50,7 @@ def fit(
         model=model,
         gpus_per_worker=gpus_per_worker,
         held_out=held_out,
+        settings=settings or (),
         save=save,
         json_to=json_to,
         seed=seed,

@@ -1,5 +1,6 @@
 """`tlt simulate fit`, with everything imported that it needs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,12 @@ from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, write_j
 from tlt_simulator.costs import files
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.fit.fitting import fit_journal
+from tlt_simulator.fit.beyond import beyond
+from tlt_simulator.fit.fitting import UNKNOWN, fit_journal
 from tlt_simulator.fit.held_out import held_out as held_out_of
 from tlt_simulator.fit.shown import fitted_lines, fitted_values, held_out_lines, held_out_values
+from tlt_simulator.scenario import Fleet, RlTrainer, Scenario, SuiteKeys
+from tlt_simulator.sweep.keys import changed, parted
 
 
 def fit(
@@ -20,6 +24,7 @@ def fit(
     model: str | None,
     gpus_per_worker: int,
     held_out: bool,
+    settings: Sequence[str],
     save: Path | None,
     json_to: str,
     seed: int,
@@ -36,18 +41,28 @@ def fit(
         require_directory(save, "--save")
     base = _base(card, model, gpus_per_worker)
     values: dict[str, Any]
+    if settings and not held_out:
+        raise ConfigError("--set: accepted: with --held-out", field="set")
     if held_out:
-        predicted = held_out_of(directory, base=base, seed=seed)
+        predicted = held_out_of(directory, suite=_suite(settings), base=base, seed=seed)
         fitted, values, lines = predicted.fitted, held_out_values(predicted), list(held_out_lines(predicted))
     else:
         fitted = fit_journal(directory, base=base, seed=seed)
-        values, lines = fitted_values(fitted), list(fitted_lines(fitted))
+        own = Scenario(name="journal", fleet=fitted.fleet, trainer=fitted.trainer, costs=fitted.costs)
+        outside = beyond(own, fitted.trace)
+        values, lines = fitted_values(fitted, outside), list(fitted_lines(fitted, outside))
     if save is not None:
         files.save(fitted.costs, save)
     if json_to:
         write_json(values, json_to)
     if json_to != STANDARD_OUTPUT:
         print("\n".join(lines))
+
+
+def _suite(settings: Sequence[str]) -> SuiteKeys:
+    """Return the configuration with which a run was recorded."""
+    fleet, trainer = Fleet(workers=1, kv_room=1), RlTrainer(learn_s=UNKNOWN.update_s)
+    return changed(Scenario(name="journal", fleet=fleet, trainer=trainer, costs=UNKNOWN), parted(settings)).suite
 
 
 def _base(card: str | None, model: str | None, gpus: int) -> CostModel | None:

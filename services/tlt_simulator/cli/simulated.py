@@ -2,6 +2,7 @@
 
 from tlt_simulator.cli.prepared import Prepared
 from tlt_simulator.cli.progress import Phases
+from tlt_simulator.fit.beyond import beyond
 from tlt_simulator.report import interval, sensitivity, what_to_set
 from tlt_simulator.report.findings import Findings, PublishedRow, measured_time
 from tlt_simulator.report.sample import sample_size, sampled
@@ -20,6 +21,7 @@ def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None
         processes: How many simulations run at a time.
     """
     scenario, trace = found.scenario, found.trace
+    notes = (*found.notes, *(f"extrapolated: {what}" for what in beyond(scenario, trace)))
     comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
     published = tuple[PublishedRow, ...]()
     if found.row is not None:
@@ -30,7 +32,7 @@ def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None
         responses=trace.responses,
         measured=measured_time(trace, comparison.without),
         published=published,
-        notes=found.notes,
+        notes=notes,
     )
     if quick:
         return findings
@@ -42,7 +44,7 @@ def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None
         responses=trace.responses,
         measured=findings.measured,
         published=published,
-        notes=found.notes,
+        notes=notes,
         sensitivity=sensitivity.sensitivity(
             scenario, trace, steps, processes=processes, progress=begin("sensitivity", varied)
         ),
