@@ -70,7 +70,11 @@ def _all_rows(whole: Case, inputs: Inputs, json_to: str, html: Path | None) -> N
         for done, row in enumerate(whole.rows, start=1):
             ready = of_case(inputs, whole, row)
             comparison = compare(ready.trace, ready.scenario)
-            found.append(PublishedRow(what=row.label, published=row.published, simulated=row.found(comparison)))
+            found.append(
+                PublishedRow(
+                    what=f"{row.label} ({row.measure.value})", published=row.published, simulated=row.found(comparison)
+                )
+            )
             told(done)
     if json_to:
         write_json(rows.document(whole, found), json_to)

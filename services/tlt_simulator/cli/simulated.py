@@ -25,7 +25,8 @@ def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None
     comparison = compare(trace, scenario, progress=begin("run", len(trace.steps)))
     published = tuple[PublishedRow, ...]()
     if found.row is not None:
-        row = PublishedRow(what=found.row.label, published=found.row.published, simulated=found.row.found(comparison))
+        what = f"{found.row.label} ({found.row.measure.value})"
+        row = PublishedRow(what=what, published=found.row.published, simulated=found.row.found(comparison))
         published = (row,)
     findings = Findings(
         comparison=comparison,

@@ -73,10 +73,10 @@ def _comparison(findings: Findings) -> Table:
     spread = f"{speedups[0]:.2f} to {speedups[-1]:.2f} per step"
     last = f"90 % interval ({shown.draws} draws)" if shown else ""
     found = _plain_table("", "without TLT", "with TLT", "times as fast", last)
-    found.add_row("whole run", *_both(without.seconds, suite.seconds), _range(shown.speedup if shown else None))
-    found.add_row(
-        "rollouts", *_both(without.rollout_s, suite.rollout_s), _range(shown.rollout_speedup if shown else None)
-    )
+    whole = f"{_span(shown.speedup)}; {_lasting(shown.seconds)}" if shown else ""
+    rollouts = _span(shown.rollout_speedup) if shown else ""
+    found.add_row("whole run", *_both(without.seconds, suite.seconds), whole)
+    found.add_row("rollouts", *_both(without.rollout_s, suite.rollout_s), rollouts)
     for name, of in (("step, median", "seconds"), ("rollout, median", "rollout_s"), ("its tail, median", "tail_s")):
         medians = [median(float(getattr(step, of)) for step in run.steps) for run in (without, suite)]
         found.add_row(name, *_both(medians[0], medians[1]), spread if of == "seconds" else "")
@@ -92,8 +92,12 @@ def _both(without: float, suite: float) -> tuple[str, str, str]:
     return duration(without), duration(suite), times(without / suite) if suite else ""
 
 
-def _range(found: Range | None) -> str:
-    return span(found.low, found.high) if found else ""
+def _span(found: Range) -> str:
+    return span(found.low, found.high)
+
+
+def _lasting(found: Range) -> str:
+    return f"{duration(found.low)} to {duration(found.high)}"
 
 
 def _accept_length(run: Run) -> str:
@@ -114,7 +118,7 @@ def _states(comparison: Comparison) -> Table:
 
 
 def _checks(findings: Findings) -> Table:
-    found = _plain_table("checked against", "said there", "simulated", "error")
+    found = _plain_table("checked against", "known", "simulated", "error")
     if measured := findings.measured:
         what = f"rollouts of the trace, {counted(measured.steps, 'step')}, without TLT"
         both = duration(measured.rollout_s), duration(measured.simulated_s)

@@ -181,8 +181,9 @@ def _sure(findings: Findings) -> str:
         parts.append(
             f"<p>If all numbers with an interval vary together ({varied}; independently of each other, {found.draws} "
             f"draws of a Latin hypercube, simulated on {escape(found.steps)}), the whole run is "
-            f"{span(found.speedup.low, found.speedup.high)} times as fast, and rollouts "
-            f"{span(found.rollout_speedup.low, found.rollout_speedup.high)} times (90 % intervals).</p>"
+            f"{span(found.speedup.low, found.speedup.high)} times as fast, and takes {duration(found.seconds.low)} to "
+            f"{duration(found.seconds.high)} with TLT; rollouts are "
+            f"{span(found.rollout_speedup.low, found.rollout_speedup.high)} times as fast (90 % intervals).</p>"
         )
     if findings.sensitivity:
         parts.append(tornado(findings.sensitivity))

@@ -93,7 +93,7 @@ def checks(findings: Findings) -> str:
         what = f"rollouts of the trace without TLT, {measured.steps} steps"
         both = duration(measured.rollout_s), duration(measured.simulated_s)
         rows.insert(0, (what, *both, f"{measured.error:+.1%}"))
-    return table(("checked against", "said there", "simulated", "error"), rows) if rows else ""
+    return table(("checked against", "known", "simulated", "error"), rows) if rows else ""
 
 
 def tried(findings: Findings) -> str:
