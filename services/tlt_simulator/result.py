@@ -46,7 +46,7 @@ class StepRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StateTurn:
     """A worker is in another state from now on."""
 
     at_s: float
@@ -55,11 +55,11 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SimulatedRun:
     """A simulated run."""
 
     steps: tuple[StepRun, ...]
-    turns: tuple[tuple[Turn, ...], ...]
+    turns: tuple[tuple[StateTurn, ...], ...]
     """Per step, in order of time; each begins with a turn for every worker."""
     publications: tuple[tuple[float, int, float], ...] = ()
     """When, which version, and its accept probability."""
@@ -96,8 +96,8 @@ class Comparison:
     scenario: Scenario
     source: str
     """What the trace was read from."""
-    without: Run
-    with_suite: Run
+    without: SimulatedRun
+    with_suite: SimulatedRun
     notes: tuple[str, ...] = field(default=())
 
     @property

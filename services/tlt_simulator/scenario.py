@@ -8,7 +8,7 @@ from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import arms_named
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
-from tlt_simulator.costs.figure import Figure
+from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import NOTHING, CostModel
 from tlt_trainer.config import PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig
@@ -16,7 +16,7 @@ from tlt_worker.engine_config import EngineConfig
 _GATEWAY = GatewayConfig.model_fields
 
 
-class Fleet(Frozen):
+class FleetSpec(Frozen):
     """The rollout workers."""
 
     workers: int = Field(ge=1, le=10_240)
@@ -36,9 +36,9 @@ class Fleet(Frozen):
 class RlTrainer(Frozen):
     """The RL trainer, between two rollouts."""
 
-    learn_s: Figure
+    learn_s: CostFigure
     """From the last response of a step to the call with the new weights."""
-    learn_token_s: Figure = NOTHING
+    learn_token_s: CostFigure = NOTHING
     """Added to it for each token of the step's responses."""
     colocated: bool = True
     """Whether it learns on the workers' own devices, which then cannot be lent; otherwise it has others."""
@@ -87,7 +87,7 @@ class Scenario(Frozen):
     """A run to simulate."""
 
     name: str
-    fleet: Fleet
+    fleet: FleetSpec
     trainer: RlTrainer
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()

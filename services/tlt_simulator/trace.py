@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class TraceSample:
     """A response."""
 
     prompt: int
@@ -22,7 +22,7 @@ class Sample:
 class TraceStep:
     """The responses between two updates of the weights. Seconds are those measured; None: not known."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[TraceSample, ...]
     rollout_s: float | None = None
     """From the first request to the last response."""
     step_s: float | None = None
@@ -30,7 +30,7 @@ class TraceStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class RunTrace:
     """A run."""
 
     source: str

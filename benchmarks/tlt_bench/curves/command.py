@@ -66,7 +66,7 @@ def measure(kind: Kind, *, quick: bool, seeds: int, observer: Observer) -> Resul
 
 async def _run(kind: Kind, settings: DemoSettings, seeds: int, directory: Path, observer: Observer) -> list[Curve]:
     curves = []
-    async with Stack(await suite(settings, directory), say=observer.on_stage) as stack:
+    async with Stack(await suite(settings, directory, directory / "journal"), say=observer.on_stage) as stack:
         for seed, side in product(range(seeds), SIDES):
             observer.on_stage(f"training: seed {seed}, {side}")
             if kind is Kind.GRPO:

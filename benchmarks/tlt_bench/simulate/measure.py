@@ -31,12 +31,12 @@ from tlt_common.client.rollout import Client
 from tlt_common.domain.fleet import WorkerAccount, WorkerState
 from tlt_common.domain.prompt import SamplingParams
 from tlt_common.telemetry.log import configure
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
-from tlt_simulator.result import Run
+from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import simulate
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario, SuiteKeys
-from tlt_simulator.trace import Sample, TraceStep
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario, SuiteKeys
+from tlt_simulator.trace import TraceSample, TraceStep
 
 STEPS, QUICK_STEPS = 16, 6
 PROMPTS, GROUP = 8, 4
@@ -81,7 +81,7 @@ def _steps(count: int) -> tuple[TraceStep, ...]:
     return tuple(
         TraceStep(
             samples=tuple(
-                Sample(prompt=prompt, prompt_tokens=4, tokens=_length(level, chance))
+                TraceSample(prompt=prompt, prompt_tokens=4, tokens=_length(level, chance))
                 for prompt in range(PROMPTS)
                 for level in (chance.gauss(0.0, SPREAD / 2.0),)
                 for _ in range(GROUP)
@@ -96,8 +96,8 @@ def _length(level: float, chance: random.Random) -> int:
 
 
 def _scenario() -> Scenario:
-    def known(value: float) -> Figure:
-        return Figure(value=value, source=Source.MEASURED, of="the script")
+    def known(value: float) -> CostFigure:
+        return CostFigure(value=value, source=Source.MEASURED, of="the script")
 
     nothing = known(0.0)
     costs = CostModel(
@@ -126,7 +126,7 @@ def _scenario() -> Scenario:
     )
     return Scenario(
         name="scripted",
-        fleet=Fleet(workers=WORKERS, slots=SLOTS, kv_room=10**9),
+        fleet=FleetSpec(workers=WORKERS, slots=SLOTS, kv_room=10**9),
         trainer=RlTrainer(learn_s=known(LEARN_S), colocated=False),
         costs=costs,
         suite=SuiteKeys(speculation=False, spot=SPOT),
@@ -151,12 +151,12 @@ async def _real(steps: Sequence[TraceStep]) -> tuple[list[Seen], tuple[WorkerAcc
         return seen, (await fleet_at(coordinator)).workers
 
 
-async def _response(client: Client, sample: Sample) -> None:
+async def _response(client: Client, sample: TraceSample) -> None:
     prompt = (1 + sample.prompt, 2, 3, 4)
     await client.generate(prompt, SamplingParams(max_new_tokens=sample.tokens))
 
 
-def _agreement(seen: Seen, number: int, accounts: Sequence[WorkerAccount], run: Run) -> float:
+def _agreement(seen: Seen, number: int, accounts: Sequence[WorkerAccount], run: SimulatedRun) -> float:
     """Compare the numbers of lent workers from the beginning of a step to the end of learning."""
     step = run.steps[number]
     span_s = min(seen.ended_s - seen.began_s, step.rollout_s) + LEARN_S
@@ -177,7 +177,7 @@ def _state_at(account: WorkerAccount, at_s: float) -> WorkerState:
     return state
 
 
-def _said_at(run: Run, number: int, at_s: float) -> int:
+def _said_at(run: SimulatedRun, number: int, at_s: float) -> int:
     states = dict[int, str]()
     for turn in run.turns[number]:
         if turn.at_s > at_s:
@@ -196,7 +196,7 @@ def _lent(seen: Sequence[Seen], accounts: Sequence[WorkerAccount]) -> float:
     return total
 
 
-def _said_lent(run: Run) -> float:
+def _said_lent(run: SimulatedRun) -> float:
     from_s, last = run.steps[WARM_STEPS].began_s, run.steps[-1]
     to_s = last.began_s + last.rollout_s
     turns = [turn for step in run.turns for turn in step]

@@ -6,14 +6,14 @@ for as many GPUs, the same model and cap (verl, recipe/dapo/run_dapo_qwen2.5_32b
 that recipe is faster than 11 days, so that all costs of rounds are made slower by one factor until it takes as long.
 """
 
-from tlt_simulator.cases.case import Case, CaseRow, Measure
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
 from tlt_simulator.run import simulate
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
-from tlt_simulator.trace import Trace
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import LengthSpec
 
@@ -41,10 +41,10 @@ FITS = 3
 """Simulations of a step from which the factor is found."""
 
 
-def bytedance() -> Case:
+def bytedance() -> PublishedCase:
     """Return the case; that simulates a few steps."""
     scenario = _slowed(_scenario())
-    return Case(
+    return PublishedCase(
         name="bytedance-32b",
         title="ByteDance's 32B run on 128 GPUs",
         rows=(
@@ -80,8 +80,10 @@ def _scenario() -> Scenario:
     learn_s = STEP_S * (1.0 - ROLLOUT_SHARE)
     return Scenario(
         name="bytedance-32b",
-        fleet=Fleet(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
-        trainer=RlTrainer(learn_s=Figure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")),
+        fleet=FleetSpec(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
+        trainer=RlTrainer(
+            learn_s=CostFigure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")
+        ),
         costs=calculated("h100", "32b", GPUS),
     )
 
@@ -100,5 +102,5 @@ def _times(costs: CostModel, factor: float) -> CostModel:
     return costs.model_copy(update={name: figures[name].scaled(factor) for name in SLOWED})
 
 
-def _trace(steps: int) -> Trace:
+def _trace(steps: int) -> RunTrace:
     return drawn_trace(LENGTHS, steps=steps, prompts=PROMPTS, group=GROUP)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from tlt_simulator.result import Comparison
 from tlt_simulator.run import with_rollout_share
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 
 SHARE_STEPS = 2
 """Steps from which the duration of learning is derived that goes with a share of rollouts."""
@@ -30,7 +30,7 @@ class CaseRow:
 
     label: str
     scenario: Scenario
-    trace: Callable[[int], Trace]
+    trace: Callable[[int], RunTrace]
     """Returns so many steps."""
     steps: int
     """Steps of the run."""
@@ -57,7 +57,7 @@ class CaseRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PublishedCase:
     """Published numbers that one calibration is to explain."""
 
     name: str

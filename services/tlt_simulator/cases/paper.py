@@ -7,12 +7,12 @@ the drafter takes to launch (`costs.roofline`). These three were chosen so that 
 
 from functools import partial
 
-from tlt_simulator.cases.case import Case, CaseRow, Measure
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
-from tlt_simulator.trace import Trace
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import LengthSpec
 
@@ -36,9 +36,9 @@ SCALING = (
 """Model, GPUs of a worker, nodes of eight H100, and how many times as fast steps are as VeRL's."""
 
 
-def paper() -> Case:
+def paper() -> PublishedCase:
     """Return the case."""
-    return Case(
+    return PublishedCase(
         name="paper",
         title="The TLT paper: Qwen2.5-7B and 32B on H100",
         rows=(
@@ -81,12 +81,12 @@ def _scenario(model: str, gpus: int, *, workers: int) -> Scenario:
     room = worker_room("h100", model, gpus, context=LENGTHS.cap + 2048)
     return Scenario(
         name="paper",
-        fleet=Fleet(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
-        trainer=RlTrainer(learn_s=Figure(value=0.0, source=Source.ASSUMED)),
+        fleet=FleetSpec(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
+        trainer=RlTrainer(learn_s=CostFigure(value=0.0, source=Source.ASSUMED)),
         costs=calculated("h100", model, gpus),
         drafter_tokens=DRAFTER_TOKENS,
     )
 
 
-def _trace(prompts: int, group: int, steps: int) -> Trace:
+def _trace(prompts: int, group: int, steps: int) -> RunTrace:
     return drawn_trace(LENGTHS, steps=steps, prompts=prompts, group=group)

@@ -5,10 +5,10 @@ from types import MappingProxyType
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.cases.bytedance import bytedance
-from tlt_simulator.cases.case import Case
+from tlt_simulator.cases.case import PublishedCase
 from tlt_simulator.cases.paper import paper
 
-CASES: Mapping[str, Callable[[], Case]] = MappingProxyType({"paper": paper, "bytedance-32b": bytedance})
+CASES: Mapping[str, Callable[[], PublishedCase]] = MappingProxyType({"paper": paper, "bytedance-32b": bytedance})
 
 
 def names() -> tuple[str, ...]:
@@ -16,7 +16,7 @@ def names() -> tuple[str, ...]:
     return tuple(CASES)
 
 
-def case(name: str) -> Case:
+def case(name: str) -> PublishedCase:
     """
     Return a case.
 

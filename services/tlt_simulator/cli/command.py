@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cases import Case, case
+from tlt_simulator.cases import PublishedCase, case
 from tlt_simulator.cli.inputs import Inputs
 from tlt_simulator.cli.output import STANDARD_OUTPUT, require_directory, show, write_json
 from tlt_simulator.cli.prepared import check, of_case, prepared
@@ -59,7 +59,7 @@ def simulate(
             print(f"page: {html}")
 
 
-def _all_rows(whole: Case, inputs: Inputs, json_to: str, html: Path | None) -> None:
+def _all_rows(whole: PublishedCase, inputs: Inputs, json_to: str, html: Path | None) -> None:
     """Compare every row of a case with what was published."""
     if html is not None:
         labels = "; ".join(row.label for row in whole.rows)

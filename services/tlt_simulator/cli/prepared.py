@@ -4,17 +4,17 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.cases import Case, CaseRow, case
+from tlt_simulator.cases import CaseRow, PublishedCase, case
 from tlt_simulator.cli.inputs import Inputs
 from tlt_simulator.costs import calibrate, files
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
 from tlt_simulator.run import with_rollout_share
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
 from tlt_simulator.sweep.keys import changed, parted
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import parsed_lengths
 from tlt_simulator.traces.reading import read_trace
@@ -38,17 +38,17 @@ SHARE_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRun:
     """What is simulated."""
 
     scenario: Scenario
-    trace: Trace
+    trace: RunTrace
     row: CaseRow | None = None
     """The published number that it is compared with."""
     notes: tuple[str, ...] = ()
 
 
-def prepared(inputs: Inputs, whole: Case | None = None) -> Prepared:
+def prepared(inputs: Inputs, whole: PublishedCase | None = None) -> PreparedRun:
     """
     Return what options come to.
 
@@ -67,15 +67,15 @@ def prepared(inputs: Inputs, whole: Case | None = None) -> Prepared:
     trace = _trace(inputs)
     fleet, costs, notes = _machines(inputs, trace)
     name = inputs.trace.name if inputs.trace else "drawn lengths"
-    nothing = RlTrainer(learn_s=Figure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False)
+    nothing = RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False)
     scenario = Scenario(name=name, fleet=fleet, trainer=nothing, costs=costs, seed=inputs.seed)
     scenario = changed(_with_drafter(scenario, inputs), parted(inputs.settings or ()))
     if "trainer.learn_s" not in parted(inputs.settings or ()):
         scenario = _with_learning(scenario, trace, inputs)
-    return Prepared(scenario=scenario, trace=trace, notes=(*notes, *trace.notes))
+    return PreparedRun(scenario=scenario, trace=trace, notes=(*notes, *trace.notes))
 
 
-def chosen_row(inputs: Inputs, found: Case) -> CaseRow:
+def chosen_row(inputs: Inputs, found: PublishedCase) -> CaseRow:
     """
     Return the row of a case that an option names, or its only one.
 
@@ -91,7 +91,7 @@ def chosen_row(inputs: Inputs, found: Case) -> CaseRow:
     return rows[inputs.row]
 
 
-def of_case(inputs: Inputs, found: Case, row: CaseRow) -> Prepared:
+def of_case(inputs: Inputs, found: PublishedCase, row: CaseRow) -> PreparedRun:
     """
     Return a row of a case, with what options change of it.
 
@@ -102,7 +102,7 @@ def of_case(inputs: Inputs, found: Case, row: CaseRow) -> Prepared:
     named = row.scenario.model_copy(update={"name": f"{found.name}, {row.label}", "seed": inputs.seed})
     scenario = changed(_with_drafter(replace(row, scenario=named).prepared(), inputs), parted(inputs.settings or ()))
     trace = row.trace(row.steps if inputs.steps is None else inputs.steps)
-    return Prepared(scenario=scenario, trace=trace, row=row, notes=(*notes, *trace.notes))
+    return PreparedRun(scenario=scenario, trace=trace, row=row, notes=(*notes, *trace.notes))
 
 
 def check(inputs: Inputs) -> None:
@@ -149,7 +149,7 @@ def _check_numbers(inputs: Inputs) -> None:
         )
 
 
-def _trace(inputs: Inputs) -> Trace:
+def _trace(inputs: Inputs) -> RunTrace:
     if inputs.trace is None:
         return drawn_trace(
             parsed_lengths(inputs.lengths or ""),
@@ -162,10 +162,10 @@ def _trace(inputs: Inputs) -> Trace:
     if inputs.steps is None or inputs.steps >= len(found.steps):
         return found
     note = f"the first {inputs.steps} of the {len(found.steps)} steps of the trace"
-    return Trace(source=found.source, steps=found.steps[: inputs.steps], cap=found.cap, notes=(*found.notes, note))
+    return RunTrace(source=found.source, steps=found.steps[: inputs.steps], cap=found.cap, notes=(*found.notes, note))
 
 
-def _machines(inputs: Inputs, trace: Trace) -> tuple[Fleet, CostModel, tuple[str, ...]]:
+def _machines(inputs: Inputs, trace: RunTrace) -> tuple[FleetSpec, CostModel, tuple[str, ...]]:
     """Return the fleet and its costs, and what the plan of its engine warns of."""
     if inputs.gpus is None:
         raise ConfigError("--gpus is required: GPUs for rollouts, all together", field="gpus")
@@ -179,7 +179,7 @@ def _machines(inputs: Inputs, trace: Trace) -> tuple[Fleet, CostModel, tuple[str
         longest_prompt = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
         room = worker_room(card, model, each, slots=slots, context=longest_prompt + trace.cap)
         kv_room, notes = room.kv_room, room.warnings
-    return Fleet(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
+    return FleetSpec(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
 
 
 def _costs(inputs: Inputs, gpus: int) -> CostModel:
@@ -205,24 +205,24 @@ def _with_drafter(scenario: Scenario, inputs: Inputs) -> Scenario:
     return scenario.model_copy(update={"drafter_tokens": inputs.drafter_tokens})
 
 
-def _with_learning(scenario: Scenario, trace: Trace, inputs: Inputs) -> Scenario:
+def _with_learning(scenario: Scenario, trace: RunTrace, inputs: Inputs) -> Scenario:
     """Return a scenario with the duration of learning: as an option says, or the trace, or else assumed."""
     steps = trace.steps[:SHARE_STEPS]
     if inputs.learn_s is not None:
-        return _learning(scenario, Figure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s"))
+        return _learning(scenario, CostFigure(value=inputs.learn_s, source=Source.MEASURED, of="--learn-s"))
     if inputs.rollout_share is not None:
         return with_rollout_share(steps, scenario, inputs.rollout_share)
     measured = [step.step_s - step.rollout_s for step in trace.steps if step.step_s and step.rollout_s]
     if measured:
         seconds = max(0.0, median(measured) - scenario.costs.update_s.value)
         of = f"steps of the trace without their rollouts, median of {len(measured)}, less an update"
-        return _learning(scenario, Figure(value=seconds, source=Source.MEASURED, of=of))
+        return _learning(scenario, CostFigure(value=seconds, source=Source.MEASURED, of=of))
     value, low, high = (
         with_rollout_share(steps, scenario, share).trainer.learn_s.value for share in (SHARE, SHARE_HIGH, SHARE_LOW)
     )
     of = f"rollouts are {SHARE:.0%} of a step without the suite ({SHARE_LOW:.0%} to {SHARE_HIGH:.0%})"
-    return _learning(scenario, Figure(value=value, low=low, high=high, source=Source.ASSUMED, of=of))
+    return _learning(scenario, CostFigure(value=value, low=low, high=high, source=Source.ASSUMED, of=of))
 
 
-def _learning(scenario: Scenario, learn_s: Figure) -> Scenario:
+def _learning(scenario: Scenario, learn_s: CostFigure) -> Scenario:
     return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn_s})})

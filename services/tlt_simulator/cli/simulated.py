@@ -1,6 +1,6 @@
 """A simulation of both sides, and what is asked of it besides."""
 
-from tlt_simulator.cli.prepared import Prepared
+from tlt_simulator.cli.prepared import PreparedRun
 from tlt_simulator.cli.progress import Phases
 from tlt_simulator.fit.beyond import beyond
 from tlt_simulator.report import interval, sensitivity, what_to_set
@@ -9,7 +9,7 @@ from tlt_simulator.report.sample import sample_size, sampled
 from tlt_simulator.run import compare
 
 
-def simulated(found: Prepared, begin: Phases, *, quick: bool, sample: int | None, processes: int) -> Findings:
+def simulated(found: PreparedRun, begin: Phases, *, quick: bool, sample: int | None, processes: int) -> Findings:
     """
     Simulate, and find out how sure the result is and what to set.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tlt_simulator.costs.benchmarks import Benchmarks, MeasuredRound, benchmarks_in
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.squares import Moments, added, solved
 
@@ -51,7 +51,7 @@ def calibrated(costs: CostModel, path: Path) -> CostModel:
     return costs.model_copy(update={**_rounds(costs, found, source), **changed})
 
 
-def _rounds(costs: CostModel, found: Benchmarks, source: str) -> dict[str, Figure]:
+def _rounds(costs: CostModel, found: Benchmarks, source: str) -> dict[str, CostFigure]:
     if not found.rounds:
         return {}
     rows = [_parts(costs, one) for one in found.rounds]
@@ -96,8 +96,8 @@ def _parts(costs: CostModel, one: MeasuredRound) -> tuple[float, ...]:
     )
 
 
-def _measured(value: float, error: float, of: str) -> Figure:
+def _measured(value: float, error: float, of: str) -> CostFigure:
     spread = max(LEAST_ERROR, error)
-    return Figure(
+    return CostFigure(
         value=value, low=value * max(0.0, 1.0 - spread), high=value * (1.0 + spread), source=Source.MEASURED, of=of
     )

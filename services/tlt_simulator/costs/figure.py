@@ -22,7 +22,7 @@ class Source(StrEnum):
     ASSUMED = "assumed"
 
 
-class Figure(Frozen):
+class CostFigure(Frozen):
     """A number of a cost model, between what it may be at least and at most."""
 
     value: float = Field(ge=0)
@@ -50,7 +50,7 @@ class Figure(Frozen):
         """Upper end of the interval."""
         return self.value if self.high is None else self.high
 
-    def scaled(self, factor: float) -> "Figure":
+    def scaled(self, factor: float) -> "CostFigure":
         """Return it and its interval times a factor."""
         low, high = self.low, self.high
         return self.model_copy(

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
 from tlt_coordinator.lending.worth import TOGETHER
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 
-NOTHING = Figure(value=0, source=Source.CALCULATED)
+NOTHING = CostFigure(value=0, source=Source.CALCULATED)
 
 
 class CostModel(Frozen):
@@ -29,53 +29,53 @@ class CostModel(Frozen):
 
     device: str
     model: str
-    round_fixed_s: Figure
+    round_fixed_s: CostFigure
     """Launches, sampling and scheduling of a round."""
-    round_read_s: Figure
+    round_read_s: CostFigure
     """Reading the weights, without routed experts."""
-    round_token_s: Figure
+    round_token_s: CostFigure
     """Computing one verified token."""
-    kv_token_s: Figure
+    kv_token_s: CostFigure
     """Reading one token of the KV cache."""
-    draft_fixed_s: Figure
+    draft_fixed_s: CostFigure
     """A pass of the drafter, for one request."""
-    draft_token_s: Figure
+    draft_token_s: CostFigure
     """Each further request in a pass of the drafter."""
-    prefill_token_s: Figure
-    accept_start: Figure
+    prefill_token_s: CostFigure
+    accept_start: CostFigure
     """Probability that the first draft of the first published drafter, which has hardly learned, is accepted."""
-    accept_best: Figure
+    accept_best: CostFigure
     """The same of one that has learned all it can."""
-    accept_decay: Figure
+    accept_decay: CostFigure
     """Factor from one position of a draft to the next."""
-    ngram_accept: Figure
+    ngram_accept: CostFigure
     """Probability that the first n-gram draft is accepted, of a prompt with several samples."""
-    learn_tokens_s: Figure
+    learn_tokens_s: CostFigure
     """Tokens per second that one trainer learns from."""
-    learn_half_tokens: Figure
+    learn_half_tokens: CostFigure
     """Tokens after which a drafter has half of what it can learn."""
-    ageing: Figure
+    ageing: CostFigure
     """Probability lost with each update of the weights that a drafter has not learned from."""
-    lease_start_s: Figure
+    lease_start_s: CostFigure
     """From a lease to the first training step."""
-    lease_stop_s: Figure
+    lease_stop_s: CostFigure
     """From the end of a lease until the device is free."""
-    drafter_load_s: Figure
+    drafter_load_s: CostFigure
     """For which an engine pauses to load a drafter."""
-    move_s: Figure
+    move_s: CostFigure
     """For which a request that moves between workers runs nowhere, besides its prefill."""
-    update_s: Figure
+    update_s: CostFigure
     """From the trainer's call until all workers serve new weights."""
     fitted_to: FittedRange | None = None
     """What it was fitted to; null: to nothing."""
-    round_request_s: Figure = NOTHING
+    round_request_s: CostFigure = NOTHING
     """Sampling and scheduling of each request of a round."""
-    expert_read_s: Figure = NOTHING
+    expert_read_s: CostFigure = NOTHING
     """Reading all routed experts."""
-    expert_share: Figure = NOTHING
+    expert_share: CostFigure = NOTHING
     """Share of them that one token chooses."""
 
-    together: Figure = Figure(
+    together: CostFigure = CostFigure(
         value=TOGETHER,
         low=0.0,
         high=0.5,
@@ -83,7 +83,7 @@ class CostModel(Frozen):
         of="measured on CPUs with small drafters (tlt bench train --trainers)",
     )
     """Power of the number of trainers with which they learn faster together."""
-    tree_narrowing: Figure = Figure(
+    tree_narrowing: CostFigure = CostFigure(
         value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
     )
     """Power of the branches of a tree with which the chance falls that none of them is accepted."""
@@ -139,13 +139,13 @@ class CostModel(Frozen):
         best, start = self.accept_best.value, self.accept_start.value
         return min(1.0, max(0.0, start + (best - start) * share - self.ageing.value * updates))
 
-    def figures(self) -> Iterator[tuple[str, Figure]]:
+    def figures(self) -> Iterator[tuple[str, CostFigure]]:
         """Yield all numbers by name."""
         for name in type(self).model_fields:
             figure = getattr(self, name)
-            if isinstance(figure, Figure):
+            if isinstance(figure, CostFigure):
                 yield name, figure
 
     def replaced(self, name: str, value: float) -> "CostModel":
         """Return this model with another value of one number, which is then assumed."""
-        return self.model_copy(update={name: Figure(value=value, source=Source.ASSUMED)})
+        return self.model_copy(update={name: CostFigure(value=value, source=Source.ASSUMED)})

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs import learning
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.published import PUBLISHED_ROUNDS, PUBLISHED_SHAPES, PublishedRound
 from tlt_simulator.costs.trainer_rate import learned_tokens_s
@@ -166,7 +166,7 @@ class _Calculation:
             round_request_s=_between(REQUEST_S, REQUEST_LEAST_S, REQUEST_MOST_S, fit),
             round_read_s=_spread(shared_s, 1 / (1 + READ_SPREAD), 1 + READ_SPREAD, rates),
             expert_read_s=_spread(experts_s, 1 / (1 + READ_SPREAD), 1 + READ_SPREAD, rates),
-            expert_share=Figure(
+            expert_share=CostFigure(
                 value=0.0 if shape.experts is None else shape.experts.chosen / shape.experts.count,
                 source=Source.CALCULATED,
                 of="experts that a token chooses",
@@ -199,14 +199,14 @@ class _Calculation:
         """All routed experts: what infinitely many tokens read beyond what none does."""
         return (self.shape.read_parameters(10**6) - self.shape.read_parameters(0)) * self.shape.element_bytes
 
-    def _computed(self, seconds: float, of: str) -> Figure:
+    def _computed(self, seconds: float, of: str) -> CostFigure:
         return _spread(seconds, COMPUTE_SHARE / COMPUTE_MOST, COMPUTE_SHARE / COMPUTE_LEAST, of)
 
-    def _draft_fixed(self) -> Figure:
+    def _draft_fixed(self) -> CostFigure:
         read_s = self._situation.drafting_s(1)
         reduced_s = 2 * REDUCE_S if self.machine.gpus > 1 else 0.0
         most_s = (2 * REDUCE_MOST_S if self.machine.gpus > 1 else 0.0) + DRAFT_PASS_MOST_S + read_s * (1 + READ_SPREAD)
-        return Figure(
+        return CostFigure(
             value=read_s + reduced_s + DRAFT_PASS_S,
             low=read_s / (1 + READ_SPREAD) + DRAFT_PASS_LEAST_S,
             high=most_s,
@@ -214,7 +214,7 @@ class _Calculation:
             of="bytes of the drafter's layer and of the head's rows that engines draft from; launches assumed",
         )
 
-    def _draft_token(self, of: str) -> Figure:
+    def _draft_token(self, of: str) -> CostFigure:
         drafter = self.shape.drafter
         heads = max(1, drafter.kv_heads // self.machine.gpus)
         kv_bytes = 2 * drafter.layers * heads * drafter.head_dim * self.shape.element_bytes * DRAFT_CONTEXT
@@ -222,15 +222,15 @@ class _Calculation:
         elements = self._situation.draft_bytes() / self.shape.element_bytes
         return self._computed(self.machine.speed.seconds(0, 2 * elements) / self.machine.gpus + kv_s, of)
 
-    def _drafter_load(self) -> Figure:
+    def _drafter_load(self) -> CostFigure:
         seconds = self.shape.drafter_bytes(self.machine.gpus) / HOST_BYTES_S
-        return Figure(
+        return CostFigure(
             value=seconds, low=seconds / 2, high=4 * seconds, source=Source.CALCULATED, of="its bytes over PCIe"
         )
 
-    def _update(self) -> Figure:
+    def _update(self) -> CostFigure:
         seconds = UPDATE_S + UPDATE_BYTE_S * self.shape.parameters * self.shape.element_bytes
-        return Figure(
+        return CostFigure(
             value=seconds,
             low=seconds / 2,
             high=8 * seconds,
@@ -239,9 +239,9 @@ class _Calculation:
         )
 
 
-def _between(value: float, low: float, high: float, of: str) -> Figure:
-    return Figure(value=value, low=low, high=high, source=Source.CALCULATED, of=of)
+def _between(value: float, low: float, high: float, of: str) -> CostFigure:
+    return CostFigure(value=value, low=low, high=high, source=Source.CALCULATED, of=of)
 
 
-def _spread(value: float, least: float, most: float, of: str) -> Figure:
+def _spread(value: float, least: float, most: float, of: str) -> CostFigure:
     return _between(value, value * least, value * most, of)

@@ -17,7 +17,7 @@ from typing import Final
 from tlt_common.domain.arm import Arm
 from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import DrafterLine
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.squares import Moments, added, solved
 from tlt_simulator.fit.observed import ObservedRounds
@@ -59,7 +59,7 @@ class DrafterQuality:
 class Acceptance:
     """Probabilities, by the names that a `CostModel` has for them."""
 
-    figures: dict[str, Figure]
+    figures: dict[str, CostFigure]
     drafters: tuple[DrafterQuality, ...]
 
 
@@ -80,7 +80,7 @@ def fitted_acceptance(
     """
     learned = [one for one in rounds if one.arm.needs_drafter]
     found_ones = [one for one in rounds if one.arm.finds_drafts]
-    figures = dict[str, Figure]()
+    figures = dict[str, CostFigure]()
     qualities: tuple[DrafterQuality, ...] = ()
     if learned:
         requests = sum(one.requests for one in learned)
@@ -180,7 +180,7 @@ def _sums(rounds: Iterable[ObservedRounds]) -> dict[Arm, tuple[float, float]]:
 
 def _learning(
     qualities: Sequence[DrafterQuality], drafters: Sequence[DrafterLine], base: CostModel, seed: int
-) -> dict[str, Figure]:
+) -> dict[str, CostFigure]:
     """Return the learning curve, if there are enough drafters of which it is known how much they had learned."""
     known = {line.version: line for line in drafters if line.tokens}
     seen = [(one, known[one.version]) for one in qualities if one.version in known]
@@ -260,6 +260,6 @@ def _drawn(rounds: Sequence[ObservedRounds], seed: int, draws: int) -> Iterable[
         yield [one for minute in chance.choices(minutes, k=len(minutes)) for one in minute]
 
 
-def _figure(value: float, draws: Sequence[float], of: str) -> Figure:
+def _figure(value: float, draws: Sequence[float], of: str) -> CostFigure:
     low, high = interval(draws) if draws else (value, value)
-    return Figure(value=value, low=min(low, value), high=max(high, value), source=Source.FITTED, of=of)
+    return CostFigure(value=value, low=min(low, value), high=max(high, value), source=Source.FITTED, of=of)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 
 BEYOND: Final = 1.25
 """Times as much as was seen is still said to be covered."""
@@ -11,7 +11,7 @@ BETTER: Final = 0.05
 """By which a drafter may be better than those that were seen."""
 
 
-def beyond(scenario: Scenario, trace: Trace) -> tuple[str, ...]:
+def beyond(scenario: Scenario, trace: RunTrace) -> tuple[str, ...]:
     """Return what a simulation of this is outside of what its costs were fitted to; empty if they were not."""
     seen, fleet, found = scenario.costs.fitted_to, scenario.fleet, list[str]()
     if seen is None:

@@ -8,7 +8,7 @@ from typing import Final
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs import learning
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.fit.acceptance import DrafterQuality, fitted_acceptance
@@ -17,12 +17,12 @@ from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.rounds import fitted_rounds
 from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
 from tlt_simulator.fit.switches import fitted_learning_phase, fitted_switches, states_of
-from tlt_simulator.scenario import Fleet, RlTrainer
-from tlt_simulator.trace import Trace
+from tlt_simulator.scenario import FleetSpec, RlTrainer
+from tlt_simulator.trace import RunTrace
 
 
-def _assumed(value: float, low: float, high: float, of: str) -> Figure:
-    return Figure(value=value, low=low, high=high, source=Source.ASSUMED, of=of)
+def _assumed(value: float, low: float, high: float, of: str) -> CostFigure:
+    return CostFigure(value=value, low=low, high=high, source=Source.ASSUMED, of=of)
 
 
 UNKNOWN: Final = CostModel(
@@ -56,7 +56,7 @@ class Fitted:
     """A recorded run, as a simulation needs it."""
 
     costs: CostModel
-    fleet: Fleet
+    fleet: FleetSpec
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
     """Of both sides, if the run was a comparison."""
@@ -67,7 +67,7 @@ class Fitted:
     """Numbers that the journal does not tell."""
 
     @property
-    def trace(self) -> Trace:
+    def trace(self) -> RunTrace:
         """The responses with the suite; without it, if there are no others."""
         steps = self.side(with_suite=True) or self.side(with_suite=False)
         return trace_of(steps, "journal")
@@ -77,7 +77,7 @@ class Fitted:
         return tuple(step for step in self.steps if step.with_suite is with_suite)
 
     @property
-    def rows(self) -> tuple[tuple[str, Figure], ...]:
+    def rows(self) -> tuple[tuple[str, CostFigure], ...]:
         """All numbers by name, with the trainer's."""
         trainer = (("learn_s", self.trainer.learn_s), ("learn_token_s", self.trainer.learn_token_s))
         return (*self.costs.figures(), *trainer)
@@ -132,8 +132,8 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
 
 
 def _between_rounds(
-    run: RecordedRun, rounds: Sequence[ObservedRounds], figures: Mapping[str, Figure]
-) -> dict[str, Figure]:
+    run: RecordedRun, rounds: Sequence[ObservedRounds], figures: Mapping[str, CostFigure]
+) -> dict[str, CostFigure]:
     """
     Return the figures with what passes between two rounds as part of each.
 
@@ -150,7 +150,7 @@ def _between_rounds(
     known_s = sum(one.rounds * one.round_s for one in rounds) + sum(line.seconds for line in run.prefills)
     between_s = max(0.0, busy_s - known_s) / sum(one.rounds for one in rounds)
     fixed = figures["round_fixed_s"]
-    whole = Figure(
+    whole = CostFigure(
         value=fixed.value + between_s,
         low=fixed.least + between_s,
         high=fixed.most + between_s,
@@ -166,12 +166,12 @@ def _names(run: RecordedRun) -> dict[str, str]:
     return {"device": device, "model": model}
 
 
-def _fleet(run: RecordedRun) -> Fleet:
+def _fleet(run: RecordedRun) -> FleetSpec:
     workers = {line.worker for line in run.engines} or {stay.worker for line in run.responses for stay in line.stays}
     slots = min((line.slots for line in run.engines), default=256)
     kv_room = min((line.kv_room for line in run.engines if line.kv_room), default=10**9)
     gpus = max((line.devices for line in run.workers), default=1)
-    return Fleet(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
+    return FleetSpec(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
 
 
 def _range(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> FittedRange:

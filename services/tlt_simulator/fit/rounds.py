@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.squares import Moments, added, solved
 from tlt_simulator.fit.observed import ObservedRounds
 
@@ -35,7 +35,7 @@ DRAWS: Final = 200
 class RoundCosts:
     """Seconds, by the names that a `CostModel` has for them, and how they were found."""
 
-    figures: dict[str, Figure]
+    figures: dict[str, CostFigure]
     error: float
     """Mean relative error of the observations, weighted as in the fit."""
     knee: int
@@ -59,7 +59,7 @@ def fitted_rounds(rounds: Sequence[ObservedRounds], *, seed: int = 0) -> RoundCo
     for name, value in found.of(found.whole).items():
         if has_drafts or not name.startswith("draft_"):
             low, high = interval([draw[name] for draw in draws])
-            figures[name] = Figure(
+            figures[name] = CostFigure(
                 value=value,
                 low=min(low, value),
                 high=max(high, value),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tlt_simulator.costs.figure import Figure
+from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.fit.fitting import Fitted
 from tlt_simulator.fit.held_out import HeldOut
 
@@ -71,5 +71,5 @@ def held_out_values(found: HeldOut) -> dict[str, Any]:
     }
 
 
-def _numbers(figure: Figure) -> tuple[str, str]:
+def _numbers(figure: CostFigure) -> tuple[str, str]:
     return f"{figure.value:.4g}", f"{figure.least:.3g} to {figure.most:.3g}"

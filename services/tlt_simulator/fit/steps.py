@@ -13,7 +13,7 @@ from itertools import pairwise
 from tlt_common.domain.response import FinishReason
 from tlt_common.journal.gateway_lines import RequestOutcome, ResponseLine
 from tlt_simulator.fit.recorded import RecordedRun
-from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +81,17 @@ def recorded_steps(run: RecordedRun) -> tuple[RecordedStep, ...]:
     return tuple(found)
 
 
-def trace_of(steps: Sequence[RecordedStep], source: str) -> Trace:
+def trace_of(steps: Sequence[RecordedStep], source: str) -> RunTrace:
     """Return the responses of steps of one side."""
     prompts = dict[str, int]()
     cap = max(line.cap for step in steps for line in step.responses)
-    return Trace(source=source, steps=tuple(_trace_step(step, prompts) for step in steps), cap=cap)
+    return RunTrace(source=source, steps=tuple(_trace_step(step, prompts) for step in steps), cap=cap)
 
 
 def _trace_step(step: RecordedStep, prompts: dict[str, int]) -> TraceStep:
     return TraceStep(
         samples=tuple(
-            Sample(
+            TraceSample(
                 prompt=prompts.setdefault(line.group, len(prompts)),
                 prompt_tokens=line.prompt,
                 tokens=line.tokens,

@@ -10,7 +10,7 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_common.errors import ConfigError
 from tlt_common.journal.coordinator_lines import LeaseChange, StateLine
 from tlt_common.journal.gateway_lines import StayEnd
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.fit.recorded import RecordedRun
 from tlt_simulator.fit.rounds import DRAWS, interval
 from tlt_simulator.fit.steps import RecordedStep
@@ -21,7 +21,7 @@ LEAST_SEEN: Final = 3
 """Switches of a kind below which the base's costs stand."""
 
 
-def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict[str, Figure]:
+def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict[str, CostFigure]:
     """
     Return what the journal tells of switches, prefills and learning, by the names of a `CostModel`.
 
@@ -58,7 +58,7 @@ def fitted_switches(run: RecordedRun, together: float, *, seed: int = 0) -> dict
     return found
 
 
-def fitted_learning_phase(steps: Sequence[RecordedStep], *, seed: int = 0) -> tuple[Figure, Figure]:
+def fitted_learning_phase(steps: Sequence[RecordedStep], *, seed: int = 0) -> tuple[CostFigure, CostFigure]:
     """
     Return the seconds for which the RL trainer learns in each step, and for each token of it.
 
@@ -78,7 +78,7 @@ def fitted_learning_phase(steps: Sequence[RecordedStep], *, seed: int = 0) -> tu
     )
 
 
-def ratio(pairs: Sequence[tuple[float, float]], of: str, seed: int) -> Figure:
+def ratio(pairs: Sequence[tuple[float, float]], of: str, seed: int) -> CostFigure:
     """Return the sum of the first numbers ÷ that of the second ones."""
     return _bootstrapped(pairs, lambda drawn: sum(a for a, _ in drawn) / sum(b for _, b in drawn), of, seed)
 
@@ -109,10 +109,10 @@ def _line(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def _bootstrapped(
     pairs: Sequence[tuple[float, float]], of_pairs: Callable[[Sequence[tuple[float, float]]], float], of: str, seed: int
-) -> Figure:
+) -> CostFigure:
     chance, value = Random(seed), of_pairs(pairs)
     low, high = interval([of_pairs(chance.choices(pairs, k=len(pairs))) for _ in range(DRAWS)])
-    return Figure(value=value, low=min(low, value), high=max(high, value), source=Source.FITTED, of=of)
+    return CostFigure(value=value, low=min(low, value), high=max(high, value), source=Source.FITTED, of=of)
 
 
 def _starts(run: RecordedRun) -> Iterator[float]:

@@ -8,8 +8,8 @@ from tlt_simulator.report.findings import Findings, accept_lengths, pairs, typic
 from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
-from tlt_simulator.result import Run, StepRun
-from tlt_simulator.sweep.outcome import Outcome
+from tlt_simulator.result import SimulatedRun, StepRun
+from tlt_simulator.sweep.outcome import SweepOutcome
 
 FORMAT = "tlt-simulation/1"
 
@@ -65,7 +65,7 @@ def document(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _run(run: Run, devices: int) -> dict[str, Any]:
+def _run(run: SimulatedRun, devices: int) -> dict[str, Any]:
     states = sorted({state for step in run.steps for state in step.by_state})
     first, last = accept_lengths(run.steps)
     return {
@@ -98,7 +98,7 @@ def _step(step: StepRun) -> dict[str, Any]:
     }
 
 
-def _outcome(outcome: Outcome) -> dict[str, float]:
+def _outcome(outcome: SweepOutcome) -> dict[str, float]:
     return {
         "speedup": outcome.speedup,
         "rollout_speedup": outcome.rollout_speedup,

@@ -9,8 +9,8 @@ from tlt_common.domain.fleet import BUBBLES, WorkerState
 from tlt_simulator.report.interval import ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
-from tlt_simulator.result import Comparison, Run, StepRun
-from tlt_simulator.trace import Trace
+from tlt_simulator.result import Comparison, SimulatedRun, StepRun
+from tlt_simulator.trace import RunTrace
 
 SHOWN_STATES = tuple(state for state in WorkerState if state is not WorkerState.DOWN)
 
@@ -101,12 +101,12 @@ def _by_speedup(comparison: Comparison) -> list[int]:
     return sorted(range(len(both)), key=lambda place: both[place].speedup)
 
 
-def median_of(run: Run, of: Callable[[StepRun], float]) -> float:
+def median_of(run: SimulatedRun, of: Callable[[StepRun], float]) -> float:
     """Return the median over the steps."""
     return median(of(step) for step in run.steps)
 
 
-def devices_s(run: Run, state: str) -> float:
+def devices_s(run: SimulatedRun, state: str) -> float:
     """Return the device-seconds in a state."""
     return run.state_s(state)
 
@@ -128,7 +128,7 @@ def _accept_length(steps: Sequence[StepRun]) -> float:
     return sum(step.tokens for step in steps) / rounds if rounds else 1.0
 
 
-def measured_time(trace: Trace, without: Run) -> MeasuredTime | None:
+def measured_time(trace: RunTrace, without: SimulatedRun) -> MeasuredTime | None:
     """Return the measured time of the steps whose trace says it, against the simulation; None: no step does."""
     known = [
         (step.rollout_s, run.rollout_s)

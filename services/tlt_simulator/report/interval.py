@@ -11,9 +11,9 @@ from tlt_simulator.report.sample import said
 from tlt_simulator.report.variations import Steps
 from tlt_simulator.result import Comparison
 from tlt_simulator.sweep.keys import set_figure
-from tlt_simulator.sweep.outcome import Outcome, Variant
+from tlt_simulator.sweep.outcome import SweepOutcome, Variant
 from tlt_simulator.sweep.outcomes import outcomes
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 
 DRAWS = 32
 """Simulations of both sides."""
@@ -50,7 +50,7 @@ class ResultInterval:
 
 def interval(
     comparison: Comparison,
-    trace: Trace,
+    trace: RunTrace,
     steps: Steps,
     *,
     processes: int,
@@ -81,7 +81,7 @@ def interval(
         for named, value in zip(uncertain, values, strict=True):
             varied = set_figure(varied, named.name, value)
         todo.append(Variant(name=f"draw {number:04}", scenario=varied))
-    found = dict[str, Outcome]()
+    found = dict[str, SweepOutcome]()
     for variant, outcome in outcomes(todo, steps, processes=processes):
         found[variant.name] = outcome
         progress(len(found))

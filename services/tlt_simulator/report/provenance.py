@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.report.words import counted
 from tlt_simulator.scenario import Scenario
 
@@ -22,7 +22,7 @@ class NamedFigure:
 
     name: str
     """As `--set` takes it."""
-    figure: Figure
+    figure: CostFigure
 
     @property
     def has_interval(self) -> bool:
@@ -35,7 +35,7 @@ def named_figures(scenario: Scenario) -> tuple[NamedFigure, ...]:
     return tuple(NamedFigure(name=name, figure=figure) for name, figure in _figures(scenario))
 
 
-def _figures(scenario: Scenario) -> Iterator[tuple[str, Figure]]:
+def _figures(scenario: Scenario) -> Iterator[tuple[str, CostFigure]]:
     yield "trainer.learn_s", scenario.trainer.learn_s
     if scenario.trainer.learn_token_s.value:
         yield "trainer.learn_token_s", scenario.trainer.learn_token_s

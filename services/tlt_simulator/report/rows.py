@@ -10,13 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tlt_simulator.cases import Case
+from tlt_simulator.cases import PublishedCase
 from tlt_simulator.report.findings import PublishedRow
 
 FORMAT = "tlt-simulation-rows/1"
 
 
-def document(case: Case, found: Sequence[PublishedRow]) -> dict[str, Any]:
+def document(case: PublishedCase, found: Sequence[PublishedRow]) -> dict[str, Any]:
     """Return the rows as plain values, for --json."""
     return {
         "format": FORMAT,
@@ -30,7 +30,7 @@ def document(case: Case, found: Sequence[PublishedRow]) -> dict[str, Any]:
     }
 
 
-def table(case: Case, found: Sequence[PublishedRow]) -> RenderableType:
+def table(case: PublishedCase, found: Sequence[PublishedRow]) -> RenderableType:
     """Return the rows for the terminal."""
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     shown.add_column("")

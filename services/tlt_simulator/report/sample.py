@@ -7,7 +7,7 @@ How many are taken follows from the number of events, not from a clock: the same
 from collections.abc import Sequence
 
 from tlt_simulator.result import Comparison
-from tlt_simulator.trace import Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceStep
 
 BUDGET_S = 240.0
 """Of one core, for all variants together."""
@@ -25,7 +25,7 @@ def sample_size(comparison: Comparison, variants: int, *, budget_s: float = BUDG
     return min(steps, max(MIN_STEPS, affordable))
 
 
-def sampled(trace: Trace, size: int) -> tuple[TraceStep, ...]:
+def sampled(trace: RunTrace, size: int) -> tuple[TraceStep, ...]:
     """Return steps at equal distances over the run, the first and the last among them."""
     steps = trace.steps
     if size >= len(steps):
@@ -35,7 +35,7 @@ def sampled(trace: Trace, size: int) -> tuple[TraceStep, ...]:
     return tuple(steps[place * (len(steps) - 1) // (size - 1)] for place in range(size))
 
 
-def said(taken: Sequence[TraceStep], trace: Trace) -> str:
+def said(taken: Sequence[TraceStep], trace: RunTrace) -> str:
     """Return which steps were taken, for people."""
     if len(taken) == len(trace.steps):
         return f"all {len(taken)} steps"

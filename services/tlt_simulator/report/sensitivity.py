@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from tlt_simulator.report.sample import said
 from tlt_simulator.report.variations import Steps, Variation, variations
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.sweep.outcome import Outcome, Variant
+from tlt_simulator.sweep.outcome import SweepOutcome, Variant
 from tlt_simulator.sweep.outcomes import outcomes
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,8 @@ class Swing:
     low: str
     """What its lower end is, for people."""
     high: str
-    at_low: Outcome
-    at_high: Outcome
+    at_low: SweepOutcome
+    at_high: SweepOutcome
 
     @property
     def width(self) -> float:
@@ -35,7 +35,7 @@ class Sensitivity:
 
     steps: str
     """On which it was simulated, for people."""
-    base: Outcome
+    base: SweepOutcome
     """With nothing varied, on the same steps."""
     swings: tuple[Swing, ...]
     """The widest first."""
@@ -48,7 +48,7 @@ def count(scenario: Scenario, cap: int) -> int:
 
 def sensitivity(
     scenario: Scenario,
-    trace: Trace,
+    trace: RunTrace,
     steps: Steps,
     *,
     processes: int,
@@ -69,7 +69,7 @@ def sensitivity(
     for each in varied:
         todo += [_variant(f"{each.name} low", scenario, steps, each.lower)]
         todo += [_variant(f"{each.name} high", scenario, steps, each.higher)]
-    found = dict[str, Outcome]()
+    found = dict[str, SweepOutcome]()
     for variant, outcome in outcomes(todo, steps, processes=processes):
         found[variant.name] = outcome
         progress(len(found))
@@ -85,7 +85,7 @@ def _variant(
     return Variant(name=name, scenario=changed, steps=None if own is steps else own)
 
 
-def _swing(variation: Variation, found: dict[str, Outcome]) -> Swing:
+def _swing(variation: Variation, found: dict[str, SweepOutcome]) -> Swing:
     return Swing(
         name=variation.name,
         what=variation.what,

@@ -15,7 +15,7 @@ from tlt_simulator.report.provenance import MEANINGS, by_source, named_figures
 from tlt_simulator.report.sensitivity import Sensitivity
 from tlt_simulator.report.what_to_set import WhatToSet
 from tlt_simulator.report.words import counted, duration, figure_text, span, three_digits, times
-from tlt_simulator.result import Comparison, Run
+from tlt_simulator.result import Comparison, SimulatedRun
 
 SWINGS = 8
 """Shown of the sensitivity; the JSON and the page have all."""
@@ -100,7 +100,7 @@ def _lasting(found: Range) -> str:
     return f"{duration(found.low)} to {duration(found.high)}"
 
 
-def _accept_length(run: Run) -> str:
+def _accept_length(run: SimulatedRun) -> str:
     first, last = accept_lengths(run.steps)
     return f"{first:.2f}" if f"{first:.2f}" == f"{last:.2f}" else f"{first:.2f} to {last:.2f}"
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from tlt_simulator.costs.figure import Figure
+from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.report.provenance import named_figures
 from tlt_simulator.report.words import figure_text
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.sweep.keys import set_figure
-from tlt_simulator.trace import Sample, TraceStep
+from tlt_simulator.trace import TraceSample, TraceStep
 
 Steps = tuple[TraceStep, ...]
 
@@ -108,7 +108,7 @@ def scaled_tails(steps: Steps, factor: float, cap: int) -> Steps:
     return tuple(replace(step, samples=tuple(samples)) for step, samples in zip(steps, scaled, strict=True))
 
 
-def _scaled(sample: Sample, middle: float, factor: float, cap: int) -> Sample:
+def _scaled(sample: TraceSample, middle: float, factor: float, cap: int) -> TraceSample:
     if not sample.ends or sample.tokens <= middle:
         return sample
     tokens = round(middle + (sample.tokens - middle) * factor)
@@ -123,7 +123,7 @@ def better_drafters(scenario: Scenario, by: float) -> Scenario:
     return scenario
 
 
-def _probability(figure: Figure, by: float) -> float:
+def _probability(figure: CostFigure, by: float) -> float:
     return min(max(MAX_ACCEPT, figure.value), max(0.0, figure.value + by))
 
 

@@ -10,7 +10,7 @@ from tlt_simulator.sweep.keys import changed, product_name
 from tlt_simulator.sweep.noise import FLOOR, is_shorter
 from tlt_simulator.sweep.outcome import Variant
 from tlt_simulator.sweep.outcomes import outcomes
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 
 SEEDS = 3
 TRIED: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +63,7 @@ def count() -> int:
 
 def what_to_set(
     scenario: Scenario,
-    trace: Trace,
+    trace: RunTrace,
     steps: Steps,
     *,
     processes: int,

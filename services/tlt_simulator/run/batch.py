@@ -12,19 +12,19 @@ from heapq import heappop, heappush
 from math import inf, sqrt
 
 from tlt_common.forecast import Running
-from tlt_simulator.run.speeds import Speed
-from tlt_simulator.trace import Sample
+from tlt_simulator.run.speeds import RoundSpeed
+from tlt_simulator.trace import TraceSample
 
 EPSILON = 1e-6
 """Tokens by which a request may be short of its end."""
 
 
 @dataclass(eq=False, slots=True)
-class Request:
+class SimRequest:
     """A response that is generated."""
 
     ref: int
-    sample: Sample
+    sample: TraceSample
     cap: int
     arrived_s: float
     generated: float = 0.0
@@ -65,21 +65,21 @@ class DecodedBatch:
         self.rounds = 0.0
         self.produced = 0.0
         self.kv_tokens = 0.0
-        self.requests: dict[int, Request] = {}
+        self.requests: dict[int, SimRequest] = {}
         self._ends: list[tuple[float, int]] = []
         self._at_s = 0.0
         self._stalled_until_s = 0.0
-        self._speed = Speed(1.0, 0.0, 1.0)
+        self._speed = RoundSpeed(1.0, 0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.requests)
 
-    def set_speed(self, speed: Speed) -> None:
+    def set_speed(self, speed: RoundSpeed) -> None:
         """Decode at a speed from now on; `advance` was called."""
         self._speed = speed
 
     @property
-    def speed(self) -> Speed:
+    def speed(self) -> RoundSpeed:
         """How fast it decodes."""
         return self._speed
 
@@ -87,7 +87,7 @@ class DecodedBatch:
         """Decode nothing for some more seconds."""
         self._stalled_until_s = max(self._stalled_until_s, now_s) + seconds
 
-    def add(self, request: Request, now_s: float, *, prefill_s: float) -> None:
+    def add(self, request: SimRequest, now_s: float, *, prefill_s: float) -> None:
         """Take a request over, whose tokens are prefilled first; `advance` was called."""
         if prefill_s > 0.0:
             self.stall(prefill_s, now_s)
@@ -96,7 +96,7 @@ class DecodedBatch:
         self.requests[request.ref] = request
         heappush(self._ends, (self.tokens + request.sample.tokens - request.generated, request.ref))
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: SimRequest) -> None:
         """Give a request up, with the tokens that it has; `advance` was called."""
         self.kv_tokens -= request.kv_tokens
         request.generated, request.place = request.tokens, None
@@ -129,9 +129,9 @@ class DecodedBatch:
         first, slope = self._pace()
         return max(self._at_s, self._stalled_until_s) + first * tokens + slope * tokens * tokens / 2.0
 
-    def ended(self) -> list[Request]:
+    def ended(self) -> list[SimRequest]:
         """Remove and return the requests that have all their tokens; `advance` was called."""
-        found = list[Request]()
+        found = list[SimRequest]()
         while (end := self._next_end()) is not None and end - self.tokens <= EPSILON:
             request = self.requests[heappop(self._ends)[1]]
             self.remove(request)
@@ -139,9 +139,9 @@ class DecodedBatch:
             found.append(request)
         return found
 
-    def retracted(self, kv_room: float) -> list[Request]:
+    def retracted(self, kv_room: float) -> list[SimRequest]:
         """Remove and return the requests with the fewest tokens until the KV cache has room; `advance` was called."""
-        found = list[Request]()
+        found = list[SimRequest]()
         while len(self.requests) > 1 and self.kv_tokens >= kv_room - EPSILON:
             request = min(self.requests.values(), key=lambda one: (one.tokens, -one.ref))
             self.remove(request)

@@ -6,7 +6,7 @@ from tlt_common.domain.ids import WorkerId
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.queue.fair_queue import FairQueue
 from tlt_gateway.queue.placing import Placing
-from tlt_simulator.run.batch import Request
+from tlt_simulator.run.batch import SimRequest
 from tlt_simulator.run.coordinator import SimCoordinator
 from tlt_simulator.run.events import Events
 from tlt_simulator.run.learning import Learning
@@ -14,7 +14,7 @@ from tlt_simulator.run.outlook import SimOutlook
 from tlt_simulator.run.speeds import Speeds
 from tlt_simulator.run.worker import SimWorker
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.trace import Sample
+from tlt_simulator.trace import TraceSample
 
 CALLER = "trainer"
 AFFINITY_TOKENS: int = GatewayConfig.model_fields["affinity_tokens"].default
@@ -68,7 +68,7 @@ class SimGateway:
         self._speeds = Speeds(scenario.costs, suite.engine, speculates=suite.speculation, seed=scenario.seed)
         self._outlook = SimOutlook(scenario.fleet, suite.gateway, lending=suite.lending)
         self._placing = Placing(spill_load=suite.gateway.spill_load, affinity_tokens=AFFINITY_TOKENS)
-        self._queue: FairQueue[Request] = FairQueue()
+        self._queue: FairQueue[SimRequest] = FairQueue()
         self._prefilled = [set[int]() for _ in workers]
         self._serials = [0] * len(workers)
         self._touched = dict[int, SimWorker]()
@@ -88,7 +88,7 @@ class SimGateway:
         rounds = sum(worker.batch.rounds for worker in self._workers)
         return sum(worker.batch.produced for worker in self._workers) / rounds if rounds else 1.0
 
-    def begin(self, samples: Sequence[Sample], last_s: float | None) -> None:
+    def begin(self, samples: Sequence[TraceSample], last_s: float | None) -> None:
         """Take the requests of a step; the last one took so long."""
         self._left, self.moved, self.tail_since_s = len(samples), 0, None
         if last_s is not None:
@@ -97,7 +97,7 @@ class SimGateway:
             prefilled.clear()
         for sample in samples:
             self._refs += 1
-            request = Request(self._refs, sample, self._cap, self._events.now_s + sample.after_s)
+            request = SimRequest(self._refs, sample, self._cap, self._events.now_s + sample.after_s)
             if sample.after_s > 0.0:
                 self._events.at(request.arrived_s, lambda request=request: self._submit(request))  # type: ignore[misc]
             else:
@@ -123,16 +123,16 @@ class SimGateway:
             self._advance(worker)
 
     @property
-    def _running(self) -> Iterator[Request]:
+    def _running(self) -> Iterator[SimRequest]:
         for worker in self._workers:
             yield from worker.batch.requests.values()
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: SimRequest) -> None:
         if len(self._queue) or not self._place(request):
             self._queue.push(request, CALLER)
             self._coordinator.queued(len(self._queue))
 
-    def _place(self, request: Request, *, beside: WorkerId | None = None) -> bool:
+    def _place(self, request: SimRequest, *, beside: WorkerId | None = None) -> bool:
         sample = request.sample
         chosen = self._placing.place(
             [worker.candidate for worker in self._workers],
@@ -249,7 +249,7 @@ class SimGateway:
         self._away += 1
         self._events.after(self._costs.move_s.value, lambda: self._arrive(request, to))
 
-    def _arrive(self, request: Request, to: WorkerId) -> None:
+    def _arrive(self, request: SimRequest, to: WorkerId) -> None:
         self._away -= 1
         if not self._place(request, beside=to):
             self._queue.push(request, CALLER, first=True)

@@ -12,10 +12,10 @@ from tlt_coordinator.forecasts import Forecasts
 from tlt_gateway.consolidation.knee import knee
 from tlt_gateway.consolidation.plan import Planned, moves
 from tlt_gateway.consolidation.tail_moves import TailMoves
-from tlt_simulator.run.batch import Request
+from tlt_simulator.run.batch import SimRequest
 from tlt_simulator.run.coordinator import GATEWAY
 from tlt_simulator.run.worker import SimWorker
-from tlt_simulator.scenario import Fleet, GatewayKeys
+from tlt_simulator.scenario import FleetSpec, GatewayKeys
 from tlt_worker.activity import Tenancy
 
 
@@ -27,7 +27,7 @@ class SimOutlook:
         lending: Whether workers are lent, without which nothing moves.
     """
 
-    def __init__(self, fleet: Fleet, keys: GatewayKeys, *, lending: bool) -> None:
+    def __init__(self, fleet: FleetSpec, keys: GatewayKeys, *, lending: bool) -> None:
         self._fleet = fleet
         self._keys = keys
         self._forecaster = Forecaster()
@@ -57,14 +57,14 @@ class SimOutlook:
         self.learn(self._moves.queued)
         self._curve.forget_drafts()
 
-    def finished(self, request: Request, now_s: float) -> None:
+    def finished(self, request: SimRequest, now_s: float) -> None:
         """Learn from a response that is over."""
         if not self._lending:
             return
         self._forecaster.finished(request.running, ended=request.sample.ends)
         self._moves.over(request.ref, request.kv_tokens, now_s)
 
-    def look(self, running: Sequence[Request]) -> None:
+    def look(self, running: Sequence[SimRequest]) -> None:
         """Learn from what runs how long responses get."""
         self._forecaster.look([request.running for request in running])
 
@@ -90,7 +90,7 @@ class SimOutlook:
         )
 
     def moves(
-        self, workers: Sequence[SimWorker], running: Sequence[Request], now_s: float, *, is_settled: bool
+        self, workers: Sequence[SimWorker], running: Sequence[SimRequest], now_s: float, *, is_settled: bool
     ) -> Sequence[Planned]:
         """Return the requests that move now; `learn` and `look` were called."""
         pace = self._curve.pace(self._keys.tail_running) if self._keys.tail_running else None

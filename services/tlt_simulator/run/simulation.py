@@ -6,15 +6,15 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.telemetry.log import configure_child
-from tlt_simulator.costs.figure import Figure, Source
-from tlt_simulator.result import Comparison, Run, StepRun, Turn
+from tlt_simulator.costs.figure import CostFigure, Source
+from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
 from tlt_simulator.run.coordinator import SimCoordinator
 from tlt_simulator.run.events import Events
 from tlt_simulator.run.gateway import SimGateway
 from tlt_simulator.run.learning import Learning
 from tlt_simulator.run.worker import SimWorker
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.trace import Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceStep
 
 
 class Simulation:
@@ -36,7 +36,7 @@ class Simulation:
         self._trained_until_s = 0.0
         self._training = 0
         self._scoring = 0
-        self._turns = list[Turn]()
+        self._turns = list[StateTurn]()
         fleet = scenario.fleet
         self._workers = [
             SimWorker(number, fleet, scenario.costs, self._events, self._turned) for number in range(fleet.workers)
@@ -61,10 +61,10 @@ class Simulation:
                 worker.drafter = self._learning.version
             self._gateway.drafter_loaded(self._learning.quality, 0.0)
 
-    def run(self) -> Run:
+    def run(self) -> SimulatedRun:
         """Simulate all steps."""
         began_s = time.perf_counter()
-        done, turns = list[StepRun](), list[tuple[Turn, ...]]()
+        done, turns = list[StepRun](), list[tuple[StateTurn, ...]]()
         last_s = None
         for number, step in enumerate(self._steps, 1):
             found = self._step(number, step, last_s)
@@ -73,7 +73,7 @@ class Simulation:
             turns.append(tuple(self._turns))
             if self._progress is not None:
                 self._progress(number)
-        return Run(
+        return SimulatedRun(
             steps=tuple(done),
             turns=tuple(turns),
             publications=tuple(self._publications),
@@ -84,7 +84,7 @@ class Simulation:
     def _step(self, number: int, step: TraceStep, last_s: float | None) -> StepRun:
         events, costs = self._events, self._scenario.costs
         began_s = events.now_s
-        self._turns = [Turn(began_s, worker.number, worker.activity.state) for worker in self._workers]
+        self._turns = [StateTurn(began_s, worker.number, worker.activity.state) for worker in self._workers]
         before = self._coordinator.ledger.totals(began_s)
         rounds = sum(worker.batch.rounds for worker in self._workers)
         self._idle = not step.samples
@@ -157,7 +157,7 @@ class Simulation:
 
     def _turned(self, worker: SimWorker) -> None:
         """Take note of another state of a worker."""
-        self._turns.append(Turn(self._events.now_s, worker.number, worker.activity.state))
+        self._turns.append(StateTurn(self._events.now_s, worker.number, worker.activity.state))
         self._catch_up()
         before, self._training = self._training, self._coordinator.trainers
         if self._training != before:
@@ -219,7 +219,9 @@ class Simulation:
         self._gateway.drafter_loaded(self._learning.quality, self._scenario.costs.drafter_load_s.value)
 
 
-def simulate(steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Run:
+def simulate(
+    steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callable[[int], None] | None = None
+) -> SimulatedRun:
     """Simulate the rollouts of a run; `progress` is told how many steps are over."""
     configure_child("warning")  # what a coordinator logs of each lease says nothing here
     return Simulation(steps, scenario, progress).run()
@@ -237,11 +239,13 @@ def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: fl
     run = simulate(steps, scenario.plain)
     rollout_s = run.rollout_s / len(run.steps)
     seconds = max(0.0, rollout_s * (1.0 - share) / share - scenario.costs.update_s.value)
-    learn_s = Figure(value=seconds, source=Source.ASSUMED, of=f"rollouts are {share:.0%} of a step without the suite")
+    learn_s = CostFigure(
+        value=seconds, source=Source.ASSUMED, of=f"rollouts are {share:.0%} of a step without the suite"
+    )
     return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update={"learn_s": learn_s})})
 
 
-def compare(trace: Trace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
+def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
     """Simulate a run with and without the suite, each in its own process; `progress` counts the steps with it."""
     with ProcessPoolExecutor(1) as pool:
         without = pool.submit(simulate, trace.steps, scenario.plain)

@@ -24,7 +24,7 @@ KV_TOKENS = 4096
 """Tokens of a request in the KV cache while the bandit runs: they weigh the same for all arms."""
 
 
-class Speed(NamedTuple):
+class RoundSpeed(NamedTuple):
     """Decoding of a batch: seconds of a mean round are `base_s` + `kv_token_s` for each token in the KV cache."""
 
     base_s: float
@@ -49,16 +49,16 @@ class Speeds:
         self._config = engine.bandit
         self._seed = seed
         self._shares: dict[tuple[int, int], tuple[tuple[Arm, float], ...]] = {}
-        self._speeds: dict[tuple[int, int], Speed] = {}
+        self._speeds: dict[tuple[int, int], RoundSpeed] = {}
 
-    def of(self, batch: int, quality: float | None) -> Speed:
+    def of(self, batch: int, quality: float | None) -> RoundSpeed:
         """Return the speed of so many requests with a drafter of a quality; None: there is no drafter."""
         key = (batch, -1 if quality is None else round(quality * GRID))
         if (speed := self._speeds.get(key)) is None:
             speed = self._speeds[key] = self._mean(batch, quality)
         return speed
 
-    def _mean(self, batch: int, quality: float | None) -> Speed:
+    def _mean(self, batch: int, quality: float | None) -> RoundSpeed:
         level = -1 if quality is None else round(quality * GRID)
         usable = tuple(arm for arm in self._arms if quality is not None or not arm.needs_drafter)
         allowed = tuple(arm for arm in usable if self._config.allows(arm, batch))
@@ -72,7 +72,7 @@ class Speeds:
         total = sum(share for _, share in shares)
         base_s = sum(share * self._costs.round_s(arm, batch, 0.0) for arm, share in shares) / total
         length = sum(share * (1.0 + self._costs.accepted(arm, quality or 0.0)) for arm, share in shares) / total
-        return Speed(base_s=base_s, kv_token_s=self._costs.kv_token_s.value, length=length)
+        return RoundSpeed(base_s=base_s, kv_token_s=self._costs.kv_token_s.value, length=length)
 
     def _played(self, group: int, quality: float, arms: tuple[Arm, ...]) -> tuple[tuple[Arm, float], ...]:
         """Return the shares of a bandit's rounds that arms get."""

@@ -8,9 +8,9 @@ from tlt_common.domain.ids import DrafterVersion, PolicyVersion, WorkerId
 from tlt_coordinator.registry import WorkerSession
 from tlt_gateway.workers.routing import Candidate
 from tlt_simulator.costs.model import CostModel
-from tlt_simulator.run.batch import DecodedBatch, Request
+from tlt_simulator.run.batch import DecodedBatch, SimRequest
 from tlt_simulator.run.events import Events
-from tlt_simulator.scenario import Fleet
+from tlt_simulator.scenario import FleetSpec
 from tlt_worker.activity import Activity, Tenancy
 from tlt_worker.lending.device_lease import DeviceLease
 
@@ -37,7 +37,7 @@ class SimWorker:
     """
 
     def __init__(
-        self, number: int, fleet: Fleet, costs: CostModel, events: Events, on_turn: Callable[["SimWorker"], None]
+        self, number: int, fleet: FleetSpec, costs: CostModel, events: Events, on_turn: Callable[["SimWorker"], None]
     ) -> None:
         self.number = number
         self.worker_id = WorkerId(f"w{number:05}")
@@ -111,7 +111,7 @@ class SimWorker:
             drafter_pause_s=self._costs.drafter_load_s.value if self.drafter else 0.0,
         )
 
-    def run(self, request: Request, *, prefill_s: float) -> None:
+    def run(self, request: SimRequest, *, prefill_s: float) -> None:
         """Run a request; its trainer makes way. `batch.advance` was called."""
         now_s = self._events.now_s
         if self.lease.end():

@@ -8,8 +8,8 @@ from tlt_common.config.base import Frozen
 from tlt_common.config.explain import keys as keys_of
 from tlt_common.config.loader import resolve
 from tlt_common.errors import ConfigError
-from tlt_simulator.costs.figure import Figure, Source
-from tlt_simulator.scenario import Fleet, Scenario, SuiteKeys
+from tlt_simulator.costs.figure import CostFigure, Source
+from tlt_simulator.scenario import FleetSpec, Scenario, SuiteKeys
 
 PRODUCT_NAMES: Mapping[str, str] = {
     "lending": "coordinator.lending",
@@ -27,7 +27,7 @@ _COLOCATED = "trainer.colocated"
 def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
     """Return all keys that can be set."""
     suite = (key.name for key in keys_of(SuiteKeys))
-    fleet = (f"fleet.{key.name}" for key in keys_of(Fleet))
+    fleet = (f"fleet.{key.name}" for key in keys_of(FleetSpec))
     costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
     return (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
 
@@ -86,7 +86,7 @@ def parted(options: Sequence[str], *, option: str = "--set") -> dict[str, str]:
 def set_figure(scenario: Scenario, name: str, value: float) -> Scenario:
     """Return a scenario with another value of one number, `costs.NAME` or one of the RL trainer's."""
     if name in _LEARNING:
-        learning = {name.removeprefix("trainer."): Figure(value=value, source=Source.ASSUMED)}
+        learning = {name.removeprefix("trainer."): CostFigure(value=value, source=Source.ASSUMED)}
         return scenario.model_copy(update={"trainer": scenario.trainer.model_copy(update=learning)})
     costs = scenario.costs.replaced(name.removeprefix("costs."), value)
     return scenario.model_copy(update={"costs": costs})
@@ -115,6 +115,6 @@ def _resolved(model: Any, setting: str, origin: str) -> Frozen:
 def _number(text: str, origin: str) -> float:
     try:
         value = float(json.loads(text))
-        return Figure(value=value, source=Source.ASSUMED).value
+        return CostFigure(value=value, source=Source.ASSUMED).value
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{origin} is {text!r}; accepted: a number of at least 0", field=origin) from error

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tlt_simulator.result import Run
+from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import simulate
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.trace import TraceStep
@@ -24,7 +24,7 @@ class SideOutcome:
     events: int
 
     @classmethod
-    def of(cls, run: Run) -> "SideOutcome":
+    def of(cls, run: SimulatedRun) -> "SideOutcome":
         """Return what is kept of a run."""
         rounds = sum(step.rounds for step in run.steps)
         return cls(
@@ -39,7 +39,7 @@ class SideOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SweepOutcome:
     """Both sides."""
 
     without: SideOutcome

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.sweep.outcome import Outcome, SideOutcome, Variant, side_of
+from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome, Variant, side_of
 from tlt_simulator.trace import TraceStep
 
 SUITE_COSTS = frozenset(
@@ -49,7 +49,7 @@ class _Side:
 
 def outcomes(
     variants: Sequence[Variant], steps: Sequence[TraceStep], *, processes: int
-) -> Iterator[tuple[Variant, Outcome]]:
+) -> Iterator[tuple[Variant, SweepOutcome]]:
     """
     Simulate variants, and yield each as soon as both of its sides are there.
 
@@ -67,7 +67,7 @@ def outcomes(
         known[key] = outcome
         for name in [name for name in waiting if all(side.key in known for side in sides[name])]:
             without, with_suite = (known[side.key] for side in sides[name])
-            yield waiting.pop(name), Outcome(without=without, with_suite=with_suite)
+            yield waiting.pop(name), SweepOutcome(without=without, with_suite=with_suite)
 
 
 def _sides(variant: Variant) -> tuple[_Side, _Side]:

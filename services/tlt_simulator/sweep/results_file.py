@@ -19,13 +19,13 @@ from tlt_common import __version__
 from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
 from tlt_simulator.scenario import Scenario
-from tlt_simulator.sweep.outcome import Outcome, SideOutcome
-from tlt_simulator.trace import Trace
+from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome
+from tlt_simulator.trace import RunTrace
 
 FORMAT = "tlt-sweep/1"
 
 
-def trace_digest(trace: Trace) -> str:
+def trace_digest(trace: RunTrace) -> str:
     """Return the SHA-256 of a trace's responses."""
     digest = hashlib.sha256()
     for step in trace.steps:
@@ -39,7 +39,7 @@ class SweptScenario:
     """What the results of a file are of."""
 
     scenario: Scenario
-    trace: Trace
+    trace: RunTrace
 
     def header(self) -> dict[str, Any]:
         """Return the first line of the file."""
@@ -77,7 +77,7 @@ class ResultsFile:
         self._path = path
         self.cut = False
         """Whether the last line was left out, since it was cut."""
-        self._results = dict[str, Outcome]()
+        self._results = dict[str, SweepOutcome]()
         self._file = self._opened(resume=resume)
         try:
             self._read(swept.header())
@@ -96,11 +96,11 @@ class ResultsFile:
     def __len__(self) -> int:
         return len(self._results)
 
-    def get(self, changes: Mapping[str, str], seed: int) -> Outcome | None:
+    def get(self, changes: Mapping[str, str], seed: int) -> SweepOutcome | None:
         """Return a result, or None if there is none yet."""
         return self._results.get(key_of(changes, seed))
 
-    def put(self, changes: Mapping[str, str], seed: int, outcome: Outcome) -> None:
+    def put(self, changes: Mapping[str, str], seed: int, outcome: SweepOutcome) -> None:
         """
         Write a result down.
 
@@ -143,7 +143,7 @@ class ResultsFile:
             result = self._parsed(line, number)
             try:
                 key = key_of(result["changes"], int(result["seed"]))
-                self._results[key] = Outcome(
+                self._results[key] = SweepOutcome(
                     without=SideOutcome(**result["without"]), with_suite=SideOutcome(**result["with_suite"])
                 )
             except (KeyError, TypeError, ValueError, AttributeError) as error:

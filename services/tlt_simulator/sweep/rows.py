@@ -6,7 +6,7 @@ from enum import StrEnum
 from statistics import fmean
 
 from tlt_simulator.sweep.noise import is_shorter, spread
-from tlt_simulator.sweep.outcome import Outcome
+from tlt_simulator.sweep.outcome import SweepOutcome
 
 
 class Mark(StrEnum):
@@ -24,7 +24,7 @@ class SweepRow:
     """A combination of values. Means are over seeds."""
 
     changes: Mapping[str, str]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SweepOutcome, ...]
     """One per seed."""
     mark: Mark = Mark.NONE
 
@@ -53,7 +53,7 @@ class SweepRow:
         return fmean(float(getattr(outcome.with_suite, name)) for outcome in self.outcomes)
 
 
-def rows_of(found: Sequence[tuple[Mapping[str, str], Sequence[Outcome]]]) -> tuple[SweepRow, ...]:
+def rows_of(found: Sequence[tuple[Mapping[str, str], Sequence[SweepOutcome]]]) -> tuple[SweepRow, ...]:
     """Return rows in the order given, the best one marked only if it is beyond noise."""
     rows = [SweepRow(changes=changes, outcomes=tuple(outcomes)) for changes, outcomes in found]
     if len(rows) < 2:

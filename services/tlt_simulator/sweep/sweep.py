@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tlt_simulator.scenario import Scenario
 from tlt_simulator.sweep.grid import combinations, scenarios
-from tlt_simulator.sweep.outcome import Outcome, Variant
+from tlt_simulator.sweep.outcome import SweepOutcome, Variant
 from tlt_simulator.sweep.outcomes import outcomes
 from tlt_simulator.sweep.results_file import ResultsFile, key_of
 from tlt_simulator.sweep.rows import SweepRow, rows_of
@@ -67,7 +67,7 @@ class Sweep:
         Raises:
             ConfigError: Results cannot be written.
         """
-        found = dict[str, Outcome]()
+        found = dict[str, SweepOutcome]()
         if results is not None:
             known = ((point.name, results.get(point.changes, point.seed)) for point in self._points)
             found |= {name: outcome for name, outcome in known if outcome is not None}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 from tlt_simulator.traces.lengths import LengthSpec
 
 EPOCH_STEPS = 8
@@ -61,7 +61,7 @@ def _response(spec: LengthSpec, prompt: int, level: float, growth: float, chance
 
 def drawn_trace(
     spec: LengthSpec, *, steps: int, prompts: int, group: int, seed: int = 0, of: int | None = None
-) -> Trace:
+) -> RunTrace:
     """
     Return a trace whose lengths are drawn.
 
@@ -81,7 +81,7 @@ def drawn_trace(
         if type(value) is not int or value < 1:
             raise ConfigError(f"{name} is {value!r}; accepted: a whole number of at least 1", field=name)
     drawn = drawn_steps(spec, prompts=prompts, group=group, of=of, steps=steps, seed=seed)
-    return Trace(
+    return RunTrace(
         source=f"drawn with seed {seed}",
         steps=tuple(TraceStep(samples=tuple(_sample(one, spec) for one in step)) for step in drawn),
         cap=spec.cap,
@@ -89,5 +89,5 @@ def drawn_trace(
     )
 
 
-def _sample(one: Drawn, spec: LengthSpec) -> Sample:
-    return Sample(prompt=one.prompt, prompt_tokens=spec.prompt_tokens, tokens=one.length, ends=one.ends)
+def _sample(one: Drawn, spec: LengthSpec) -> TraceSample:
+    return TraceSample(prompt=one.prompt, prompt_tokens=spec.prompt_tokens, tokens=one.length, ends=one.ends)

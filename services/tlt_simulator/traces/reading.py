@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.counting import TextCounter
 from tlt_simulator.traces.form import FirstLook, ReadOptions, TraceForm
 from tlt_simulator.traces.forms.journal import JournalForm
@@ -46,7 +46,7 @@ def read_trace(
     group: int | None = None,
     cap: int | None = None,
     tokenizer: str | None = None,
-) -> Trace:
+) -> RunTrace:
     """
     Read the lengths, groups and times of a log.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 from tlt_simulator.traces.form import Found, FoundResponse, FoundStep, Identity, TraceForm
 from tlt_simulator.traces.values import refused
 
@@ -32,7 +32,7 @@ class OpenStep:
 
     number: int
     place: str
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[TraceSample] = field(default_factory=list)
     groups: Counter[Identity] = field(default_factory=Counter)
     firsts: dict[Identity, str] = field(default_factory=dict)
     """Where the first response of each group is."""
@@ -66,7 +66,7 @@ class StepCollector:
         if text not in self.notes:
             self.notes.append(text)
 
-    def collect(self, found: Iterable[Found], source: str) -> Trace:
+    def collect(self, found: Iterable[Found], source: str) -> RunTrace:
         """
         Return the trace of what a reader finds.
 
@@ -82,7 +82,7 @@ class StepCollector:
         if not self._steps:
             raise refused(source, "it", "has no responses", "at least one")
         self._note_unknown()
-        return Trace(
+        return RunTrace(
             source=f"{source} ({self._form.name})",
             steps=tuple(self._steps),
             cap=self._cap or max(self._said_cap, self._longest),
@@ -108,7 +108,7 @@ class StepCollector:
             step.ends_s, step.slowest = end_s, found.place
         same = self._same.setdefault
         step.samples.append(
-            Sample(
+            TraceSample(
                 prompt=self._prompts.number(prompt),
                 prompt_tokens=same(found.prompt_tokens, found.prompt_tokens),
                 tokens=same(found.tokens, found.tokens),

@@ -3,24 +3,24 @@
 from random import Random
 
 from tlt_common.domain.fleet import WorkerState
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.report.findings import Findings, PublishedRow
 from tlt_simulator.report.interval import Range, ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity, Swing
 from tlt_simulator.report.what_to_set import TriedValue, WhatToSet
-from tlt_simulator.result import Comparison, Run, StepRun, Turn
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
-from tlt_simulator.sweep.outcome import Outcome, SideOutcome
-from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
 CAP = 8192
 
 
-def figure(value: float, source: Source = Source.ASSUMED, *, sure: bool = False, of: str = "") -> Figure:
+def figure(value: float, source: Source = Source.ASSUMED, *, sure: bool = False, of: str = "") -> CostFigure:
     if sure:
-        return Figure(value=value, source=source, of=of)
-    return Figure(value=value, low=0.8 * value, high=min(1.2 * value, max(value, 1.0)), source=source, of=of)
+        return CostFigure(value=value, source=source, of=of)
+    return CostFigure(value=value, low=0.8 * value, high=min(1.2 * value, max(value, 1.0)), source=source, of=of)
 
 
 def costs() -> CostModel:
@@ -52,21 +52,21 @@ def costs() -> CostModel:
 def scenario(workers: int = 4, *, gpus: int = 1, seed: int = 0, name: str = "made up") -> Scenario:
     return Scenario(
         name=name,
-        fleet=Fleet(workers=workers, gpus=gpus, slots=64, kv_room=400_000),
+        fleet=FleetSpec(workers=workers, gpus=gpus, slots=64, kv_room=400_000),
         trainer=RlTrainer(learn_s=figure(20.0, sure=True)),
         costs=costs(),
         seed=seed,
     )
 
 
-def trace(steps: int = 6, prompts: int = 8, samples: int = 4, *, seed: int = 0, measured: bool = True) -> Trace:
+def trace(steps: int = 6, prompts: int = 8, samples: int = 4, *, seed: int = 0, measured: bool = True) -> RunTrace:
     rng = Random(seed)
-    return Trace(
+    return RunTrace(
         source="made-up.jsonl",
         steps=tuple(
             TraceStep(
                 samples=tuple(
-                    Sample(prompt=step * prompts + prompt, prompt_tokens=100, tokens=tokens, ends=tokens < CAP)
+                    TraceSample(prompt=step * prompts + prompt, prompt_tokens=100, tokens=tokens, ends=tokens < CAP)
                     for prompt in range(prompts)
                     for _ in range(samples)
                     for tokens in [min(CAP, 20 + int(rng.lognormvariate(5.5, 0.9)))]
@@ -90,7 +90,7 @@ def comparison(workers: int = 4, steps: int = 6, *, gpus: int = 1) -> Comparison
     )
 
 
-def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> Run:
+def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> SimulatedRun:
     rng, at_s = Random(1), 0.0
     made, turns, publications = [], [], []
     for number in range(1, steps + 1):
@@ -105,15 +105,15 @@ def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> Run:
         learn_s, update_s = 20.0, 3.0
         seconds = rollout_s + learn_s + update_s
         for worker, end in enumerate(ends):
-            step_turns.append(Turn(at_s, worker, WorkerState.ROLLOUT))
+            step_turns.append(StateTurn(at_s, worker, WorkerState.ROLLOUT))
             spend(WorkerState.ROLLOUT, end * rollout_s)
             free = WorkerState.TRAINING if with_suite and worker < workers // 2 else WorkerState.IDLE
             if end < 1.0:
-                step_turns.append(Turn(at_s + end * rollout_s, worker, free))
+                step_turns.append(StateTurn(at_s + end * rollout_s, worker, free))
                 spend(free, (1 - end) * rollout_s)
-            step_turns.append(Turn(at_s + rollout_s, worker, WorkerState.TRAINER))
+            step_turns.append(StateTurn(at_s + rollout_s, worker, WorkerState.TRAINER))
             spend(WorkerState.TRAINER, learn_s)
-            step_turns.append(Turn(at_s + rollout_s + learn_s, worker, WorkerState.UPDATING))
+            step_turns.append(StateTurn(at_s + rollout_s + learn_s, worker, WorkerState.UPDATING))
             spend(WorkerState.UPDATING, update_s)
         rounds = 10_000 / (1.0 if not with_suite else 2.0 + 2.0 * number / steps)
         made.append(
@@ -127,17 +127,19 @@ def _run(workers: int, gpus: int, steps: int, *, with_suite: bool) -> Run:
         if with_suite:
             publications.append((at_s + 0.7 * rollout_s, number, 0.6))
         at_s += seconds
-    return Run(steps=tuple(made), turns=tuple(turns), publications=tuple(publications), events=9000, wall_s=0.1)
+    return SimulatedRun(
+        steps=tuple(made), turns=tuple(turns), publications=tuple(publications), events=9000, wall_s=0.1
+    )
 
 
-def outcome(seconds: float, without_s: float = 100.0) -> Outcome:
+def outcome(seconds: float, without_s: float = 100.0) -> SweepOutcome:
     def side(value: float) -> SideOutcome:
         return SideOutcome(
             seconds=value, rollout_s=0.7 * value, bubble_utilisation=0.4, accept_length=3.0, drafters=5, moved=7,
             events=100,
         )  # fmt: skip
 
-    return Outcome(without=side(without_s), with_suite=side(seconds))
+    return SweepOutcome(without=side(without_s), with_suite=side(seconds))
 
 
 def findings(workers: int = 4, steps: int = 6, *, gpus: int = 1) -> Findings:

@@ -11,7 +11,7 @@ _TICKS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ChartLine:
     """A line."""
 
     kind: str
@@ -21,7 +21,7 @@ class Line:
     """One per step."""
 
 
-def lines(description: str, found: Sequence[Line], *, text: Callable[[float], str], least: float = 0.0) -> str:
+def lines(description: str, found: Sequence[ChartLine], *, text: Callable[[float], str], least: float = 0.0) -> str:
     """
     Return a chart of values by step.
 
@@ -77,13 +77,13 @@ def labelled(count: int) -> list[int]:
     return [1 + round(part * (count - 1) / 4) for part in range(5)]
 
 
-def _line(line: Line, place: Callable[[int, float], tuple[float, float]]) -> str:
+def _line(line: ChartLine, place: Callable[[int, float], tuple[float, float]]) -> str:
     at = (place(step, value) for step, value in enumerate(line.values))
     points = " ".join(f"{WIDTH * x:.1f},{_y(y):.1f}" for x, y in at)
     return f'<polyline class="{line.kind}" points="{points}"/>'
 
 
-def _dots(line: Line, place: Callable[[int, float], tuple[float, float]], text: Callable[[float], str]) -> str:
+def _dots(line: ChartLine, place: Callable[[int, float], tuple[float, float]], text: Callable[[float], str]) -> str:
     at = ((step, value, *place(step, value)) for step, value in enumerate(line.values))
     return "".join(
         f'<i class="dot {line.kind}" style="left:{x:.2%};bottom:{y:.2%}" '

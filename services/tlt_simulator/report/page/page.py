@@ -9,7 +9,7 @@ from tlt_coordinator.http.embedded import colours, script
 from tlt_simulator.report.findings import Findings, accept_lengths, bubble_use, pairs, typical, worst
 from tlt_simulator.report.interval import Range
 from tlt_simulator.report.page import tables
-from tlt_simulator.report.page.lines import Line, lines
+from tlt_simulator.report.page.lines import ChartLine, lines
 from tlt_simulator.report.page.markup import behind, dot, figure, keys, section
 from tlt_simulator.report.page.timelines import both_sides
 from tlt_simulator.report.page.tornado import tornado
@@ -119,8 +119,8 @@ _SIDES = keys((dot("without"), "without TLT"), (dot("with"), "with TLT"))
 def _step_time(findings: Findings) -> str:
     both = pairs(findings.comparison)
     sides = [
-        Line(kind="without", name="without TLT", values=[pair.without.seconds for pair in both]),
-        Line(kind="with", name="with TLT", values=[pair.with_suite.seconds for pair in both]),
+        ChartLine(kind="without", name="without TLT", values=[pair.without.seconds for pair in both]),
+        ChartLine(kind="with", name="with TLT", values=[pair.with_suite.seconds for pair in both]),
     ]
     speedups = sorted(pair.speedup for pair in both)
     caption = (
@@ -153,7 +153,7 @@ def _timelines(findings: Findings) -> str:
 
 def _bubbles(findings: Findings) -> str:
     steps = findings.comparison.with_suite.steps
-    used = Line(kind="with", name="used", values=[100 * bubble_use(step) for step in steps])
+    used = ChartLine(kind="with", name="used", values=[100 * bubble_use(step) for step in steps])
     chart = lines(
         "Share of unused GPU time that trained drafters, by step", [used], text=lambda value: f"{value:.0f} %"
     )
@@ -167,7 +167,7 @@ def _bubbles(findings: Findings) -> str:
 
 def _accept_length(findings: Findings) -> str:
     steps = findings.comparison.with_suite.steps
-    line = Line(kind="with", name="accept length", values=[step.accept_length for step in steps])
+    line = ChartLine(kind="with", name="accept length", values=[step.accept_length for step in steps])
     chart = lines("Accept length by step", [line], text=lambda value: f"{value:.1f}", least=1.0)
     drafters = counted(len(findings.comparison.with_suite.publications), "drafter")
     caption = f"Tokens per request and round, by step; 1 is decoding without speculation. {drafters} were published."

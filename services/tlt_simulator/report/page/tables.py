@@ -9,7 +9,7 @@ from tlt_simulator.report.page.markup import table
 from tlt_simulator.report.provenance import MEANINGS, by_source
 from tlt_simulator.report.terminal import number_rows
 from tlt_simulator.report.words import duration, three_digits, times
-from tlt_simulator.result import Comparison, Run
+from tlt_simulator.result import Comparison, SimulatedRun
 
 
 def states(comparison: Comparison) -> str:
@@ -24,7 +24,7 @@ def states(comparison: Comparison) -> str:
     return bars + table(heads, [*rows, bubbles])
 
 
-def _bar(title: str, run: Run, longest: float) -> str:
+def _bar(title: str, run: SimulatedRun, longest: float) -> str:
     total = run.state_s(*WorkerState)
     parts = [(state.value, run.state_s(state) / total) for state in WorkerState if run.state_s(state)]
     said = ", ".join(f"{state} {share:.0%}" for state, share in parts)

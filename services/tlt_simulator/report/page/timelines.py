@@ -15,7 +15,7 @@ from tlt_common.timeline import (
 from tlt_coordinator.http.embedded import canvas, swatch, table
 from tlt_simulator.report.page.markup import keys
 from tlt_simulator.report.words import counted, duration
-from tlt_simulator.result import Comparison, Run
+from tlt_simulator.result import Comparison, SimulatedRun
 
 COLUMNS = 1200
 """Per row. Bounds the size of the page, however often workers change their state."""
@@ -49,7 +49,7 @@ def both_sides(comparison: Comparison, place: int, name: str) -> str:
     return "".join(parts) + keys(*shown)
 
 
-def document_in(run: Run, place: int, devices: int) -> TimelineDocument:
+def document_in(run: SimulatedRun, place: int, devices: int) -> TimelineDocument:
     """Return the states of all workers in a step: a lane each, or bands of a large fleet. Seconds are the run's."""
     step, turns = run.steps[place], run.turns[place]
     began_s = turns[0].at_s

@@ -31,7 +31,7 @@ from tlt_common.journal.gateway_lines import (
     WorkerStay,
 )
 from tlt_common.journal.line import Line
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.fit.fitting import UNKNOWN
 
@@ -39,9 +39,9 @@ BEGAN_S = 1_790_000_000.0
 DEVICE = "cpu"
 
 
-def known(value: float) -> Figure:
+def known(value: float) -> CostFigure:
     """Return a number that is known exactly."""
-    return Figure(value=value, source=Source.MEASURED)
+    return CostFigure(value=value, source=Source.MEASURED)
 
 
 COSTS: CostModel = UNKNOWN.model_copy(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tlt_simulator.costs.figure import Figure, Source
+from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
-from tlt_simulator.scenario import Fleet, RlTrainer, Scenario
-from tlt_simulator.trace import Sample, TraceStep
+from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.trace import TraceSample, TraceStep
 
 COSTS = {
     "round_fixed_s": 0.005,
@@ -32,7 +32,7 @@ COSTS = {
 
 
 def costs(**values: float) -> CostModel:
-    figures = {name: Figure(value=value, source=Source.ASSUMED) for name, value in (COSTS | values).items()}
+    figures = {name: CostFigure(value=value, source=Source.ASSUMED) for name, value in (COSTS | values).items()}
     return CostModel(device="device", model="model", **figures)
 
 
@@ -41,8 +41,8 @@ def scenario(
 ) -> Scenario:
     return Scenario(
         name="test",
-        fleet=Fleet(workers=workers, slots=slots, kv_room=keys.pop("kv_room", 10**7)),
-        trainer=RlTrainer(learn_s=Figure(value=learn_s, source=Source.ASSUMED), colocated=colocated),
+        fleet=FleetSpec(workers=workers, slots=slots, kv_room=keys.pop("kv_room", 10**7)),
+        trainer=RlTrainer(learn_s=CostFigure(value=learn_s, source=Source.ASSUMED), colocated=colocated),
         costs=keys.pop("costs", None) or costs(),
         **keys,
     )
@@ -51,7 +51,7 @@ def scenario(
 def step(lengths: Sequence[int], *, prompt_tokens: int = 10, group: int = 4) -> TraceStep:
     return TraceStep(
         samples=tuple(
-            Sample(prompt=place // group, prompt_tokens=prompt_tokens, tokens=length)
+            TraceSample(prompt=place // group, prompt_tokens=prompt_tokens, tokens=length)
             for place, length in enumerate(lengths)
         )
     )

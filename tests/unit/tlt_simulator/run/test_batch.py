@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tlt_simulator.run.batch import DecodedBatch, Request
-from tlt_simulator.run.speeds import Speed
-from tlt_simulator.trace import Sample
+from tlt_simulator.run.batch import DecodedBatch, SimRequest
+from tlt_simulator.run.speeds import RoundSpeed
+from tlt_simulator.trace import TraceSample
 
-SPEED = Speed(base_s=0.01, kv_token_s=1e-6, length=2.0)
+SPEED = RoundSpeed(base_s=0.01, kv_token_s=1e-6, length=2.0)
 
 
-def request(ref: int, tokens: int, *, prompt_tokens: int = 100) -> Request:
-    return Request(ref, Sample(prompt=ref, prompt_tokens=prompt_tokens, tokens=tokens), 10**6, 0.0)
+def request(ref: int, tokens: int, *, prompt_tokens: int = 100) -> SimRequest:
+    return SimRequest(ref, TraceSample(prompt=ref, prompt_tokens=prompt_tokens, tokens=tokens), 10**6, 0.0)
 
 
 def filled(lengths: list[int]) -> DecodedBatch:

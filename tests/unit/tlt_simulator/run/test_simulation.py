@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tests.unit.tlt_simulator.run.scenarios import costs, scenario, step
 from tlt_common.domain.fleet import WorkerState
 from tlt_coordinator.config import SpotConfig
-from tlt_simulator.result import Run
+from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import compare, simulate, with_rollout_share
 from tlt_simulator.scenario import EngineKeys, GatewayKeys, SuiteKeys
-from tlt_simulator.trace import Sample, Trace, TraceStep
+from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
 TAILED = step([40, 60, 80, 100] * 6 + [4000])
 LENT = {WorkerState.TRAINING, WorkerState.SWITCHING}
 
 
-def lent(run: Run, number: int) -> list[tuple[float, int, str]]:
+def lent(run: SimulatedRun, number: int) -> list[tuple[float, int, str]]:
     return [(turn.at_s, turn.worker, turn.state) for turn in run.turns[number] if turn.state in LENT]
 
 
@@ -133,8 +133,8 @@ def test_a_small_cache_makes_requests_wait() -> None:
 def test_requests_of_later_arrive_later() -> None:
     late = TraceStep(
         samples=(
-            Sample(prompt=0, prompt_tokens=1, tokens=10),
-            Sample(prompt=1, prompt_tokens=1, tokens=10, after_s=3.0),
+            TraceSample(prompt=0, prompt_tokens=1, tokens=10),
+            TraceSample(prompt=1, prompt_tokens=1, tokens=10, after_s=3.0),
         )
     )
     run = simulate([late], scenario(1).plain)
@@ -158,7 +158,7 @@ def test_a_share_of_rollouts_gives_the_duration_of_learning() -> None:
 
 
 def test_both_sides_are_compared_in_two_processes() -> None:
-    trace = Trace(source="test", steps=(TAILED,) * 3, cap=4000)
+    trace = RunTrace(source="test", steps=(TAILED,) * 3, cap=4000)
     told = list[int]()
     found = compare(trace, scenario(), progress=told.append)
     assert told == [1, 2, 3]

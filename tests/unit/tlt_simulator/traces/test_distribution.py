@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.errors import ConfigError
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces import LengthSpec, drawn_trace, parsed_lengths
 
 
-def lengths(trace: Trace) -> list[int]:
+def lengths(trace: RunTrace) -> list[int]:
     return [one.tokens for step in trace.steps for one in step.samples]
 
 
-def drawn(text: str, *, steps: int = 4, prompts: int = 500, group: int = 8) -> Trace:
+def drawn(text: str, *, steps: int = 4, prompts: int = 500, group: int = 8) -> RunTrace:
     return drawn_trace(parsed_lengths(text), steps=steps, prompts=prompts, group=group, seed=1, of=steps * prompts)
 
 

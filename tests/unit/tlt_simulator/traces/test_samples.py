@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.tlt_simulator.traces.written import SAMPLES, tokenizer
 from tlt_common.errors import ConfigError
-from tlt_simulator.trace import Trace
+from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces import forms, read_trace
 
 LENGTHS = {
@@ -25,7 +25,7 @@ LENGTHS = {
 TEXTS = ("verl", "trl")
 
 
-def read(name: str, tmp_path: Path, form: str | None = None) -> Trace:
+def read(name: str, tmp_path: Path, form: str | None = None) -> RunTrace:
     return read_trace(SAMPLES / name, form=form, tokenizer=tokenizer(tmp_path) if name in TEXTS else None)
 
 
