@@ -15,10 +15,12 @@ class SpotConfig(Frozen):
 
     settle_s: float | None = Field(None, ge=0)
     """Lend a worker after this many seconds without a request. Null: as soon as it is expected to stay free for longer
-    than a lease takes to start and to stop, as measured in this fleet; 0.3 until enough is known."""
+    than a lease takes to start and to stop, as measured in this fleet; 0.3 until enough is known. Chosen by
+    `tlt simulate sweep` (docs/results/sweeps.md)."""
     max_trainers: int | None = Field(None, ge=1)
     """Maximum number of workers that train at the same time. Null: as many as pay, by what trainers gain per second,
-    how often they have seen their data, and for how long workers stay free."""
+    how often they have seen their data, and for how long workers stay free. Chosen by `tlt simulate sweep`
+    (docs/results/sweeps.md)."""
     lease_ttl_s: float = Field(5.0, gt=0)
     """Lifetime of a training lease without renewal, in seconds. Leases are renewed every third of it. Fleets of more
     than 1,024 workers get longer ones: at least three seconds for each 1,024."""

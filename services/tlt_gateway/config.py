@@ -71,7 +71,8 @@ class GatewayConfig(ServiceConfig):
     max_moves: int = Field(3, ge=0)
     """Maximum number of times a request moves to another worker after its worker is lost."""
     spill_load: float = Field(0.25, ge=0, le=1)
-    """Fraction of a worker's slots to fill before requests are sent to workers that are training."""
+    """Fraction of a worker's slots to fill before requests are sent to workers that are training. Chosen by
+    `tlt simulate sweep` (docs/results/sweeps.md)."""
     affinity_tokens: int | None = Field(256, ge=1)
     """Run a turn of a session, or another sample of a prompt, on a worker that has its prefix cached, unless that
     worker would run more requests than the least loaded one by more than one per this many cached tokens. Null ignores
@@ -79,13 +80,15 @@ class GatewayConfig(ServiceConfig):
     tail_running: int = Field(4, ge=0, le=64)
     """In the tail, when nothing is queued and the coordinator lends idle workers, move running requests from workers
     that can be lent to other workers, up to this many requests each, where a forecast says that this does not delay the
-    end of the step. Moved requests are prefilled again. 0 disables moving."""
+    end of the step. Moved requests are prefilled again. 0 disables moving. Chosen by `tlt simulate sweep`
+    (docs/results/sweeps.md)."""
     pack_slack: float = Field(0.05, ge=0, le=1)
     """While the coordinator lends idle workers, new requests go to workers that run some already, as long as tokens are
     expected to take no more than this share longer than if requests were spread evenly over all workers. 0 spreads
-    them."""
+    them. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     tail_slack: float = Field(0.0, ge=0, le=1)
-    """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent."""
+    """Share of the expected time until the end of a step by which moves may delay it, so that more workers are lent.
+    Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     journal: Path | None = None
     """Directory in which lengths and times of responses, rounds, updates and moves are written down for a simulation of
     the run: no tokens and no texts. It may be shared by the gateways and the coordinator of a fleet. Null: none."""

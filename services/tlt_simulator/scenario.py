@@ -16,7 +16,7 @@ from tlt_worker.engine_config import EngineConfig
 _GATEWAY = GatewayConfig.model_fields
 
 
-class FleetSpec(Frozen):
+class RolloutFleet(Frozen):
     """The rollout workers."""
 
     workers: int = Field(ge=1, le=10_240)
@@ -87,7 +87,7 @@ class Scenario(Frozen):
     """A run to simulate."""
 
     name: str
-    fleet: FleetSpec
+    fleet: RolloutFleet
     trainer: RlTrainer
     costs: CostModel
     suite: SuiteKeys = SuiteKeys()

@@ -20,10 +20,12 @@ class PublishSettings(Frozen):
     rounds. The default is below 1 since a drafter may predict what n-grams cannot, and the bandit chooses between them.
     0 publishes at once."""
     gain: float = Field(0.02, ge=0)
-    """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts."""
+    """Minimum gain of a later drafter over the published one, in tokens per round with a chain of three drafts. Chosen
+    by `tlt simulate sweep` (docs/results/sweeps.md)."""
     every_tokens: int = Field(32_768, gt=0)
     """Minimum number of states trained on between publications; does not apply at the end of a lease. At most a tenth
-    of the time passes with writing drafters, and engines load them for at most a twentieth of theirs."""
+    of the time passes with writing drafters, and engines load them for at most a twentieth of theirs. Chosen by
+    `tlt simulate sweep` (docs/results/sweeps.md)."""
     kept: int = Field(4, ge=2)
     """Number of this trainer's drafters to keep in drafter_dir; engines may still be loading one that was just
     superseded."""
@@ -39,12 +41,12 @@ class PaySettings(Frozen):
 
     evaluations: int | None = Field(8, ge=4)
     """Stop training after at least this many evaluations, and a full pass over the data, without a gain. Null never
-    stops."""
+    stops. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     gain: float = Field(0.01, ge=0)
     """Minimum gain for training to continue, in tokens per round with a chain of three drafts: from the first half of
-    these evaluations to the second."""
+    these evaluations to the second. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     fresh_tokens: int = Field(8192, gt=0)
-    """Number of unseen states after which training resumes."""
+    """Number of unseen states after which training resumes. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     drop: float = Field(0.1, gt=0)
     """Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three
     drafts."""

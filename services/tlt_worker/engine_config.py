@@ -101,7 +101,8 @@ class EngineConfig(Frozen):
     epsilon: float = Field(EPSILON, ge=0, le=1)
     """Exploration rate: fraction of choices that try an arm other than the best."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
-    """Disable speculation at or above this many running requests."""
+    """Disable speculation at or above this many running requests. Chosen by `tlt simulate sweep`
+    (docs/results/sweeps.md)."""
     group_below_requests: dict[int, int] = Field(default_factory=dict)
     """Limits by arm size: tokens verified per request -> disable arms of that size at or above this many running
     requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens."""

@@ -35,7 +35,7 @@ from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.result import SimulatedRun
 from tlt_simulator.run import simulate
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario, SuiteKeys
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario, SuiteKeys
 from tlt_simulator.trace import TraceSample, TraceStep
 
 STEPS, QUICK_STEPS = 16, 6
@@ -126,7 +126,7 @@ def _scenario() -> Scenario:
     )
     return Scenario(
         name="scripted",
-        fleet=FleetSpec(workers=WORKERS, slots=SLOTS, kv_room=10**9),
+        fleet=RolloutFleet(workers=WORKERS, slots=SLOTS, kv_room=10**9),
         trainer=RlTrainer(learn_s=known(LEARN_S), colocated=False),
         costs=costs,
         suite=SuiteKeys(speculation=False, spot=SPOT),

@@ -12,7 +12,7 @@ from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
 from tlt_simulator.run import simulate
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import LengthSpec
@@ -80,7 +80,7 @@ def _scenario() -> Scenario:
     learn_s = STEP_S * (1.0 - ROLLOUT_SHARE)
     return Scenario(
         name="bytedance-32b",
-        fleet=FleetSpec(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
+        fleet=RolloutFleet(workers=WORKERS, gpus=GPUS, slots=room.slots, kv_room=room.kv_room),
         trainer=RlTrainer(
             learn_s=CostFigure(value=learn_s, source=Source.PUBLISHED, of="15 % of a step of 41 minutes")
         ),

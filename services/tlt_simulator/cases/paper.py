@@ -11,7 +11,7 @@ from tlt_simulator.cases.case import CaseRow, Measure, PublishedCase
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import LengthSpec
@@ -81,7 +81,7 @@ def _scenario(model: str, gpus: int, *, workers: int) -> Scenario:
     room = worker_room("h100", model, gpus, context=LENGTHS.cap + 2048)
     return Scenario(
         name="paper",
-        fleet=FleetSpec(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
+        fleet=RolloutFleet(workers=workers, gpus=gpus, slots=room.slots, kv_room=room.kv_room),
         trainer=RlTrainer(learn_s=CostFigure(value=0.0, source=Source.ASSUMED)),
         costs=calculated("h100", model, gpus),
         drafter_tokens=DRAFTER_TOKENS,

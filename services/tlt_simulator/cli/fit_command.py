@@ -13,7 +13,7 @@ from tlt_simulator.fit.beyond import beyond
 from tlt_simulator.fit.fitting import UNKNOWN, fit_journal
 from tlt_simulator.fit.held_out import held_out as held_out_of
 from tlt_simulator.fit.shown import fitted_lines, fitted_values, held_out_lines, held_out_values
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario, SuiteKeys
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario, SuiteKeys
 from tlt_simulator.sweep.keys import changed, parted
 
 
@@ -61,7 +61,7 @@ def fit(
 
 def _suite(settings: Sequence[str]) -> SuiteKeys:
     """Return the configuration with which a run was recorded."""
-    fleet, trainer = FleetSpec(workers=1, kv_room=1), RlTrainer(learn_s=UNKNOWN.update_s)
+    fleet, trainer = RolloutFleet(workers=1, kv_room=1), RlTrainer(learn_s=UNKNOWN.update_s)
     return changed(Scenario(name="journal", fleet=fleet, trainer=trainer, costs=UNKNOWN), parted(settings)).suite
 
 

@@ -12,7 +12,7 @@ from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
 from tlt_simulator.costs.room import worker_room
 from tlt_simulator.run import with_rollout_share
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.keys import changed, parted
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
@@ -165,7 +165,7 @@ def _trace(inputs: Inputs) -> RunTrace:
     return RunTrace(source=found.source, steps=found.steps[: inputs.steps], cap=found.cap, notes=(*found.notes, note))
 
 
-def _machines(inputs: Inputs, trace: RunTrace) -> tuple[FleetSpec, CostModel, tuple[str, ...]]:
+def _machines(inputs: Inputs, trace: RunTrace) -> tuple[RolloutFleet, CostModel, tuple[str, ...]]:
     """Return the fleet and its costs, and what the plan of its engine warns of."""
     if inputs.gpus is None:
         raise ConfigError("--gpus is required: GPUs for rollouts, all together", field="gpus")
@@ -179,7 +179,7 @@ def _machines(inputs: Inputs, trace: RunTrace) -> tuple[FleetSpec, CostModel, tu
         longest_prompt = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
         room = worker_room(card, model, each, slots=slots, context=longest_prompt + trace.cap)
         kv_room, notes = room.kv_room, room.warnings
-    return FleetSpec(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
+    return RolloutFleet(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
 
 
 def _costs(inputs: Inputs, gpus: int) -> CostModel:

@@ -30,17 +30,14 @@ def sweep(
         str, typer.Option("--json", metavar="PATH|-", help="Write the rows as JSON; - for standard output alone.")
     ] = "",
 ) -> None:
-    r"""
+    """
     Simulate all combinations of values, with several seeds each, on all cores.
 
     A row is marked as the best only if it is faster than every other one beyond what seeds change. An interrupted sweep
     continues with --results FILE --resume; a file of another scenario is refused.
 
-    \b
-    Example:
-      tlt simulate sweep --lengths lognormal:median=5000,p99=30000,cap=32768 --steps 8
-                         --card h100 --gpus 8 --model 7b --results sweep.jsonl
-                         --over spot.max_trainers=1,2,4 --over gateway.tail_slack=0,0.02
+    For example: tlt simulate sweep --case bytedance-32b --steps 20 --over spot.max_trainers=1,2,4 --over
+    gateway.tail_slack=0,0.02 --results sweep.jsonl
     """
     from tlt_simulator.cli import sweep_command
 

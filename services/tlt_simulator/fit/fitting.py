@@ -17,7 +17,7 @@ from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.rounds import fitted_rounds
 from tlt_simulator.fit.steps import RecordedStep, recorded_steps, trace_of
 from tlt_simulator.fit.switches import fitted_learning_phase, fitted_switches, states_of
-from tlt_simulator.scenario import FleetSpec, RlTrainer
+from tlt_simulator.scenario import RlTrainer, RolloutFleet
 from tlt_simulator.trace import RunTrace
 
 
@@ -56,7 +56,7 @@ class Fitted:
     """A recorded run, as a simulation needs it."""
 
     costs: CostModel
-    fleet: FleetSpec
+    fleet: RolloutFleet
     trainer: RlTrainer
     steps: tuple[RecordedStep, ...]
     """Of both sides, if the run was a comparison."""
@@ -166,12 +166,12 @@ def _names(run: RecordedRun) -> dict[str, str]:
     return {"device": device, "model": model}
 
 
-def _fleet(run: RecordedRun) -> FleetSpec:
+def _fleet(run: RecordedRun) -> RolloutFleet:
     workers = {line.worker for line in run.engines} or {stay.worker for line in run.responses for stay in line.stays}
     slots = min((line.slots for line in run.engines), default=256)
     kv_room = min((line.kv_room for line in run.engines if line.kv_room), default=10**9)
     gpus = max((line.devices for line in run.workers), default=1)
-    return FleetSpec(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
+    return RolloutFleet(workers=len(workers), gpus=gpus, slots=slots, kv_room=kv_room)
 
 
 def _range(run: RecordedRun, rounds: Sequence[ObservedRounds], drafters: Sequence[DrafterQuality]) -> FittedRange:

@@ -15,7 +15,7 @@ from tlt_gateway.consolidation.tail_moves import TailMoves
 from tlt_simulator.run.batch import SimRequest
 from tlt_simulator.run.coordinator import GATEWAY
 from tlt_simulator.run.worker import SimWorker
-from tlt_simulator.scenario import FleetSpec, GatewayKeys
+from tlt_simulator.scenario import GatewayKeys, RolloutFleet
 from tlt_worker.activity import Tenancy
 
 
@@ -27,7 +27,7 @@ class SimOutlook:
         lending: Whether workers are lent, without which nothing moves.
     """
 
-    def __init__(self, fleet: FleetSpec, keys: GatewayKeys, *, lending: bool) -> None:
+    def __init__(self, fleet: RolloutFleet, keys: GatewayKeys, *, lending: bool) -> None:
         self._fleet = fleet
         self._keys = keys
         self._forecaster = Forecaster()

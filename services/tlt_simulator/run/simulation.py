@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.telemetry.log import configure_child
@@ -247,7 +248,7 @@ def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: fl
 
 def compare(trace: RunTrace, scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Comparison:
     """Simulate a run with and without the suite, each in its own process; `progress` counts the steps with it."""
-    with ProcessPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # a thread may show the progress
         without = pool.submit(simulate, trace.steps, scenario.plain)
         with_suite = simulate(trace.steps, scenario, progress=progress)
         return Comparison(

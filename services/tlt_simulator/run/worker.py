@@ -10,7 +10,7 @@ from tlt_gateway.workers.routing import Candidate
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.run.batch import DecodedBatch, SimRequest
 from tlt_simulator.run.events import Events
-from tlt_simulator.scenario import FleetSpec
+from tlt_simulator.scenario import RolloutFleet
 from tlt_worker.activity import Activity, Tenancy
 from tlt_worker.lending.device_lease import DeviceLease
 
@@ -37,7 +37,7 @@ class SimWorker:
     """
 
     def __init__(
-        self, number: int, fleet: FleetSpec, costs: CostModel, events: Events, on_turn: Callable[["SimWorker"], None]
+        self, number: int, fleet: RolloutFleet, costs: CostModel, events: Events, on_turn: Callable[["SimWorker"], None]
     ) -> None:
         self.number = number
         self.worker_id = WorkerId(f"w{number:05}")

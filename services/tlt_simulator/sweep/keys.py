@@ -9,7 +9,7 @@ from tlt_common.config.explain import keys as keys_of
 from tlt_common.config.loader import resolve
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs.figure import CostFigure, Source
-from tlt_simulator.scenario import FleetSpec, Scenario, SuiteKeys
+from tlt_simulator.scenario import RolloutFleet, Scenario, SuiteKeys
 
 PRODUCT_NAMES: Mapping[str, str] = {
     "lending": "coordinator.lending",
@@ -27,7 +27,7 @@ _COLOCATED = "trainer.colocated"
 def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
     """Return all keys that can be set."""
     suite = (key.name for key in keys_of(SuiteKeys))
-    fleet = (f"fleet.{key.name}" for key in keys_of(FleetSpec))
+    fleet = (f"fleet.{key.name}" for key in keys_of(RolloutFleet))
     costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
     return (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
 

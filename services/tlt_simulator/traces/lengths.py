@@ -111,7 +111,7 @@ def _values(kind: str, text: str, known: tuple[str, ...]) -> dict[str, float]:
         if key not in known:
             raise ConfigError(f"lengths: {key[:40]!r} is no key; accepted: {accepted}", field="lengths")
         if key in values:
-            raise ConfigError(f"lengths: {key} is there twice; accepted: {accepted}, each once", field="lengths")
+            raise ConfigError(f"lengths: {key} appears twice; accepted: {accepted}, each once", field="lengths")
         try:
             values[key] = float(number)
         except ValueError:

@@ -44,6 +44,23 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("tlt_common/rpc/security/certificates.py", "field"): ("tls.ca", "ca"),
     ("tlt_common/rpc/security/reloaded.py", "field"): ("tls.certificate", "tls.key", "tls.ca", "tokens", "token", "ca"),
     ("services/tlt_trainer/offline/beginning.py", "option.replace('-', '_')"): ("layers", "draft_vocabulary"),
+    ("services/tlt_simulator/cli/app.py", "inputs.given[0].lstrip('-')"): ("case", "trace"),
+    ("services/tlt_simulator/cli/command.py", "name"): ("sample", "processes"),
+    ("services/tlt_simulator/cli/fit_command.py", "missing"): ("card", "model"),
+    ("services/tlt_simulator/cli/output.py", "option.lstrip('-')"): ("json", "html", "save"),
+    ("services/tlt_simulator/cli/prepared.py", "name"): ("card", "model", "gpus", "gpus_per_worker", "slots"),
+    ("services/tlt_simulator/cli/prepared.py", "name.lstrip('-')"): ("row", "form", "cap", "tokenizer", "prompts"),
+    ("services/tlt_simulator/cli/sweep_command.py", "name"): ("seeds", "processes"),
+    ("services/tlt_simulator/fit/rounds.py", "field"): ("round_fixed_s", "draft_fixed_s"),
+    ("services/tlt_simulator/sweep/keys.py", "option.lstrip('-')"): ("set", "over"),
+    ("services/tlt_simulator/traces/drawn.py", "name"): ("steps", "prompts", "group"),
+    ("services/tlt_simulator/traces/reading.py", "name"): ("group", "cap"),
+    # User input: keys, fields of a file of costs, and of a benchmark's lines.
+    ("services/tlt_simulator/sweep/keys.py", "given"): (),
+    ("services/tlt_simulator/sweep/keys.py", "key"): (),
+    ("services/tlt_simulator/sweep/keys.py", "origin"): (),
+    ("services/tlt_simulator/costs/files.py", "field"): (),
+    ("services/tlt_simulator/costs/benchmarks.py", "name"): (),
     # Empty, or tokens.0.scopes and the like.
     ("tlt_common/rpc/security/tokens.py", "key"): ("tokens",),
 }
@@ -59,13 +76,17 @@ NO_KEYS = {
     "expires_at",
     "service_account",
     "TLT_CHROMIUM",
+    "median_decode_latency",
+    "last_ttft",
+    "median_tpot_ms",
     *OF_VERL,
     "rollout.name",
     "checkpoint_engine.backend",
     "trainer.v1.trainer_mode",
     "actor_rollout_ref.hybrid_engine",
 }
-"""Other names: files, keys of a model's config.json, entries of a token file, settings of trainers."""
+"""Other names: files, keys of a model's config.json, entries of a token file, settings of trainers, figures of
+SGLang's benchmarks."""
 FAIL = re.compile(r'fail (?:\(printf )?"((?:[^"\\]|\\.)*)"')
 VALUE = re.compile(r"(?<![\w/:.@-])[a-z%][A-Za-z_%]*(?:\.[A-Za-z_%]+)+(?![\w/]|\.?\d)")
 API = re.compile(r"[\w.-]+\.io/\S*")

@@ -10,7 +10,7 @@ from tlt_simulator.report.interval import Range, ResultInterval
 from tlt_simulator.report.sensitivity import Sensitivity, Swing
 from tlt_simulator.report.what_to_set import TriedValue, WhatToSet
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.outcome import SideOutcome, SweepOutcome
 from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 
@@ -52,7 +52,7 @@ def costs() -> CostModel:
 def scenario(workers: int = 4, *, gpus: int = 1, seed: int = 0, name: str = "made up") -> Scenario:
     return Scenario(
         name=name,
-        fleet=FleetSpec(workers=workers, gpus=gpus, slots=64, kv_room=400_000),
+        fleet=RolloutFleet(workers=workers, gpus=gpus, slots=64, kv_room=400_000),
         trainer=RlTrainer(learn_s=figure(20.0, sure=True)),
         costs=costs(),
         seed=seed,

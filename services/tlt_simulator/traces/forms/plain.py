@@ -183,7 +183,7 @@ def _names(place: str, cells: list[str]) -> list[str]:
         if name not in COLUMNS:
             raise refused(place, f"column {number}", f"is {name_of(name)}", f"names: {', '.join(COLUMNS)}")
     if len(set(names)) < len(names):
-        raise refused(place, "a column", "is there twice", "each name once")
+        raise refused(place, "a column", "appears twice", "each name once")
     if "tokens" not in names:
         raise refused(place, "tokens", "is missing", f"a column tokens, and any of {', '.join(COLUMNS)}")
     return names

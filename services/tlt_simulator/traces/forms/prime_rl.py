@@ -64,7 +64,7 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
     found.sort()
     for (before, _), (step, file) in pairwise(found):
         if step == before:
-            raise refused(str(file), "the step", "is there twice", f"{CALLED}, each step once")
+            raise refused(str(file), "the step", "appears twice", f"{CALLED}, each step once")
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
-from tlt_simulator.scenario import FleetSpec, RlTrainer, Scenario
+from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.trace import TraceSample, TraceStep
 
 COSTS = {
@@ -41,7 +41,7 @@ def scenario(
 ) -> Scenario:
     return Scenario(
         name="test",
-        fleet=FleetSpec(workers=workers, slots=slots, kv_room=keys.pop("kv_room", 10**7)),
+        fleet=RolloutFleet(workers=workers, slots=slots, kv_room=keys.pop("kv_room", 10**7)),
         trainer=RlTrainer(learn_s=CostFigure(value=learn_s, source=Source.ASSUMED), colocated=colocated),
         costs=keys.pop("costs", None) or costs(),
         **keys,

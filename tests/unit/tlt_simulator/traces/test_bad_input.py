@@ -110,7 +110,7 @@ TABLES = {
     "1,2,3\n1,2,3\n": ":1: column 1 is of another name",
     "prompt;tokens\n1;5\n": ":1: column 1 is of another name",
     "prompt,tokens,xyzzy plugh\n1,5,1\n": ":1: column 3 is of another name",
-    "prompt,tokens,tokens\n1,5,5\n": ":1: a column is there twice",
+    "prompt,tokens,tokens\n1,5,5\n": ":1: a column appears twice",
     "step,prompt\n1,5\n": ":1: tokens is missing",
     "prompt,tokens\n1,5\n1\n": ":3: the line has 1 values",
     "prompt,tokens\n1,5,6\n": ":2: the line has 3 values",

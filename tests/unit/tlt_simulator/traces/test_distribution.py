@@ -96,7 +96,7 @@ REFUSED = {
     "lognormal:p99=5": "median is missing",
     "lognormal:median=5000,p99=30000,cap": "cap is ''; accepted: a number",
     "lognormal:median=5k": "median is '5k'; accepted: a number",
-    "lognormal:median=5,median=6": "median is there twice",
+    "lognormal:median=5,median=6": "median appears twice",
     "lognormal:median=5,mode=6": "'mode' is no key",
     "lognormal:median=0": "median: ",
     "lognormal:median=-5": "median: ",
