@@ -1,0 +1,49 @@
+"""Defaults that rest on a GPU's time scale were chosen by a sweep of the simulator, and say so."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from tlt_coordinator.config import SpotConfig
+from tlt_gateway.config import GatewayConfig
+from tlt_simulator.scenario import SuiteKeys
+from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_worker.engine_config import EngineConfig
+
+PAGE = (Path(__file__).parents[3] / "docs/results/sweeps.md").read_text()
+CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
+    "spot.settle_s": (SpotConfig, "settle_s"),
+    "spot.max_trainers": (SpotConfig, "max_trainers"),
+    "gateway.tail_running": (GatewayConfig, "tail_running"),
+    "gateway.tail_slack": (GatewayConfig, "tail_slack"),
+    "gateway.pack_slack": (GatewayConfig, "pack_slack"),
+    "gateway.spill_load": (GatewayConfig, "spill_load"),
+    "engine.speculate_below_requests": (EngineConfig, "speculate_below_requests"),
+    "publish.every_tokens": (PublishSettings, "every_tokens"),
+    "publish.gain": (PublishSettings, "gain"),
+    "pay.evaluations": (PaySettings, "evaluations"),
+    "pay.gain": (PaySettings, "gain"),
+    "pay.fresh_tokens": (PaySettings, "fresh_tokens"),
+}
+"""Keys, and where they are defined."""
+
+
+@pytest.mark.parametrize("key", sorted(CHOSEN))
+def test_a_default_names_its_sweep_and_is_the_one_that_was_swept(key: str) -> None:
+    model, name = CHOSEN[key]
+    field = model.model_fields[name]
+    assert "`tlt simulate sweep`" in (field.description or "").replace("\n", " ")
+    row = re.search(rf"^\| `{re.escape(key)}` \| `(\S+)` \| (.+?) \|", PAGE, re.MULTILINE)
+    assert row is not None, "docs/results/sweeps.md has no row"
+    default = "null" if field.default is None else f"{field.default:g}"
+    assert row[1] == default, "the default is no longer the one that the page reports"
+    assert default in row[2].replace("`", "").split(", "), "the default was not among the values"
+
+
+def test_the_simulator_has_the_defaults_of_the_services() -> None:
+    keys = SuiteKeys()
+    for key, (model, name) in CHOSEN.items():
+        group, _, own = key.partition(".")
+        assert getattr(getattr(keys, group), own) == model.model_fields[name].default, key
