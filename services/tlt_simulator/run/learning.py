@@ -6,6 +6,7 @@ their number. When they rest, when they begin again and what they publish is dec
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_simulator.costs.model import CostModel
@@ -93,8 +94,9 @@ class Learning:
         return rate
 
     def score_s(self, trainers: int) -> float:
-        """Return the seconds until the next evaluation."""
-        return (SCORE_EVERY_TOKENS - self._scored) / self.tokens_s(trainers)
+        """Return the seconds until the next evaluation; infinite if nothing is learned."""
+        tokens_s = self.tokens_s(trainers)
+        return (SCORE_EVERY_TOKENS - self._scored) / tokens_s if tokens_s else inf
 
     def train(self, seconds: float, trainers: int) -> None:
         """Learn for some seconds."""

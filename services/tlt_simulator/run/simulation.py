@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from math import inf
 from multiprocessing import get_context
 
 from tlt_common.domain.ids import PolicyVersion
@@ -176,9 +177,9 @@ class Simulation:
 
     def _score_later(self) -> None:
         self._scoring += 1
-        if self._training:
+        if self._training and (score_s := self._learning.score_s(self._training)) < inf:
             scoring = self._scoring
-            self._events.after(self._learning.score_s(self._training), lambda: self._score_now(scoring))
+            self._events.after(score_s, lambda: self._score_now(scoring))
 
     def _score_now(self, scoring: int) -> None:
         if scoring != self._scoring:

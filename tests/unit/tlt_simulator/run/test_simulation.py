@@ -170,3 +170,10 @@ def test_costs_matter() -> None:
     slow = scenario(costs=costs(round_fixed_s=0.05))
     assert simulate([TAILED], slow.plain).rollout_s > 4 * simulate([TAILED], scenario().plain).rollout_s
     assert replace(TAILED, samples=()) == TraceStep(samples=())
+
+
+@pytest.mark.parametrize("name", [name for name, _ in costs().figures()])
+def test_any_cost_may_be_nothing(name: str) -> None:
+    steps = [step([40, 60, 900])] * 2
+    run = simulate(steps, scenario(2, costs=costs().replaced(name, 0.0)))
+    assert [one.responses for one in run.steps] == [3, 3]
