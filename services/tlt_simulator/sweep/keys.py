@@ -22,6 +22,12 @@ PRODUCT_NAMES: Mapping[str, str] = {
 """What `tlt up --set` calls the suite's keys, by their first part here. Both spellings are accepted."""
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
 _COLOCATED = "trainer.colocated"
+WITHOUT_EFFECT: Mapping[str, str] = {
+    "spot.lease_ttl_s": "nothing is lost in a simulation, so no lease expires",
+    "publish.kept": "drafters are no files in a simulation",
+    "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",
+}
+"""Keys that are refused, since a simulation would ignore them, and why."""
 
 
 def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
@@ -29,7 +35,8 @@ def accepted_keys(scenario: Scenario) -> tuple[str, ...]:
     suite = (key.name for key in keys_of(SuiteKeys))
     fleet = (f"fleet.{key.name}" for key in keys_of(RolloutFleet))
     costs = (f"costs.{name}" for name, _ in scenario.costs.figures())
-    return (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
+    found = (*suite, *fleet, *_LEARNING, _COLOCATED, *costs)
+    return tuple(key for key in found if key not in WITHOUT_EFFECT)
 
 
 def own_name(key: str) -> str:
@@ -61,6 +68,8 @@ def changed(scenario: Scenario, settings: Mapping[str, str], *, option: str = "-
     known = accepted_keys(scenario)
     for given, text in settings.items():
         key = own_name(given)
+        if key in WITHOUT_EFFECT:
+            raise ConfigError(f"{option} {given}: {WITHOUT_EFFECT[key]}", field=given)
         if key not in known:
             raise ConfigError(f"{option} {given}: unknown key; accepted: {', '.join(known)}", field=given)
         scenario = _with(scenario, key, text, f"{option} {given}")

@@ -10,7 +10,15 @@ from tlt_coordinator.config import CoordinatorConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import Source
 from tlt_simulator.scenario import SuiteKeys
-from tlt_simulator.sweep.keys import PRODUCT_NAMES, accepted_keys, changed, own_name, parted, product_name
+from tlt_simulator.sweep.keys import (
+    PRODUCT_NAMES,
+    WITHOUT_EFFECT,
+    accepted_keys,
+    changed,
+    own_name,
+    parted,
+    product_name,
+)
 from tlt_trainer.config import TrainerConfig
 from tlt_worker.config import WorkerConfig
 
@@ -104,3 +112,10 @@ def test_the_suite_takes_every_key_by_its_product_name(key: str) -> None:
         found = getattr(found, part)
     assert found == value
     assert own_name(product_name(key)) == key
+
+
+@pytest.mark.parametrize("key", sorted(WITHOUT_EFFECT))
+def test_what_a_simulation_would_ignore_is_refused(key: str) -> None:
+    assert key not in accepted_keys(scenario())
+    with pytest.raises(ConfigError, match=WITHOUT_EFFECT[key]):
+        changed(scenario(), {key: "3"})
