@@ -10,7 +10,8 @@ SPECULATE_BELOW_REQUESTS = 64
 Speculation is disabled at or above this many running requests. The paper uses 32, for trees; short chains may pay
 off beyond, and the bandit finds out at which batch sizes they do. Rollouts of 32 requests took 14 % longer than
 with the best fixed arm at a limit of 32, which permits no drafts until the first request is done, and 2 % longer at
-this one (`tlt bench engine --part adaptive`).
+this one (`tlt bench engine --part adaptive`). On H100s, 32 takes runs of a 32B model 7 % longer, and 128 as long
+(`tlt simulate sweep --over engine.speculate_below_requests=…`, docs/results/sweeps.md).
 """
 
 VERIFY_TOKENS = 256

@@ -9,7 +9,7 @@ from tlt_bench.simulated_engine import SimulatedEngine
 from tlt_common.domain.fleet import Lease, TrainingProgress
 from tlt_common.domain.ids import DrafterVersion, Epoch, PolicyVersion
 from tlt_common.domain.prompt import Prompt
-from tlt_common.domain.response import FinishReason, ResponseStats, TokenChunk
+from tlt_common.domain.response import TokenChunk
 from tlt_common.errors import StaleEpochError
 from tlt_worker.engine.base import EngineInfo
 
@@ -45,7 +45,7 @@ class PacedEngine(SimulatedEngine):
                 await self._round.wait()
                 tokens = (1,) * min(CHUNK, count - done)
                 done += len(tokens)
-                yield self._of(prompt, tokens, count, is_last=done == count)
+                yield self._chunk(prompt, tokens, count, is_last=done == count)
         finally:
             self._running -= 1
 
@@ -66,19 +66,6 @@ class PacedEngine(SimulatedEngine):
             await asyncio.sleep(due_s - loop.time())
             self._round.set()
             self._round = asyncio.Event()
-
-    def _of(self, prompt: Prompt, tokens: tuple[int, ...], count: int, *, is_last: bool) -> TokenChunk:
-        stats = ResponseStats(
-            prompt_tokens=len(prompt.token_ids), completion_tokens=count, rounds=count, accepted_draft_tokens=0
-        )
-        return TokenChunk(
-            request_id=prompt.request_id,
-            token_ids=tokens,
-            logprobs=(-1.0,) * len(tokens),
-            policy_versions=(self._version,) * len(tokens),
-            finish_reason=FinishReason.LENGTH if is_last else None,
-            stats=stats if is_last else None,
-        )
 
 
 class ScriptedTrainer:

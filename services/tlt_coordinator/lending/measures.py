@@ -9,7 +9,8 @@ from tlt_coordinator.lending.idle_times import IdleTimes
 from tlt_coordinator.lending.worth import Worth
 
 UNKNOWN_SETTLE_S = 0.3
-"""Seconds without a request after which a worker is lent as long as too little is known."""
+"""Seconds without a request after which a worker is lent as long as too little is known. Up to 3, a run takes as long
+(`tlt simulate sweep --over spot.settle_s=…`, docs/results/sweeps.md)."""
 SURPLUS = 2.0
 """How many times as many workers as pay may train before leases end: what pays is an estimate, and a lease that ends
 costs what a new one does."""
