@@ -14,7 +14,7 @@ from tlt_common.client import Client, SamplingParams
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.arm.rounds import NO_ROUNDS, WorkedRounds
 from tlt_common.forecast import history
-from tlt_gateway.consolidation import verdict
+from tlt_gateway.consolidation import tail_moves, verdict
 from tlt_gateway.requests import tail
 
 LONG = SamplingParams(max_new_tokens=60)
@@ -41,7 +41,7 @@ CHEAP = WorkedRounds(
 
 @pytest_asyncio.fixture
 async def three(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[FakeWorker, ...]]:
-    monkeypatch.setattr(tail, "WORTH_S", 0.0)
+    monkeypatch.setattr(tail_moves, "WORTH_S", 0.0)
     monkeypatch.setattr(history, "LEAST_ENDS", 0)  # what is assumed of lengths does
     async with FakeWorker("w0") as first, FakeWorker("w1") as second, FakeWorker("w2") as third:
         for fake in (first, second, third):
