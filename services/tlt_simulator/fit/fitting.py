@@ -12,6 +12,7 @@ from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.fit.acceptance import DrafterQuality, fitted_acceptance
+from tlt_simulator.fit.beginning import began_with
 from tlt_simulator.fit.observed import ObservedRounds, observed
 from tlt_simulator.fit.recorded import RecordedRun, recorded_run
 from tlt_simulator.fit.rounds import fitted_rounds
@@ -61,6 +62,8 @@ class Fitted:
     steps: tuple[RecordedStep, ...]
     """Of both sides, if the run was a comparison."""
     drafters: tuple[DrafterQuality, ...]
+    drafter_tokens: float
+    """As in `Scenario`: of the drafter that the run began with."""
     round_error: float
     """Mean relative error of rounds."""
     assumed: tuple[str, ...]
@@ -119,6 +122,7 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
     figures = acceptance.figures | fitted_switches(run, costs.together.value, seed=seed)
     fitted_to = _range(run, rounds, acceptance.drafters)
     costs = costs.model_copy(update={**figures, **_names(run), "fitted_to": fitted_to})
+    costs, drafter_tokens = began_with(run.drafters, acceptance.drafters, costs)
     learn_s, learn_token_s = fitted_learning_phase(steps, seed=seed)
     return Fitted(
         costs=costs,
@@ -126,6 +130,7 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
         trainer=RlTrainer(learn_s=learn_s, learn_token_s=learn_token_s, colocated=False),
         steps=steps,
         drafters=acceptance.drafters,
+        drafter_tokens=drafter_tokens,
         round_error=fitted.error,
         assumed=tuple(name for name, figure in costs.figures() if figure.source is not Source.FITTED),
     )

@@ -110,6 +110,7 @@ def held_out(
         trainer=fitted.trainer,
         costs=fitted.costs,
         suite=_with_arms(suite or SuiteKeys(), run),
+        drafter_tokens=fitted.drafter_tokens,
         seed=seed,
     )
     return HeldOut(fitted=fitted, steps=tuple(_predicted(steps, scenario, fitted_to)))

@@ -19,6 +19,8 @@ def fitted_lines(fitted: Fitted, beyond: Sequence[str] = ()) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     yield ""
     yield f"Rounds are {fitted.round_error:.1%} off on average."
+    if fitted.drafter_tokens:
+        yield f"The run began with a drafter: simulate it with --drafter-tokens {fitted.drafter_tokens:.0f}."
     if fitted.assumed:
         yield f"Not in the journal: {', '.join(fitted.assumed)}."
     for what in beyond:
@@ -30,6 +32,7 @@ def fitted_values(fitted: Fitted, beyond: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "costs": {name: figure.model_dump(mode="json") for name, figure in fitted.rows},
         "fleet": fitted.fleet.model_dump(mode="json"),
+        "drafter_tokens": fitted.drafter_tokens,
         "round_error": fitted.round_error,
         "drafters": [
             {"version": one.version, "policy": one.policy, "chance": one.chance, "requests": one.requests}
