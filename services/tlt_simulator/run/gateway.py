@@ -1,6 +1,7 @@
 """The gateway in virtual time: it queues, places and moves requests, and follows what workers decode."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tlt_common.domain.ids import WorkerId
 from tlt_gateway.config import GatewayConfig
@@ -99,12 +100,12 @@ class SimGateway:
             self._refs += 1
             request = SimRequest(self._refs, sample, self._cap, self._events.now_s + sample.after_s)
             if sample.after_s > 0.0:
-                self._events.at(request.arrived_s, lambda request=request: self._submit(request))  # type: ignore[misc]
+                self._events.at(request.arrived_s, partial(self._submit, request))
             else:
                 self._submit(request)
         self._steps += 1
         if self._coordinator.lending:
-            self._events.after(self._look_s, lambda step=self._steps: self._look(step))  # type: ignore[misc]
+            self._events.after(self._look_s, partial(self._look, self._steps))
 
     def drafter_loaded(self, quality: float | None, pause_s: float) -> None:
         """Decode with another drafter, or with one that is worth less, after a pause."""
@@ -192,7 +193,7 @@ class SimGateway:
                 continue
             batch.set_speed(self._speeds.of(len(batch), self._quality))
             serial = self._serials[number]
-            self._events.at(batch.next_event_s(self._kv_room), lambda w=worker, s=serial: self._ends(w, s))  # type: ignore[misc]
+            self._events.at(batch.next_event_s(self._kv_room), partial(self._ends, worker, serial))
         self._see_tail()
 
     def _ends(self, worker: SimWorker, serial: int) -> None:
@@ -237,7 +238,7 @@ class SimGateway:
         for worker in self._workers:
             if worker.batch.requests:
                 self._touch(worker)
-        self._events.after(self._look_s, lambda: self._look(step))
+        self._events.after(self._look_s, partial(self._look, step))
 
     def _move(self, ref: int, origin: WorkerId, to: WorkerId) -> None:
         worker = self._by_id[origin]
@@ -247,7 +248,7 @@ class SimGateway:
         self._touch(worker)
         self.moved += 1
         self._away += 1
-        self._events.after(self._costs.move_s.value, lambda: self._arrive(request, to))
+        self._events.after(self._costs.move_s.value, partial(self._arrive, request, to))
 
     def _arrive(self, request: SimRequest, to: WorkerId) -> None:
         self._away -= 1
