@@ -1,17 +1,14 @@
 """What is simulated: a fleet, a trainer, the suite's configuration, and the costs of all. Pure."""
 
-from typing import Any
-
 from pydantic import Field, field_validator
 
 from tlt_common.config.base import Frozen
-from tlt_common.domain.arm import arms_named
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import NOTHING, CostModel
 from tlt_trainer.config import PaySettings, PublishSettings
-from tlt_worker.engine_config import EngineConfig
+from tlt_worker.engine_config import EngineConfig, split_names, stable_names
 
 _GATEWAY = GatewayConfig.model_fields
 
@@ -60,15 +57,8 @@ class EngineKeys(Frozen):
     """Null: the defaults on a GPU."""
     speculate_below_requests: int = Field(EngineConfig.model_fields["speculate_below_requests"].default, ge=1)
 
-    @field_validator("arms", mode="before")
-    @classmethod
-    def _split(cls, names: Any) -> Any:
-        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
-
-    @field_validator("arms")
-    @classmethod
-    def _known(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if names is None else tuple(arm.name for arm in arms_named(names))
+    _split = field_validator("arms", mode="before")(split_names)
+    _known = field_validator("arms")(stable_names)
 
 
 class SuiteKeys(Frozen):

@@ -38,6 +38,21 @@ def block_arms(drafts: int) -> tuple[Arm, ...]:
     return (OFF, *halves, block(whole), ngram(5))
 
 
+def split_names(names: Any) -> Any:
+    """Return names that are separated by commas one by one, as a validator of keys that hold several."""
+    return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
+
+
+def stable_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """
+    Return arms by their stable names; None stays.
+
+    Raises:
+        ValueError: One is unknown, or cannot run; states what is accepted.
+    """
+    return None if names is None else tuple(arm.name for arm in arms_named(names))
+
+
 class EngineConfig(Frozen):
     """One SGLang engine: precision, memory and batch limits, and speculative decoding."""
 
@@ -119,15 +134,8 @@ class EngineConfig(Frozen):
     trace_bytes: int = Field(64 * MIB, ge=MIB)
     """Maximum size of a worker's trace in bytes: the current file plus the previous one, with .1 at the end."""
 
-    @field_validator("arms", "drafter_layers", mode="before")
-    @classmethod
-    def _split(cls, names: Any) -> Any:
-        return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else names
-
-    @field_validator("arms")
-    @classmethod
-    def _known(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if names is None else tuple(arm.name for arm in arms_named(names))
+    _split = field_validator("arms", "drafter_layers", mode="before")(split_names)
+    _known = field_validator("arms")(stable_names)
 
     def at_worker(self, worker_id: str) -> Self:
         """Return the configuration of one worker's engine: its trace is a file of its own."""

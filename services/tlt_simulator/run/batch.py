@@ -26,7 +26,6 @@ class SimRequest:
     ref: int
     sample: TraceSample
     cap: int
-    arrived_s: float
     generated: float = 0.0
     """Tokens when it came to its worker."""
     place: "DecodedBatch | None" = None
@@ -58,6 +57,7 @@ class DecodedBatch:
         rounds: Rounds so far, summed over requests.
         produced: Tokens so far.
         kv_tokens: Tokens in the KV cache.
+        at_s: Up to when all of this is known.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class DecodedBatch:
         self.kv_tokens = 0.0
         self.requests: dict[int, SimRequest] = {}
         self._ends: list[tuple[float, int]] = []
-        self._at_s = 0.0
+        self.at_s = 0.0
         self._stalled_until_s = 0.0
         self._speed = RoundSpeed(1.0, 0.0, 1.0)
 
@@ -106,7 +106,7 @@ class DecodedBatch:
 
     def advance(self, now_s: float) -> float:
         """Decode until now; return the tokens that each request got."""
-        start_s, self._at_s = max(self._at_s, min(self._stalled_until_s, now_s)), now_s
+        start_s, self.at_s = max(self.at_s, min(self._stalled_until_s, now_s)), now_s
         if not self.requests or now_s <= start_s:
             return 0.0
         first, slope = self._pace()
@@ -127,7 +127,7 @@ class DecodedBatch:
         if len(self.requests) > 1:
             tokens = min(tokens, max(0.0, (kv_room - self.kv_tokens) / len(self.requests)))
         first, slope = self._pace()
-        return max(self._at_s, self._stalled_until_s) + first * tokens + slope * tokens * tokens / 2.0
+        return max(self.at_s, self._stalled_until_s) + first * tokens + slope * tokens * tokens / 2.0
 
     def ended(self) -> list[SimRequest]:
         """Remove and return the requests that have all their tokens; `advance` was called."""

@@ -98,9 +98,9 @@ class SimGateway:
             prefilled.clear()
         for sample in samples:
             self._refs += 1
-            request = SimRequest(self._refs, sample, self._cap, self._events.now_s + sample.after_s)
+            request = SimRequest(self._refs, sample, self._cap)
             if sample.after_s > 0.0:
-                self._events.at(request.arrived_s, partial(self._submit, request))
+                self._events.after(sample.after_s, partial(self._submit, request))
             else:
                 self._submit(request)
         self._steps += 1
@@ -165,16 +165,14 @@ class SimGateway:
             self._coordinator.queued(len(self._queue))
 
     def _advance(self, worker: SimWorker) -> None:
-        batch, before_s, kv_before = worker.batch, worker.advanced_s, worker.batch.kv_tokens
+        batch = worker.batch
+        before_s, kv_before = batch.at_s, batch.kv_tokens
         tokens = batch.advance(self._events.now_s)
-        worker.advanced_s = self._events.now_s
         if tokens > 0.0:
             requests = len(batch.requests)
             rounds, kv_tokens = tokens / batch.speed.length, (kv_before + batch.kv_tokens) / 2.0
             seconds = rounds * (batch.speed.base_s + batch.speed.kv_token_s * kv_tokens)
-            self._outlook.worked(
-                requests, rounds, kv_tokens, tokens * requests, min(seconds, worker.advanced_s - before_s)
-            )
+            self._outlook.worked(requests, rounds, kv_tokens, tokens * requests, min(seconds, batch.at_s - before_s))
             self._learning.generated(tokens * requests)
 
     def _touch(self, worker: SimWorker) -> None:

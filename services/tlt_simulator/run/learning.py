@@ -8,6 +8,7 @@ their number. When they rest, when they begin again and what they publish is dec
 from dataclasses import dataclass
 from math import inf
 
+from tlt_common.domain.arm import chain
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.scenario import SuiteKeys
@@ -17,8 +18,8 @@ from tlt_trainer.sharing.gain import Gain
 from tlt_trainer.sharing.payoff import Evaluation, Payoff, Surroundings
 from tlt_trainer.sharing.publish_gate import PublishGate
 
-SCORED_DRAFTS = 3
-"""Drafts of the chain that scores are made of, as trainers do."""
+SCORED = chain(3)
+"""What scores are made of, as trainers do."""
 SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].default
 POOL_TOKENS = 16_384
 """States that a trainer has at a time: the pool of `data.pool_bytes` with a 7B model."""
@@ -168,6 +169,5 @@ class Learning:
         return max(0.0, self._costs.quality(weights.learned, 0.0) - weights.lost)
 
     def _score(self, weights: _Weights) -> Score:
-        first, decay = self._quality(weights), self._costs.accept_decay.value
-        accepted = tuple(first * decay**place for place in range(SCORED_DRAFTS))
+        accepted = self._costs.chances(SCORED, self._quality(weights))
         return Score(hits=accepted, accepted=accepted, policy_version=self._policy)

@@ -30,9 +30,8 @@ class SimWorker:
     Attributes:
         session: Its stream to the coordinator.
         training_s: Seconds that its trainer has computed, on the first of its devices.
-            policy: Version of the weights.
+        policy: Version of the weights.
         drafter: Version of the loaded drafter.
-        advanced_s: Up to when its batch is known.
         gave_up: Whether its KV cache was full since the last request ended.
     """
 
@@ -48,7 +47,6 @@ class SimWorker:
         self.training_s = 0.0
         self.policy = PolicyVersion(0)
         self.drafter = DrafterVersion(0)
-        self.advanced_s = 0.0
         self.gave_up = False
         self._training_since_s = 0.0
         self._fleet = fleet
