@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import structlog
 
@@ -33,6 +34,19 @@ def configure_child(level: str = "info") -> None:
     """Configure logging in a process that a library started: structlog's defaults print local variables, so prompts."""
     if not structlog.is_configured():
         configure(level)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Log warnings and errors only inside the block, unless logging is configured; afterwards all is as before."""
+    if structlog.is_configured():
+        yield
+        return
+    configure("warning")
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
 
 
 class LossyLogger(structlog.WriteLogger):

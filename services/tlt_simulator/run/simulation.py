@@ -7,7 +7,7 @@ from math import inf
 from multiprocessing import get_context
 
 from tlt_common.domain.ids import PolicyVersion
-from tlt_common.telemetry.log import configure_child
+from tlt_common.telemetry.log import quiet
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.result import Comparison, SimulatedRun, StateTurn, StepRun
 from tlt_simulator.run.coordinator import SimCoordinator
@@ -89,11 +89,12 @@ class Simulation:
         self._turns = [StateTurn(began_s, worker.number, worker.activity.state) for worker in self._workers]
         before = self._coordinator.ledger.totals(began_s)
         rounds = sum(worker.batch.rounds for worker in self._workers)
+        tokens = sum(sample.tokens for sample in step.samples)
         self._idle = not step.samples
         self._gateway.begin(step.samples, last_s)
         self._until(lambda: self._idle)
         ended_s, tail_since_s = events.now_s, self._gateway.tail_since_s
-        self._learn(sum(sample.tokens for sample in step.samples))
+        self._learn(tokens)
         updated_s = events.now_s
         self._update(PolicyVersion(number))
         self._catch_up()
@@ -109,7 +110,7 @@ class Simulation:
             update_s=costs.update_s.value,
             tail_s=0.0 if tail_since_s is None else ended_s - tail_since_s,
             responses=len(step.samples),
-            tokens=sum(sample.tokens for sample in step.samples),
+            tokens=tokens,
             rounds=sum(worker.batch.rounds for worker in self._workers) - rounds,
             drafter=self._learning.version,
             quality=quality or 0.0,
@@ -225,8 +226,8 @@ def simulate(
     steps: Sequence[TraceStep], scenario: Scenario, *, progress: Callable[[int], None] | None = None
 ) -> SimulatedRun:
     """Simulate the rollouts of a run; `progress` is told how many steps are over."""
-    configure_child("warning")  # what a coordinator logs of each lease says nothing here
-    return Simulation(steps, scenario, progress).run()
+    with quiet():  # what a coordinator logs of each lease says nothing here
+        return Simulation(steps, scenario, progress).run()
 
 
 def with_rollout_share(steps: Sequence[TraceStep], scenario: Scenario, share: float) -> Scenario:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,6 +165,12 @@ def test_both_sides_are_compared_in_two_processes() -> None:
     assert told == [1, 2, 3]
     assert found.speedup == pytest.approx(found.without.seconds / found.with_suite.seconds)
     assert found.without.steps == simulate(trace.steps, scenario().plain).steps
+
+
+def test_logging_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    simulate([TAILED], scenario())
+    assert not structlog.is_configured()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_costs_matter() -> None:
