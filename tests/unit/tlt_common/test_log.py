@@ -3,23 +3,14 @@
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tlt_common.telemetry.log import configure, get_logger
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-
-
-@pytest.fixture(autouse=True)
-def own_configuration() -> Iterator[None]:
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 def test_a_full_disk_costs_lines_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

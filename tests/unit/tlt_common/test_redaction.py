@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -37,13 +36,11 @@ def test_errors_do_not_repeat_passwords() -> None:
 
 
 @pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+def logged(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    before = structlog.get_config()
     configure("info")
-    yield stream
-    structlog.configure(**before)
+    return stream
 
 
 def test_logs_do_not_contain_passwords_in_values_or_tracebacks(logged: io.StringIO) -> None:
