@@ -2,12 +2,13 @@
 
 from pydantic import Field, field_validator
 
+from tlt_cache.config import CacheConfig
 from tlt_common.config.base import Frozen
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.costs.figure import CostFigure
 from tlt_simulator.costs.model import NOTHING, CostModel
-from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig, split_names, stable_names
 
 _GATEWAY = GatewayConfig.model_fields
@@ -61,6 +62,12 @@ class EngineKeys(Frozen):
     _known = field_validator("arms")(stable_names)
 
 
+class CacheKeys(Frozen):
+    """Keys of the hidden-state cache, as in its configuration."""
+
+    budget_bytes: int = Field(CacheConfig.model_fields["budget_bytes"].default, gt=0)
+
+
 class SuiteKeys(Frozen):
     """The suite's configuration, by the names under which `tlt up --set` takes it."""
 
@@ -71,6 +78,8 @@ class SuiteKeys(Frozen):
     engine: EngineKeys = EngineKeys()
     publish: PublishSettings = PublishSettings()
     pay: PaySettings = PaySettings()
+    data: DataSettings = DataSettings()
+    cache: CacheKeys = CacheKeys()
 
 
 class Scenario(Frozen):

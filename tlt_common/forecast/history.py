@@ -50,10 +50,11 @@ class LengthHistory:
         """
         first, last = place_of(begun), place_of(length)
         low, high, passes = int(first), min(int(last), BUCKETS - 1), self._passes
-        for bucket in range(low, high + 1):
-            passes[bucket] += 1.0
-            if passes[bucket] > KEPT_PASSES:
-                self._forget(bucket)
+        passes[low : high + 1] = passed = [count + 1.0 for count in passes[low : high + 1]]
+        if max(passed, default=0.0) > KEPT_PASSES:
+            for bucket in range(low, high + 1):
+                if passes[bucket] > KEPT_PASSES:
+                    self._forget(bucket)
         passes[low] -= first - low
         passes[high] -= high + 1.0 - last
         if ended:

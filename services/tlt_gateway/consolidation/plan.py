@@ -14,7 +14,7 @@ from heapq import nlargest, nsmallest
 from typing import TypeAlias
 
 from tlt_common.domain.ids import WorkerId
-from tlt_common.forecast import TailRequest, TailView, TailWorker
+from tlt_common.forecast import Left, TailRequest, TailView, TailWorker
 from tlt_gateway.consolidation.ends import ends_s
 
 DRAWS = 32
@@ -242,18 +242,14 @@ def _last_ends(place: _Place) -> Ends:
     pace = place.worker.pace
     kv_tokens = [one.kv_tokens for one in place.requests]
     stall_s = sum(pace.prefill_s(one.kv_tokens) for one in place.arrivals)
-    shares = [_shares(one.name) for one in place.requests]
-    return tuple(
-        max(
-            ends_s(
-                [one.left.at(share[draw]) for one, share in zip(place.requests, shares, strict=True)],
-                kv_tokens,
-                pace,
-                stall_s=stall_s,
-            )
-        )
-        for draw in range(DRAWS)
-    )
+    drawn = zip(*(_drawn(one.name, one.left) for one in place.requests), strict=True)
+    return tuple(max(ends_s(left, kv_tokens, pace, stall_s=stall_s)) for left in drawn)
+
+
+@lru_cache(maxsize=8192)
+def _drawn(name: str, left: Left) -> Ends:
+    """Return what a request has left in each draw, in tokens."""
+    return tuple(map(left.at, _shares(name)))
 
 
 @lru_cache(maxsize=8192)

@@ -1,7 +1,7 @@
 """Which workers have the beginning of a prompt cached, as far as this gateway sent it there. Pure."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,7 +50,7 @@ class Affinity:
         return len(self._known)
 
     def cached(
-        self, keys: Keys, candidates: Iterable[Candidate], *, length: int, version: PolicyVersion, now_s: float
+        self, keys: Keys, candidates: Collection[Candidate], *, length: int, version: PolicyVersion, now_s: float
     ) -> dict[WorkerId, int]:
         """
         Return how many of a prompt's tokens each worker is likely to have cached, without workers that have none.
@@ -63,15 +63,16 @@ class Affinity:
             now_s: The time.
         """
         self._expire(now_s)
-        losses = {one.worker_id: one.losses for one in candidates}
         found: dict[WorkerId, int] = {}
         for key in keys:
             known = self._known.get(key)
             if known is None or known.version != version:
                 continue
-            for worker, (tokens, lost_before) in known.workers.items():
-                if losses.get(worker) == lost_before:
-                    found[worker] = max(found.get(worker, 0), min(tokens, length))
+            sent = known.workers
+            for one in candidates:
+                worker = one.worker_id
+                if worker in sent and sent[worker][1] == one.losses:
+                    found[worker] = max(found.get(worker, 0), min(sent[worker][0], length))
         return found
 
     def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:

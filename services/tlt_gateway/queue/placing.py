@@ -53,7 +53,9 @@ class Placing:
             required: Version that the worker must serve; None: any.
             beside: Prefer this worker, to which the request moves.
         """
-        chosen = next((one for one in candidates if one.worker_id == beside and one.has_room), None)
+        chosen = None
+        if beside is not None:
+            chosen = next((one for one in candidates if one.worker_id == beside and one.has_room), None)
         if chosen is None:
             cached = NOTHING
             if keys:

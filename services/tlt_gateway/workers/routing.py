@@ -88,17 +88,34 @@ def choose(
         affinity_tokens: Cached tokens that outweigh one running request.
         pack: Requests of a worker that hardly slow each other down; 0 spreads them evenly.
     """
-    suitable = [c for c in candidates if c.has_room and (version is None or c.policy_version == version)]
-    serving_only = [c for c in suitable if not c.training and c.load <= spill_load]
-    least = min(serving_only or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
-    if below := [c for c in suitable if 0 < c.running < pack and not c.training and not c.emptying]:
-        least = max(below, key=lambda c: (c.running, c.worker_id))
-    if least is None or not cached:
+    least: Candidate | None = None
+    fullest: Candidate | None = None
+    least_key: tuple[bool, float, bool, WorkerId] | None = None
+    holders = list[Candidate]()
+    for one in candidates:  # in one pass: it is made for every request, over all workers
+        if one.assigned >= one.slots or (version is not None and one.policy_version != version):
+            continue
+        running, training = one.assigned + one.foreign, one.training
+        load = (running + 1) / one.max_running
+        key = (training or load > spill_load, load, training, one.worker_id)
+        if least_key is None or key < least_key:
+            least, least_key = one, key
+        if (
+            0 < running < pack
+            and not (training or one.emptying)
+            and (fullest is None or (running, one.worker_id) > (fullest.running, fullest.worker_id))
+        ):
+            fullest = one
+        if cached and one.worker_id in cached and not one.emptying:
+            holders.append(one)
+    least = fullest or least
+    if least is None or not holders:
         return least
+    least_load, is_training = least.load, least.training
 
     def is_worth(one: Candidate) -> bool:
-        more = (one.load - least.load) * one.max_running
-        return more * affinity_tokens <= cached.get(one.worker_id, 0) and one.training <= least.training
+        more = (one.load - least_load) * one.max_running
+        return more * affinity_tokens <= cached.get(one.worker_id, 0) and one.training <= is_training
 
-    found = [c for c in suitable if c.worker_id in cached and not c.emptying and is_worth(c)]
+    found = [one for one in holders if is_worth(one)]
     return max(found, key=lambda c: (cached[c.worker_id], -c.load, c.worker_id), default=least)

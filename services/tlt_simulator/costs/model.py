@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from tlt_common.config.base import Frozen
 from tlt_common.domain.arm import Arm
-from tlt_coordinator.lending.worth import TOGETHER
+from tlt_coordinator.lending.worth import LASTING_PASSES, TOGETHER
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.fitted_range import FittedRange
 
@@ -74,6 +74,8 @@ class CostModel(Frozen):
     """Reading all routed experts."""
     expert_share: CostFigure = NOTHING
     """Share of them that one token chooses."""
+    state_bytes: CostFigure = NOTHING
+    """Bytes of a token's hidden states in the cache; 0: not known, so that everything fits."""
 
     together: CostFigure = CostFigure(
         value=TOGETHER,
@@ -83,6 +85,10 @@ class CostModel(Frozen):
         of="measured on CPUs with small drafters (tlt bench train --trainers)",
     )
     """Power of the number of trainers with which they learn faster together."""
+    lasting_passes: CostFigure = CostFigure(
+        value=LASTING_PASSES, low=5.0, high=40.0, source=Source.PUBLISHED, of="language models (arXiv 2305.16264)"
+    )
+    """Passes over the same states after which another one teaches 1/e of the first; 0: each teaches as much."""
     tree_narrowing: CostFigure = CostFigure(
         value=0.66, low=0.4, high=0.9, source=Source.ASSUMED, of="top-1 and top-4 hit rates of EAGLE drafters"
     )

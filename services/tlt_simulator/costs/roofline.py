@@ -48,6 +48,8 @@ DRAFT_CONTEXT: Final = 4096
 """Tokens that the drafter's attention reads for each request, in a calculated pass."""
 HOST_BYTES_S: Final = 20e9
 """Bytes per second from the host's memory to a GPU over PCIe 4, of 32e9 at most."""
+STATE_SHARE: Final = 0.5
+"""Of a state's bytes in the engine are stored: `capture.state_bits` is 8 by default, of 16."""
 UPDATE_S, UPDATE_BYTE_S = 1.2, 10.7e-12
 """Of the weights: 3.47 s for GLM-4.5-Air and 6.22 s for Qwen3-235B on 8 H800, in bfloat16; a line through both.
 https://github.com/MoonshotAI/checkpoint-engine."""
@@ -188,6 +190,11 @@ class _Calculation:
             drafter_load_s=self._drafter_load(),
             move_s=learning.MOVE_S,
             update_s=self._update(),
+            state_bytes=CostFigure(
+                value=self.shape.captured_bytes * STATE_SHARE,
+                source=Source.CALCULATED,
+                of="the model's hidden size, 8 bits an element",
+            ),
         )
 
     @property

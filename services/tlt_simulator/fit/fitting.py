@@ -52,6 +52,10 @@ UNKNOWN: Final = CostModel(
 """What stands for numbers that a journal does not tell, unless a calculated model is given."""
 
 
+SEEN_AGAIN: Final = CostFigure(value=0, source=Source.FITTED, of="part of the learning curve")
+"""`lasting_passes` of a fit: it counts tokens as often as they were trained on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """A recorded run, as a simulation needs it."""
@@ -121,7 +125,7 @@ def fit_run(run: RecordedRun, *, base: CostModel | None = None, seed: int = 0) -
     acceptance = fitted_acceptance(rounds, run.drafters, costs, seed=seed)
     figures = acceptance.figures | fitted_switches(run, costs.together.value, seed=seed)
     fitted_to = _range(run, rounds, acceptance.drafters)
-    costs = costs.model_copy(update={**figures, **_names(run), "fitted_to": fitted_to})
+    costs = costs.model_copy(update={**figures, **_names(run), "lasting_passes": SEEN_AGAIN, "fitted_to": fitted_to})
     costs, drafter_tokens = began_with(run.drafters, acceptance.drafters, costs)
     learn_s, learn_token_s = fitted_learning_phase(steps, seed=seed)
     return Fitted(

@@ -11,6 +11,7 @@ from math import inf
 from tlt_common.domain.arm import chain
 from tlt_common.domain.ids import DrafterVersion, PolicyVersion
 from tlt_simulator.costs.model import CostModel
+from tlt_simulator.run.pool import StatePool
 from tlt_simulator.scenario import SuiteKeys
 from tlt_trainer.config import TrainerConfig
 from tlt_trainer.drafter.score import Score
@@ -21,8 +22,6 @@ from tlt_trainer.sharing.publish_gate import PublishGate
 SCORED = chain(3)
 """What scores are made of, as trainers do."""
 SCORE_EVERY_TOKENS: int = TrainerConfig.model_fields["score_every_tokens"].default
-POOL_TOKENS = 16_384
-"""States that a trainer has at a time: the pool of `data.pool_bytes` with a 7B model."""
 
 
 @dataclass(slots=True)
@@ -30,7 +29,7 @@ class _Weights:
     """A drafter: what it has learned, and how much of that later policies have taken."""
 
     learned: float = 0.0
-    """Tokens."""
+    """Tokens, those that were seen before for what they still teach."""
     lost: float = 0.0
     """Probability that its first draft is accepted, lost to updates since it learned."""
 
@@ -57,9 +56,8 @@ class Learning:
         self._gain = Gain()
         self._gate = PublishGate(keys.publish, costs.draft_fixed_s.value / costs.plain_s)
         self._policy = PolicyVersion(0)
-        self._frames = 0.0
+        self._pool = StatePool(costs, keys.data, keys.cache)
         self._since_published = 0.0
-        self._since_news = 0.0
         self._scored = 0.0
         self._total = 0.0
         self._gained = False
@@ -86,8 +84,8 @@ class Learning:
 
     @property
     def passes(self) -> float:
-        """How often the data was seen, on average."""
-        return self._since_news / POOL_TOKENS
+        """How often a trainer's data was seen, on average."""
+        return self._pool.passes
 
     def tokens_s(self, trainers: int) -> float:
         """Return the tokens per second from which so many trainers learn."""
@@ -99,36 +97,44 @@ class Learning:
         tokens_s = self.tokens_s(trainers)
         return (SCORE_EVERY_TOKENS - self._scored) / tokens_s if tokens_s else inf
 
+    def begin(self) -> None:
+        """Note that training begins again: trainers take what waits for them."""
+        self._pool.take()
+
     def train(self, seconds: float, trainers: int) -> None:
         """Learn for some seconds."""
         tokens = self.tokens_s(trainers) * seconds
+        one = self.tokens_s(1) * seconds  # each has its own pool
+        worth = self._pool.train(one, seconds) * tokens / one if one else 0.0
         half = self._costs.learn_half_tokens.value
-        self._own.learned += tokens
-        self._own.lost *= half / (half + tokens)
+        self._own.learned += worth
+        self._own.lost *= half / (half + worth)
         self._since_published += tokens
-        self._since_news += tokens
         self._scored += tokens
         self._total += tokens
         self.trained_s += seconds * trainers
 
     def generated(self, tokens: float) -> None:
         """Note hidden states of so many new tokens."""
-        self._frames += tokens
+        self._pool.generated(tokens)
 
     def update(self, policy: PolicyVersion) -> None:
         """Note new weights of the policy: what was learned is worth less, and there is something to learn."""
         self._policy = policy
         for weights in (self._own, self._published):
             weights.lost += self._costs.ageing.value
-        self.look_around()
+        self._begin_anew()
 
     def look_around(self) -> bool:
-        """Begin anew if there is news; return whether there was."""
+        """Look for frames, and begin anew if there is news; return whether there was."""
+        self._pool.take()
+        return self._begin_anew()
+
+    def _begin_anew(self) -> bool:
         now = self._surroundings()
         if self._payoff.news(now) is None:
             return False
         self._payoff = self._payoff.noticed(now)
-        self._since_news = 0.0
         self._gain.begin()
         return True
 
@@ -139,7 +145,7 @@ class Learning:
         self._gain.note(self.trained_s, own.accept_length)
         evaluation = Evaluation(trained_tokens=round(self._total), accept_length=own.accept_length)
         deployed = None if published is None else published.accept_length
-        self._payoff = self._payoff.scored(evaluation, deployed, pass_tokens=POOL_TOKENS)
+        self._payoff = self._payoff.scored(evaluation, deployed, pass_tokens=round(self._pool.tokens))
         self._gate.note(accept_length)
         self._gained = self._rises = self._gate.admits(own, published)
 
@@ -163,7 +169,7 @@ class Learning:
         return True
 
     def _surroundings(self) -> Surroundings:
-        return Surroundings(policy=self._policy, frame_tokens=round(self._frames))
+        return Surroundings(policy=self._policy, frame_tokens=round(self._pool.added))
 
     def _quality(self, weights: _Weights) -> float:
         return max(0.0, self._costs.quality(weights.learned, 0.0) - weights.lost)

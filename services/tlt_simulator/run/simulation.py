@@ -166,6 +166,8 @@ class Simulation:
         if self._training != before:
             if self._training < before:
                 self._publish(last=True)
+            elif not before:
+                self._learning.begin()
             self._score_later()
         self._coordinator.report(worker)
 

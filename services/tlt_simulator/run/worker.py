@@ -32,6 +32,7 @@ class SimWorker:
         training_s: Seconds that its trainer has computed, on the first of its devices.
         policy: Version of the weights.
         drafter: Version of the loaded drafter.
+        candidate: How the gateway sees it.
         gave_up: Whether its KV cache was full since the last request ended.
     """
 
@@ -56,7 +57,7 @@ class SimWorker:
         self._busy = ExitStack()
         self._updating = ExitStack()
         self._tenant = 0
-        self._candidate: Candidate | None = None
+        self.candidate = self._as_candidate()
         self.activity.on_transition(self._turned)
 
     @property
@@ -70,21 +71,6 @@ class SimWorker:
             max_running=self._fleet.slots,
             devices=self._fleet.gpus,
         )
-
-    @property
-    def candidate(self) -> Candidate:
-        """How the gateway sees it."""
-        if self._candidate is None:
-            self._candidate = Candidate(
-                worker_id=self.worker_id,
-                policy_version=self.policy,
-                max_running=self._fleet.slots,
-                slots=len(self.batch) if self.is_full else self._fleet.slots,
-                assigned=len(self.batch),
-                training=self.activity.tenancy is not Tenancy.NONE,
-                lendable=True,
-            )
-        return self._candidate
 
     @property
     def is_full(self) -> bool:
@@ -166,7 +152,18 @@ class SimWorker:
 
     def changed(self) -> None:
         """Note that the gateway sees it otherwise from now on."""
-        self._candidate = None
+        self.candidate = self._as_candidate()
+
+    def _as_candidate(self) -> Candidate:
+        return Candidate(
+            worker_id=self.worker_id,
+            policy_version=self.policy,
+            max_running=self._fleet.slots,
+            slots=len(self.batch) if self.is_full else self._fleet.slots,
+            assigned=len(self.batch),
+            training=self.activity.tenancy is not Tenancy.NONE,
+            lendable=True,
+        )
 
     @property
     def _training_now_s(self) -> float:

@@ -18,6 +18,8 @@ PRODUCT_NAMES: Mapping[str, str] = {
     "engine": "worker.engine",
     "publish": "trainer.publish",
     "pay": "trainer.pay",
+    "data": "trainer.data",
+    "cache": "cache",
 }
 """What `tlt up --set` calls the suite's keys, by their first part here. Both spellings are accepted."""
 _LEARNING = ("trainer.learn_s", "trainer.learn_token_s")
@@ -25,6 +27,8 @@ _COLOCATED = "trainer.colocated"
 WITHOUT_EFFECT: Mapping[str, str] = {
     "spot.lease_ttl_s": "nothing is lost in a simulation, so no lease expires",
     "publish.kept": "drafters are no files in a simulation",
+    "data.held_out_tokens": "scores have no noise in a simulation",
+    "data.batch_tokens": "how fast trainers learn is costs.learn_tokens_s",
     "fleet.gpus": "what rounds cost depends on it; accepted: --gpus-per-worker, or another case",
 }
 """Keys that are refused, since a simulation would ignore them, and why."""

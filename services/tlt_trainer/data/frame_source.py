@@ -16,11 +16,10 @@ from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import hidden as wire
 from tlt_trainer.data.frame import decoded
 from tlt_trainer.data.frame_pool import Defect, FramePool, defect_of
+from tlt_trainer.data.intake import take_size
 
 log = get_logger(__name__)
 
-MIN_TOKENS = 256
-"""Take nothing for fewer tokens: no frame would fit."""
 TAKE_S = 10.0
 """Time limit, in seconds, for a batch to arrive."""
 
@@ -135,11 +134,8 @@ class FrameSource:
             self._note(reachable=True)
 
     def _needed(self, tokens: int) -> int:
-        """Return how many tokens to take: what the pool lacks, or what was trained on since the last call."""
-        if self._pool.training_tokens < tokens:
-            return tokens
         drawn = self._pool.drawn_tokens - self._drawn_tokens
-        return min(tokens, drawn) if drawn >= MIN_TOKENS else 0
+        return take_size(tokens, held=self._pool.training_tokens, drawn=drawn)
 
     async def _take(self, tokens: int, seed: int, wanted: asyncio.Event) -> None:
         self._drawn_tokens = self._pool.drawn_tokens

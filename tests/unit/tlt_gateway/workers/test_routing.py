@@ -21,6 +21,7 @@ def fleets(draw: st.DrawFn) -> list[Candidate]:
             assigned=draw(st.integers(0, size)),
             foreign=draw(st.integers(0, 5)),
             training=draw(st.booleans()),
+            emptying=draw(st.booleans()),
         )
         for index, size in enumerate(sizes)
     ]
@@ -184,3 +185,20 @@ def test_packing_takes_no_worker_from_training_and_fills_none_beyond_its_number(
         assert packed is not None
         assert packed.running < pack
         assert not packed.training
+
+
+def by_its_description(fleet: list[Candidate], version: PolicyVersion | None, pack: int) -> Candidate | None:
+    """The choice without what is cached, in as many passes as its description has sentences."""
+    suitable = [c for c in fleet if c.has_room and version in {None, c.policy_version}]
+    serving = [c for c in suitable if not c.training and c.load <= SPILL]
+    if begun := [c for c in suitable if 0 < c.running < pack and not c.training and not c.emptying]:
+        return max(begun, key=lambda c: (c.running, c.worker_id))
+    return min(serving or suitable, key=lambda c: (c.load, c.training, c.worker_id), default=None)
+
+
+@given(fleets(), st.none() | st.integers(0, 1).map(PolicyVersion), st.integers(0, 8))
+def test_one_pass_chooses_what_its_description_says(
+    fleet: list[Candidate], version: PolicyVersion | None, pack: int
+) -> None:
+    found = choose(fleet, version=version, spill_load=SPILL, pack=pack)
+    assert found == by_its_description(fleet, version, pack)

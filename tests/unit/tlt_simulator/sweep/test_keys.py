@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.unit.tlt_simulator.comparisons import scenario
+from tlt_cache.config import CacheConfig
 from tlt_common.config.base import ServiceConfig
 from tlt_common.config.loader import load
 from tlt_common.errors import ConfigError
@@ -93,6 +94,7 @@ SERVICES: dict[str, type[ServiceConfig]] = {
     "gateway": GatewayConfig,
     "worker": WorkerConfig,
     "trainer": TrainerConfig,
+    "cache": CacheConfig,
 }
 NEEDED = {
     "worker": ["model=/", "coordinator=c:1"],

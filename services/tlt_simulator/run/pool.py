@@ -1,0 +1,89 @@
+"""
+The hidden states that a trainer has to learn from: those that wait in the cache, and those in its pool. Pure.
+
+A state that was seen often teaches less: the n-th pass over the same data is worth exp(-n / R) of the first
+(arXiv 2305.16264). So what counts is how many different states a trainer gets, which the sizes of its takes, of its
+pool and of the cache limit. That one prompt in eight is held out for scores is left out.
+"""
+
+from math import exp, inf
+
+from tlt_simulator.costs.model import CostModel
+from tlt_simulator.scenario import CacheKeys
+from tlt_trainer.config import DataSettings
+from tlt_trainer.data.intake import take_size
+
+MAX_TAKES = 64
+"""Between two evaluations, so that short intervals take no longer to simulate."""
+
+
+class StatePool:
+    """
+    Args:
+        costs: Bytes of a state, and how long another pass teaches something.
+        data: Of the trainer.
+        cache: Of the cache.
+
+    Attributes:
+        tokens: States in the pool.
+        added: States that were ever added.
+        passes: How often those in the pool were trained on, on average.
+    """
+
+    def __init__(self, costs: CostModel, data: DataSettings, cache: CacheKeys) -> None:
+        size = costs.state_bytes.value
+        self._lasting = costs.lasting_passes.value
+        self._limit = data.pool_bytes / size if size else inf
+        self._cached_limit = cache.budget_bytes / size if size else inf
+        self._take = data.take_tokens
+        self._every_s = data.take_every_s
+        self._waiting = 0.0
+        self._drawn = 0.0
+        self._untaken_s = 0.0
+        self.tokens = 0.0
+        self.added = 0.0
+        self.passes = 0.0
+
+    def generated(self, tokens: float) -> None:
+        """Note new states, which are in the cache from now on, unless it is full."""
+        self._waiting = min(self._cached_limit, self._waiting + tokens)
+
+    def take(self) -> None:
+        """Take as much as is taken at once, as when a lease begins; what this passes over does not come again."""
+        self._add(self._take)
+        self._waiting = 0.0
+
+    def train(self, tokens: float, seconds: float) -> float:
+        """Train on so many tokens in so many seconds; return what they are worth in tokens that were never seen."""
+        worth, rate, least_s = 0.0, tokens / seconds, seconds / MAX_TAKES
+        while seconds > 0.0:
+            part_s = min(seconds, max(least_s, self._every_s - self._untaken_s))
+            worth += self._pass(rate * part_s)
+            seconds -= part_s
+            self._untaken_s += part_s
+            if self._untaken_s >= self._every_s:
+                self._untaken_s = 0.0
+                if size := take_size(self._take, held=int(self.tokens), drawn=int(self._drawn)):
+                    self._drawn = 0.0
+                    self._add(size)
+        return worth
+
+    def _pass(self, tokens: float) -> float:
+        """Return what the next tokens are worth."""
+        if self.tokens < 1.0:
+            return 0.0
+        before, self.passes = self.passes, self.passes + tokens / self.tokens
+        self._drawn += tokens
+        if not self._lasting:
+            return tokens
+        return self.tokens * self._lasting * (exp(-before / self._lasting) - exp(-self.passes / self._lasting))
+
+    def _add(self, size: float) -> None:
+        taken = min(size, self._waiting)
+        self._waiting -= taken
+        self.added += taken
+        held = min(self._limit, self.tokens + taken)
+        if held:
+            new = min(held, taken)
+            self.passes *= (held - new) / held
+        self.tokens = held
