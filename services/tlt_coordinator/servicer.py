@@ -97,16 +97,18 @@ class CoordinatorServicer(wire.Servicer):
         excluded = await self._active.coordinator.exclude(worker_ids, excluded=request.excluded)
         return wire.pb.ExcludeWorkersResponse(excluded_worker_ids=excluded)
 
-    async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> wire.pb.GetFleetResponse:
+    async def GetFleet(self, request: wire.pb.GetFleetRequest, context: Context) -> bytes:  # type: ignore[override]
+        """Return a serialized GetFleetResponse: gRPC would hold the event loop for all workers at once."""
         observer = self._active.coordinator.observer
-        message = wire.fleet_to_pb(observer.summary())
+        parts = [wire.fleet_to_pb(observer.summary()).SerializeToString()]
 
         def encode(accounts: list[WorkerAccount]) -> None:
-            message.workers.extend(map(wire.account_to_pb, accounts))
+            workers = wire.pb.GetFleetResponse(workers=map(wire.account_to_pb, accounts))
+            parts.append(workers.SerializeToString())
 
         async for accounts in observer.accounts(observer.changes_shown(request.max_changes)):
             await observer.pieces.do(partial(encode, accounts))
-        return message
+        return b"".join(parts)  # messages that follow each other are one
 
 
 async def _encoded(change: MembershipChange) -> wire.pb.WatchFleetResponse:

@@ -154,7 +154,11 @@ def _single(handler: Any, call: _Call) -> grpc.RpcMethodHandler[Any, Any]:
             call.done()
             return response
 
-    return grpc.stream_unary_rpc_method_handler(single, None, handler.response_serializer)
+    def encoded(response: Any) -> bytes:
+        """Serialize a response; a servicer may have done so piece by piece, with other calls in between."""
+        return response if isinstance(response, bytes) else handler.response_serializer(response)
+
+    return grpc.stream_unary_rpc_method_handler(single, None, encoded)
 
 
 async def _read_out(requests: AsyncIterator[Any]) -> None:
