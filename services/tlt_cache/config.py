@@ -43,7 +43,7 @@ class CacheConfig(ServiceConfig):
     """Name of the fleet; fleets that share a Redis do not see each other's frames."""
     budget_bytes: int = Field(512 * MIB, gt=0)
     """Byte budget for frames: what Redis uses for them, over all shards. Frames of the oldest policy are evicted first,
-    then those of short responses."""
+    then those of short responses. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     capture: CaptureSettings = CaptureSettings()
     """Which hidden states engines capture."""
     probe_every_s: float = Field(1.0, gt=0)

@@ -57,6 +57,7 @@ class EngineKeys(Frozen):
     arms: tuple[str, ...] | None = None
     """Null: the defaults on a GPU."""
     speculate_below_requests: int = Field(EngineConfig.model_fields["speculate_below_requests"].default, ge=1)
+    group_below_requests: dict[int, int] = Field(default_factory=dict)
 
     _split = field_validator("arms", mode="before")(split_names)
     _known = field_validator("arms")(stable_names)

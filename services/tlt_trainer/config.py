@@ -51,18 +51,19 @@ class PaySettings(Frozen):
     """Drop of the deployed drafter's score after which training resumes, in tokens per round with a chain of three
     drafts."""
     look_every_s: float = Field(5.0, gt=0)
-    """Seconds between checks for unseen frames while training is stopped. The checks do not use the device."""
+    """Seconds between checks for unseen frames while training is stopped. The checks do not use the device. Chosen by
+    `tlt simulate sweep` (docs/results/sweeps.md)."""
 
 
 class DataSettings(Frozen):
     """Training data."""
 
     pool_bytes: int = Field(256 * MIB, gt=0)
-    """Byte budget for frames in this process."""
+    """Byte budget for frames in this process. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     take_tokens: int = Field(16_384, ge=256)
-    """Tokens to request from the cache per call."""
+    """Tokens to request from the cache per call. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     take_every_s: float = Field(1.0, gt=0)
-    """Seconds between such calls while a lease is held."""
+    """Seconds between such calls while a lease is held. Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     held_out_tokens: int = Field(4096, ge=64)
     """Maximum number of held-out states per evaluation."""
     batch_tokens: int = Field(512, ge=64)

@@ -24,7 +24,7 @@ CPU_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, chain(15), ngram(5))
 trained, and a good drafter's chains of 15 keep 12 tokens where those of 7 keep 7."""
 CUDA_ARMS: tuple[Arm, ...] = (*DEFAULT_ARMS, tree(4, 4, 16), tree(6, 4, 32), tree(8, 8, 64), ngram(5))
 """Default arms on a GPU: 4 to 64 tokens to verify, as in the TLT paper, since a GPU has compute to spare at small batch
-sizes. Not yet measured."""
+sizes. Chosen by `tlt simulate sweep` (docs/results/sweeps.md); not measured on a GPU."""
 
 
 def block_arms(drafts: int) -> tuple[Arm, ...]:
@@ -112,7 +112,8 @@ class EngineConfig(Frozen):
     uses the drafter's most likely tokens instead), `tree-SxK-N` (S steps of K branches, N tokens verified), `block-N`
     (the first N tokens of a block drafter's block, which runs neither chains nor trees) and `ngram-N` (up to N
     retrieved tokens). A list, or names separated by commas. Null: the defaults for device and drafter, as printed by
-    `tlt engine plan`. `off` alone disables speculation."""
+    `tlt engine plan`; a GPU's were chosen by `tlt simulate sweep` (docs/results/sweeps.md). `off` alone disables
+    speculation."""
     epsilon: float = Field(EPSILON, ge=0, le=1)
     """Exploration rate: fraction of choices that try an arm other than the best."""
     speculate_below_requests: int = Field(SPECULATE_BELOW_REQUESTS, ge=1)
@@ -120,7 +121,8 @@ class EngineConfig(Frozen):
     (docs/results/sweeps.md)."""
     group_below_requests: dict[int, int] = Field(default_factory=dict)
     """Limits by arm size: tokens verified per request -> disable arms of that size at or above this many running
-    requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens."""
+    requests, for example {64: 3}. Sizes without a limit are allowed while a round verifies at most 256 tokens.
+    Chosen by `tlt simulate sweep` (docs/results/sweeps.md)."""
     ngram_bytes: int = Field(NGRAM_BYTES, ge=MIB)
     """Memory budget of the n-gram index in bytes; the least recently used prompts are evicted first."""
     return_routed_experts: bool = False

@@ -43,7 +43,7 @@ class Speeds:
     """
 
     def __init__(self, costs: CostModel, keys: EngineKeys, *, speculates: bool, seed: int) -> None:
-        engine = EngineConfig(arms=keys.arms, speculate_below_requests=keys.speculate_below_requests)
+        engine = EngineConfig(**dict(keys))
         self._costs = costs
         self._arms = engine.arms_on("cuda") if speculates else (OFF,)
         self._config = engine.bandit

@@ -15,7 +15,8 @@ Changes = Mapping[str, str]
 
 def grid(options: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """
-    Return the values of each key of options KEY=V1,V2 ...; a value with commas stands in brackets: [off,chain-3].
+    Return the values of each key of options KEY=V1,V2 ...; a value with commas stands in brackets, [off,chain-3] or
+    {"8":32,"16":16}.
 
     Raises:
         ConfigError: An option has another form, or a key or a value comes twice.
@@ -63,7 +64,7 @@ def scenarios(base: Scenario, all_changes: Sequence[Changes]) -> tuple[Scenario,
 def _values(listed: str) -> list[str]:
     values, depth = [""], 0
     for letter in listed:
-        depth += (letter == "[") - (letter == "]")
+        depth += (letter in "[{") - (letter in "]}")
         if letter == "," and not depth:
             values.append("")
         else:

@@ -1,15 +1,17 @@
 """Defaults that rest on a GPU's time scale were chosen by a sweep of the simulator, and say so."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
+from tlt_cache.config import CacheConfig
 from tlt_coordinator.config import SpotConfig
 from tlt_gateway.config import GatewayConfig
 from tlt_simulator.scenario import SuiteKeys
-from tlt_trainer.config import PaySettings, PublishSettings
+from tlt_trainer.config import DataSettings, PaySettings, PublishSettings
 from tlt_worker.engine_config import EngineConfig
 
 PAGE = (Path(__file__).parents[3] / "docs/results/sweeps.md").read_text()
@@ -21,11 +23,18 @@ CHOSEN: dict[str, tuple[type[BaseModel], str]] = {
     "gateway.pack_slack": (GatewayConfig, "pack_slack"),
     "gateway.spill_load": (GatewayConfig, "spill_load"),
     "engine.speculate_below_requests": (EngineConfig, "speculate_below_requests"),
+    "engine.arms": (EngineConfig, "arms"),
+    "engine.group_below_requests": (EngineConfig, "group_below_requests"),
+    "cache.budget_bytes": (CacheConfig, "budget_bytes"),
+    "data.pool_bytes": (DataSettings, "pool_bytes"),
+    "data.take_tokens": (DataSettings, "take_tokens"),
+    "data.take_every_s": (DataSettings, "take_every_s"),
     "publish.every_tokens": (PublishSettings, "every_tokens"),
     "publish.gain": (PublishSettings, "gain"),
     "pay.evaluations": (PaySettings, "evaluations"),
     "pay.gain": (PaySettings, "gain"),
     "pay.fresh_tokens": (PaySettings, "fresh_tokens"),
+    "pay.look_every_s": (PaySettings, "look_every_s"),
 }
 """Keys, and where they are defined."""
 
@@ -37,7 +46,8 @@ def test_a_default_names_its_sweep_and_is_the_one_that_was_swept(key: str) -> No
     assert "`tlt simulate sweep`" in (field.description or "").replace("\n", " ")
     row = re.search(rf"^\| `{re.escape(key)}` \| `(\S+)` \| (.+?) \|", PAGE, re.MULTILINE)
     assert row is not None, "docs/results/sweeps.md has no row"
-    default = "null" if field.default is None else f"{field.default:g}"
+    value = field.get_default(call_default_factory=True)
+    default = f"{value:g}" if isinstance(value, float) else json.dumps(value)
     assert row[1] == default, "the default is no longer the one that the page reports"
     assert default in row[2].replace("`", "").split(", "), "the default was not among the values"
 
@@ -46,4 +56,5 @@ def test_the_simulator_has_the_defaults_of_the_services() -> None:
     keys = SuiteKeys()
     for key, (model, name) in CHOSEN.items():
         group, _, own = key.partition(".")
-        assert getattr(getattr(keys, group), own) == model.model_fields[name].default, key
+        default = model.model_fields[name].get_default(call_default_factory=True)
+        assert getattr(getattr(keys, group), own) == default, key

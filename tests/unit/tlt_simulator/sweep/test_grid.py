@@ -20,6 +20,9 @@ def test_a_value_with_commas_stands_in_brackets() -> None:
     assert over == {"engine.arms": ("off", "off,chain-3", "null")}
     found = scenarios(scenario(), combinations(over))
     assert [one.suite.engine.arms for one in found] == [("off",), ("off", "chain-3"), None]
+    limits = grid(['engine.group_below_requests={},{"8":3,"16":2}'])
+    found = scenarios(scenario(), combinations(limits))
+    assert [one.suite.engine.group_below_requests for one in found] == [{}, {8: 3, 16: 2}]
 
 
 @pytest.mark.parametrize(
