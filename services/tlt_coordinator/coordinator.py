@@ -168,6 +168,7 @@ class Coordinator:
         """Record what runs for a gateway; return the tail that all gateways share, and its age in seconds."""
         now_s = self._clock.now()
         self._forecasts.report(gateway_id, load, now_s)
+        self._steps.announce(gateway_id, load.announced)
         ended = (*load.ended, *load.cut)
         self._learn_steps(now_s, ended=len(ended), tokens=sum(ended))
         return self._forecasts.view(now_s) if self._lending else None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Never
@@ -236,7 +237,7 @@ class Gateway:
         return self._tokens is None or self._tokens.current().allows(name, Scope.UPDATE_WEIGHTS)
 
     async def _load(self) -> GatewayLoad:
-        return await self._forecast.load()
+        return replace(await self._forecast.load(), announced=self.announcements.untold())
 
     def _see(self, view: TailView, age_s: float) -> None:
         self._tail.see(view, age_s)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.forecast import LEVELS, Left, TailRequest, TailView, TailWorker, TokenPace
-from tlt_common.forecast.load import GatewayLoad, MovedRequest, TailReport, WorkerLoad, by_cap
+from tlt_common.forecast.load import AnnouncedRequests, GatewayLoad, MovedRequest, TailReport, WorkerLoad, by_cap
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_from_pb, load_to_pb, tail_from_pb, tail_to_pb
 
@@ -53,6 +53,7 @@ loads = st.builds(
     moved=st.lists(
         st.builds(MovedRequest, from_id=names, to_id=names, kv_tokens=tokens, age_s=seconds), max_size=4
     ).map(tuple),
+    announced=st.lists(st.builds(AnnouncedRequests, caller=tokens, count=tokens), max_size=3).map(tuple),
 )
 
 
@@ -112,6 +113,14 @@ def bad_tail(**changes: object) -> wire.pb.GatewayLoad:
             "load.moved.age_s",
         ),
         (wire.pb.GatewayLoad(cut_tokens=[5, -7]), "load.cut_tokens"),
+        (
+            wire.pb.GatewayLoad(announced=[wire.pb.AnnouncedRequests(caller_number=-1)]),
+            "load.announced.caller_number",
+        ),
+        (
+            wire.pb.GatewayLoad(announced=[wire.pb.AnnouncedRequests(request_count=-1)]),
+            "load.announced.request_count",
+        ),
         (wire.pb.GatewayLoad(ended_tokens=[1] * 65_537), "load.ended_tokens"),
         (wire.pb.GatewayLoad(workers=[wire.pb.WorkerLoad()]), "load.workers.worker_id"),
         (wire.pb.GatewayLoad(workers=[wire.pb.WorkerLoad(worker_id="w", kv_tokens=-1)]), "load.workers.kv_tokens"),

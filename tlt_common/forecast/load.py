@@ -56,6 +56,15 @@ class MovedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedRequests:
+    """What a caller has announced; it replaces what the same caller of the same gateway announced before."""
+
+    caller: int
+    """Tells the callers of a gateway apart."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLoad:
     """What a gateway reports, twice a second at most."""
 
@@ -68,6 +77,8 @@ class GatewayLoad:
     """None unless few requests run, and what they have left can be foretold."""
     moved: tuple[MovedRequest, ...] = ()
     """Requests moved since the last report."""
+    announced: tuple[AnnouncedRequests, ...] = ()
+    """Requests of coming steps that were announced since the last report."""
 
 
 def by_cap(requests: Iterable[tuple[int, int]]) -> tuple[CappedLoad, ...]:

@@ -9,7 +9,7 @@ from tlt_common.domain.bounds import INT32_MAX, INT64_MAX, require_count, requir
 from tlt_common.domain.ids import WorkerId
 from tlt_common.errors import InvalidRequestError
 from tlt_common.forecast import LEVELS, Left, TailRequest, TailView, TailWorker, TokenPace
-from tlt_common.forecast.load import CappedLoad, GatewayLoad, MovedRequest, TailReport, WorkerLoad
+from tlt_common.forecast.load import AnnouncedRequests, CappedLoad, GatewayLoad, MovedRequest, TailReport, WorkerLoad
 
 MAX_FINISHED = 65_536
 """Lengths in a report; a gateway leaves out the oldest beyond."""
@@ -17,6 +17,7 @@ MAX_TAIL = 65_536
 MAX_CAPS = 4096
 MAX_BITS = 32
 MAX_PACE = 1024
+MAX_CALLERS = 65_536
 
 
 def load_to_pb(load: GatewayLoad) -> pb.GatewayLoad:
@@ -44,6 +45,10 @@ def load_to_pb(load: GatewayLoad) -> pb.GatewayLoad:
             )
             for one in load.moved[-MAX_TAIL:]
         ],
+        announced=[
+            pb.AnnouncedRequests(caller_number=one.caller, request_count=min(one.count, INT32_MAX))
+            for one in load.announced[-MAX_CALLERS:]
+        ],
     )
 
 
@@ -69,7 +74,16 @@ def load_from_pb(message: pb.GatewayLoad, *, gateway_id: str) -> GatewayLoad:
         if message.HasField("tail")
         else None,
         moved=_moved_from_pb(message.moved),
+        announced=_announced_from_pb(message.announced),
     )
+
+
+def _announced_from_pb(messages: Sequence[pb.AnnouncedRequests]) -> tuple[AnnouncedRequests, ...]:
+    require_count("load.announced", len(messages), most=MAX_CALLERS)
+    for message in messages:
+        require_range("load.announced.caller_number", message.caller_number, low=0, high=INT32_MAX)
+        require_range("load.announced.request_count", message.request_count, low=0, high=INT32_MAX)
+    return tuple(AnnouncedRequests(caller=message.caller_number, count=message.request_count) for message in messages)
 
 
 def _moved_from_pb(messages: Sequence[pb.MovedRequest]) -> tuple[MovedRequest, ...]:

@@ -5,16 +5,19 @@ from the caller, in Unix seconds.
 A step begins with its first request and ends with its last. Requests that follow soon, under the same policy, belong to
 the same step: a trainer may generate in several calls, and environments take their time between two turns. Where
 requests still run when the policy changes, as with an asynchronous trainer, the change ends one step and begins the
-next.
+next. What callers announce tells how many requests the next step will have.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.forecast.load import AnnouncedRequests
 
 KEPT_STEPS = 512
+MAX_CALLERS = 65_536
 SAME_STEP_S = 10.0
 """Seconds without a request after which the next one begins another step, whatever the policy."""
 
@@ -36,7 +39,13 @@ class RunStep:
     """Requests that ended in it, or run."""
     tokens: int = 0
     """Tokens of responses that ended in it."""
-    source: Literal["announced", "learned"] = "learned"
+    announced: int = 0
+    """Requests that callers had announced when it began; 0: none."""
+
+    @property
+    def source(self) -> Literal["announced", "learned"]:
+        """How it is known."""
+        return "announced" if self.announced else "learned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,8 @@ class Steps:
         self._updates: deque[PolicyUpdate] = deque(maxlen=KEPT_STEPS)
         self._changed_s: float | None = None
         """When the policy changed; None once what runs has been reported since."""
+        self._announced: dict[tuple[str, int], int] = {}
+        """Requests of the next step, by gateway and caller."""
 
     @property
     def number(self) -> int:
@@ -89,6 +100,12 @@ class Steps:
             self._changed_s = now_s  # whether the last requests ended before it is known with the next report
         else:
             self._last = replace(step, updated_s=now_s)
+
+    def announce(self, gateway_id: str, announced: Iterable[AnnouncedRequests]) -> None:
+        """Note what callers of a gateway have announced: the next step that begins is theirs."""
+        for one in announced:
+            if len(self._announced) < MAX_CALLERS or (gateway_id, one.caller) in self._announced:
+                self._announced[gateway_id, one.caller] = one.count
 
     def report(self, active: int, now_s: float, *, ended: int = 0, tokens: int = 0) -> None:
         """
@@ -135,4 +152,11 @@ class Steps:
         if self._last is not None:
             self._past.append(self._last)
         self._ended = 0
-        self._last = RunStep(number=self.number + 1, policy_version=self._policy, began_s=now_s, requests=active)
+        self._last = RunStep(
+            number=self.number + 1,
+            policy_version=self._policy,
+            began_s=now_s,
+            requests=active,
+            announced=sum(self._announced.values()),
+        )
+        self._announced.clear()

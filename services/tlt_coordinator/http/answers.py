@@ -114,6 +114,8 @@ class StepAnswer(ApiAnswer):
     """When the policy changed after it; null: it has not."""
     requests: int
     tokens: int
+    announced: int
+    """Requests that callers had announced when it began; 0: none."""
     source: Literal["announced", "learned"]
 
 

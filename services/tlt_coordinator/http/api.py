@@ -95,6 +95,7 @@ def router_of(active: ActiveCoordinator, foreteller: Foreteller) -> APIRouter:
                         updated_unix_s=step.updated_s,
                         requests=step.requests,
                         tokens=step.tokens,
+                        announced=step.announced,
                         source=step.source,
                     )
                     for step in found

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tlt_common.domain.batch import Batch, at_index
 from tlt_common.domain.prompt import Prompt
 from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.forecast.load import AnnouncedRequests
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.requests.batch import Batches
@@ -18,12 +19,14 @@ log = get_logger(__name__)
 
 
 class Announcements:
-    """Nothing waits for what is announced, and nothing of it is kept here."""
+    """Nothing waits for what is announced, and nothing but its size is kept here."""
 
     def __init__(self, dispatch: Dispatch, pool: WorkerPool, batches: Batches) -> None:
         self._dispatch = dispatch
         self._pool = pool
         self._batches = batches
+        self._numbers: dict[str, int] = {}
+        self._untold: dict[int, int] = {}
 
     async def announce(self, batch: Batch) -> int:
         """
@@ -38,14 +41,22 @@ class Announcements:
         """
         samples = max(1, batch.samples_per_prompt)
         field = "prompts" if samples == 1 else "samples_per_prompt"
-        self._batches.require_fit(len(batch.prompts) * samples, field=field)
+        requests = len(batch.prompts) * samples
+        self._batches.require_fit(requests, field=field)
         prompts = [await self._checked(prompt, place) for place, prompt in enumerate(batch.prompts)]
         workers = [worker for worker in self._pool.workers if worker.state is PooledState.READY]
         parts = [prompts[place :: len(workers)] for place in range(len(workers))]
         told = await asyncio.gather(
             *(self._told(worker, part, samples) for worker, part in zip(workers, parts, strict=True))
         )
+        self._untold[self._numbers.setdefault(caller_name.get(), len(self._numbers))] = requests
         return sum(told)
+
+    def untold(self) -> tuple[AnnouncedRequests, ...]:
+        """Return, once, how many requests callers have announced since the last call."""
+        found = tuple(AnnouncedRequests(caller=caller, count=count) for caller, count in self._untold.items())
+        self._untold.clear()
+        return found
 
     async def _checked(self, prompt: Prompt, place: int) -> Prompt:
         try:

@@ -10,6 +10,7 @@ from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, queued
 from tlt_common.client import SamplingParams
 from tlt_common.domain.fleet import Member, WorkerHello, WorkerStatus
+from tlt_common.forecast.load import AnnouncedRequests
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_from_pb, tail_to_pb
 from tlt_coordinator.forecasts import Forecasts
@@ -26,6 +27,7 @@ class Views(wire.Servicer):
         self.lending = False
         self.forecast = True
         self.forecasts = Forecasts(stale_s=5.0)
+        self.announced: list[AnnouncedRequests] = []
         self.reports: asyncio.Queue[int] = asyncio.Queue()
         self._changed = asyncio.Event()
         self.peer = Peer(wire.SERVICE_NAME, partial(wire.add_servicer, self))
@@ -47,7 +49,9 @@ class Views(wire.Servicer):
         self.reports.put_nowait(request.queued_count)
         if request.HasField("load"):
             now_s = asyncio.get_running_loop().time()
-            self.forecasts.report("gateway", load_from_pb(request.load, gateway_id="gateway"), now_s)
+            load = load_from_pb(request.load, gateway_id="gateway")
+            self.forecasts.report("gateway", load, now_s)
+            self.announced += load.announced
             if self.forecast and (found := self.forecasts.view(now_s)):
                 return wire.pb.ReportQueueResponse(tail=tail_to_pb(found[0], age_s=found[1]))
         return wire.pb.ReportQueueResponse()
@@ -82,6 +86,19 @@ async def test_workers_are_found_by_the_coordinator(start: Start, pair: Pair, vi
         await client.wait_ready(10, workers=2)
         await client.batch([[1]], 4, EIGHT)
         assert [len(fake.prompts) for fake in pair] == [4, 2]
+
+
+async def test_the_coordinator_is_told_once_how_many_requests_were_announced(
+    start: Start, pair: Pair, views: Views
+) -> None:
+    views.show(*map(member, pair))
+    async with views.peer, start(coordinator=views.peer.address, workers=2) as client, asyncio.timeout(10):
+        await client.announce([[1], [2], [3]], 4, EIGHT)
+        while not views.announced:
+            await views.reports.get()
+        for _ in range(3):
+            await views.reports.get()
+    assert views.announced == [AnnouncedRequests(caller=0, count=12)]
 
 
 async def test_rollouts_go_on_without_the_coordinator_and_follow_it_when_it_is_back(

@@ -16,7 +16,7 @@ const COLUMNS = [
   { name: "Weights updated", of: (step) => (step.updated_unix_s ? clock(step.updated_unix_s) : "–") },
   { name: "Requests", number: true, of: (step) => count(step.requests) },
   { name: "Tokens", number: true, of: (step) => count(step.tokens) },
-  { name: "Known by", of: (step) => (step.source === "announced" ? "announcement" : "observation") },
+  { name: "Announced", number: true, of: (step) => (step.announced ? count(step.announced) : "–") },
 ];
 
 export async function stepView(body, { api, live, signal }) {
@@ -62,7 +62,7 @@ function ofStep(step, forecast, now_s) {
     ["Began", clock(step.began_unix_s)],
     ["Runs for", duration((step.ended_unix_s ?? now_s) - step.began_unix_s)],
     ["Ends, 80 % interval", end ? `${clock(end.p10)} to ${clock(end.p90)}` : "–"],
-    ["Requests", count(step.requests)],
+    ["Requests", step.announced ? `${count(step.requests)} of ${count(step.announced)} announced` : count(step.requests)],
     ["Tokens", count(step.tokens)],
   ];
 }

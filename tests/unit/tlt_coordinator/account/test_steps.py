@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tlt_common.domain.ids import PolicyVersion
+from tlt_common.forecast.load import AnnouncedRequests
 from tlt_coordinator.account.steps import KEPT_STEPS, SAME_STEP_S, RunStep, Steps
 
 ALL = (0.0, 1e9)
@@ -42,6 +43,38 @@ def test_a_step_that_runs_has_no_end() -> None:
     steps.report(5, 10.0)
     (step,) = steps.between(*ALL)
     assert (step.began_s, step.ended_s, step.requests) == (10.0, None, 5)
+
+
+def announced(caller: int, count: int) -> list[AnnouncedRequests]:
+    return [AnnouncedRequests(caller=caller, count=count)]
+
+
+def test_what_is_announced_is_of_the_next_step_that_begins() -> None:
+    steps = Steps()
+    steps.announce("g", announced(0, 8))
+    steps.announce("g", announced(0, 6))  # instead
+    steps.announce("g", announced(1, 2))
+    steps.announce("h", announced(0, 4))
+    steps.report(12, 10.0)
+    steps.announce("g", announced(0, 16))  # while this one runs
+    steps.report(0, 11.0, ended=12)
+    steps.report(1, 11.5)  # the same step goes on
+    steps.report(0, 12.0, ended=1)
+    a_step(steps, 1, 40.0)
+    a_step(steps, 2, 60.0)
+    assert [(step.announced, step.source) for step in steps.between(*ALL)] == [
+        (12, "announced"),
+        (16, "announced"),
+        (0, "learned"),
+    ]
+
+
+def test_what_is_taken_back_is_not_announced() -> None:
+    steps = Steps()
+    steps.announce("g", announced(0, 8))
+    steps.announce("g", announced(0, 0))
+    steps.report(1, 10.0)
+    assert [step.source for step in steps.between(*ALL)] == ["learned"]
 
 
 def test_requests_that_follow_soon_belong_to_the_step() -> None:

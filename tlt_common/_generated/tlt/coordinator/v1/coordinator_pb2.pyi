@@ -189,18 +189,28 @@ class ReportQueueRequest(_message.Message):
     def __init__(self, gateway_id: _Optional[str] = ..., queued_count: _Optional[int] = ..., pause_left_s: _Optional[float] = ..., load: _Optional[_Union[GatewayLoad, _Mapping]] = ...) -> None: ...
 
 class GatewayLoad(_message.Message):
-    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail", "moved")
+    __slots__ = ("workers", "ended_tokens", "cut_tokens", "tail", "moved", "announced")
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     ENDED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TAIL_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
+    ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerLoad]
     ended_tokens: _containers.RepeatedScalarFieldContainer[int]
     cut_tokens: _containers.RepeatedScalarFieldContainer[int]
     tail: TailReport
     moved: _containers.RepeatedCompositeFieldContainer[MovedRequest]
-    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedRequest, _Mapping]]] = ...) -> None: ...
+    announced: _containers.RepeatedCompositeFieldContainer[AnnouncedRequests]
+    def __init__(self, workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., ended_tokens: _Optional[_Iterable[int]] = ..., cut_tokens: _Optional[_Iterable[int]] = ..., tail: _Optional[_Union[TailReport, _Mapping]] = ..., moved: _Optional[_Iterable[_Union[MovedRequest, _Mapping]]] = ..., announced: _Optional[_Iterable[_Union[AnnouncedRequests, _Mapping]]] = ...) -> None: ...
+
+class AnnouncedRequests(_message.Message):
+    __slots__ = ("caller_number", "request_count")
+    CALLER_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_COUNT_FIELD_NUMBER: _ClassVar[int]
+    caller_number: int
+    request_count: int
+    def __init__(self, caller_number: _Optional[int] = ..., request_count: _Optional[int] = ...) -> None: ...
 
 class MovedRequest(_message.Message):
     __slots__ = ("from_worker_id", "to_worker_id", "kv_tokens", "age_s")
