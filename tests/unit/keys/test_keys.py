@@ -143,7 +143,7 @@ def test_errors_name_keys_that_exist(folder: str) -> None:
         ('raise ConfigError(f"{a}; set tensor_parallel to {b}", field="engine.tensor_parallel")', {"tensor_parallel"}),
         ('raise ConfigError("set worker.gpus or worker.gpu", field=f"tls.{name}")', {"worker.gpu"}),
         ('raise ConfigError("give --json or --xml")', {"--xml"}),
-        ('raise ConfigError("x", field=f"engines.{name}")', {"engines.{}"}),
+        ('raise ConfigError("x", field=f"motors.{name}")', {"motors.{}"}),
         ('raise ConfigError("x", field=found)', {"found (see COMPUTED)"}),
         ('def _no(m) -> ConfigError: ...\nraise _no("a smaller gpu_memory")', {"gpu_memory"}),
     ],
