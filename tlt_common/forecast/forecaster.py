@@ -156,8 +156,12 @@ class Forecaster:
         shares = [weight / chance if chance > 0.0 else 0.0 for weight, chance in zip(weights, alive, strict=True)]
         total = sum(share * chance for share, chance in zip(shares, alive, strict=True))
 
+        known = dict[int, float]()
+
         def surviving(edge: int) -> float:
-            return sum(share * of[edge] for share, of in zip(shares, self._chances, strict=True)) / total
+            if edge not in known:  # the levels look at the same edges
+                known[edge] = sum(share * of[edge] for share, of in zip(shares, self._chances, strict=True)) / total
+            return known[edge]
 
         tokens, low = list[float](), here
         for level in LEVELS:

@@ -71,8 +71,11 @@ class Affinity:
             sent = known.workers
             for one in candidates:
                 worker = one.worker_id
-                if worker in sent and sent[worker][1] == one.losses:
-                    found[worker] = max(found.get(worker, 0), min(sent[worker][0], length))
+                if worker in sent:
+                    tokens, lost_before = sent[worker]
+                    tokens = min(tokens, length)
+                    if lost_before == one.losses and tokens > found.get(worker, -1):
+                        found[worker] = tokens
         return found
 
     def sent(self, keys: Keys, to: Candidate, *, tokens: int, version: PolicyVersion, now_s: float) -> None:

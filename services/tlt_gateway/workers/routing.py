@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 
 from tlt_common.domain.ids import PolicyVersion, WorkerId
 from tlt_common.domain.prompt import Prompt
 
+SPILLED = 2.0**20
+"""Above any load: workers that get requests only if no other may rank by it, and then by load."""
 NOTHING: Mapping[WorkerId, int] = MappingProxyType({})
 
 
@@ -90,16 +93,19 @@ def choose(
     """
     least: Candidate | None = None
     fullest: Candidate | None = None
-    least_key: tuple[bool, float, bool, WorkerId] | None = None
+    least_rank = inf
     holders = list[Candidate]()
     for one in candidates:  # in one pass: it is made for every request, over all workers
         if one.assigned >= one.slots or (version is not None and one.policy_version != version):
             continue
         running, training = one.assigned + one.foreign, one.training
-        load = (running + 1) / one.max_running
-        key = (training or load > spill_load, load, training, one.worker_id)
-        if least_key is None or key < least_key:
-            least, least_key = one, key
+        rank = (running + 1) / one.max_running
+        if training or rank > spill_load:
+            rank += SPILLED
+        if rank <= least_rank and (
+            least is None or rank < least_rank or (training, one.worker_id) < (least.training, least.worker_id)
+        ):
+            least, least_rank = one, rank
         if (
             0 < running < pack
             and not (training or one.emptying)
@@ -111,11 +117,11 @@ def choose(
     least = fullest or least
     if least is None or not holders:
         return least
-    least_load, is_training = least.load, least.training
-
-    def is_worth(one: Candidate) -> bool:
-        more = (one.load - least_load) * one.max_running
-        return more * affinity_tokens <= cached.get(one.worker_id, 0) and one.training <= is_training
-
-    found = [one for one in holders if is_worth(one)]
+    least_load = least.load
+    found = [
+        one
+        for one in holders
+        if one.training <= least.training
+        and (one.load - least_load) * one.max_running * affinity_tokens <= cached[one.worker_id]
+    ]
     return max(found, key=lambda c: (cached[c.worker_id], -c.load, c.worker_id), default=least)

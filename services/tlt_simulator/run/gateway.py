@@ -22,7 +22,7 @@ AFFINITY_TOKENS: int = GatewayConfig.model_fields["affinity_tokens"].default
 LOOKS = 40
 """Looks at what runs in a step as long as the last one: the product looks twice a second, which takes as long to
 simulate as to do."""
-FORECAST_EVERY = 8
+FORECAST_EVERY = 16
 """Looks of which one learns lengths before the tail, where nothing is decided by them."""
 FIRST_LOOK_S, LEAST_LOOK_S = 5.0, 0.5
 """Seconds between two looks in the first step, and at least."""
@@ -166,6 +166,8 @@ class SimGateway:
 
     def _advance(self, worker: SimWorker) -> None:
         batch = worker.batch
+        if batch.at_s == self._events.now_s:
+            return
         before_s, kv_before = batch.at_s, batch.kv_tokens
         tokens = batch.advance(self._events.now_s)
         if tokens > 0.0:
