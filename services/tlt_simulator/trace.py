@@ -1,6 +1,9 @@
 """The responses of an RL run: their lengths, groups and times, and nothing of their texts. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,20 @@ class TraceStep:
     """From the first request to the last response."""
     step_s: float | None = None
     """From the first request to that of the next step."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle samples by column: there may be millions, which are sent to other processes."""
+        columns = tuple(list(map(column, self.samples)) for column in _COLUMNS)
+        return _step_of, (columns, self.rollout_s, self.step_s)
+
+
+_COLUMNS = tuple(attrgetter(field.name) for field in fields(TraceSample))
+
+
+def _step_of(columns: Sequence[Sequence[Any]], rollout_s: float | None, step_s: float | None) -> TraceStep:
+    names = [field.name for field in fields(TraceSample)]
+    samples = (TraceSample(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True))
+    return TraceStep(samples=tuple(samples), rollout_s=rollout_s, step_s=step_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

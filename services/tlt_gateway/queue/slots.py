@@ -33,7 +33,7 @@ class WorkerSlots:
     @property
     def free(self) -> int:
         """Number of requests that would run at once."""
-        return sum(candidate.free for candidate in self.candidates())
+        return sum(candidate.free for candidate, _ in self.candidates())
 
     def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker | None:
         """
@@ -51,11 +51,11 @@ class WorkerSlots:
                 f"prompt.policy_version is {prompt.policy_version}; accepted: {self._pool.version} (served), or unset",
                 field="prompt.policy_version",
             )
-        candidates = self.candidates()
-        if not any(candidate.has_room for candidate in candidates):
+        workers = self.candidates()
+        if not any(candidate.has_room for candidate, _ in workers):
             return None
         chosen = self.placing.place(
-            candidates,
+            [candidate for candidate, _ in workers],
             keys_of(prompt) if self.placing.uses_keys else (),
             prompt_tokens=len(prompt.token_ids),
             tokens=len(prompt.token_ids) + len(prompt.prefix_token_ids),
@@ -66,7 +66,7 @@ class WorkerSlots:
         )
         if chosen is None:
             return None
-        worker = candidates[chosen]
+        worker = next(worker for candidate, worker in workers if candidate is chosen)
         worker.assigned += 1
         worker.demands.changed()
         return worker
@@ -75,6 +75,6 @@ class WorkerSlots:
         """Release a slot."""
         worker.assigned -= 1
 
-    def candidates(self) -> dict[Candidate, PooledWorker]:
-        """Return the workers that accept requests."""
-        return {candidate: worker for worker in self._pool.workers if (candidate := worker.candidate())}
+    def candidates(self) -> list[tuple[Candidate, PooledWorker]]:
+        """Return the workers that accept requests, and how routing sees each."""
+        return [(candidate, worker) for worker in self._pool.workers if (candidate := worker.candidate())]

@@ -52,12 +52,12 @@ class Packing:
 
     def _knee(self) -> int:
         workers = self._slots.candidates()
-        infos = [worker.info for worker in workers.values() if worker.info is not None]
+        infos = [worker.info for _, worker in workers if worker.info is not None]
         curves = {info.device: self._curves.get(info.device) for info in infos}
         sample = [kv_tokens(one) for one, _ in zip(self._requests(), range(SAMPLED), strict=False)]
         if not sample or not all(curves.values()):
             return 0
-        running = sum(candidate.running for candidate in workers)
+        running = sum(candidate.running for candidate, _ in workers)
         return min(
             knee(
                 curve.token_s,

@@ -120,7 +120,7 @@ class Tail:
 
     async def _ask(self, chosen: dict[WorkerId, dict[int, WorkerId]]) -> None:
         self._asked = chosen
-        workers = {one.worker_id: worker for one, worker in self._slots.candidates().items()}
+        workers = {one.worker_id: worker for one, worker in self._slots.candidates()}
         leaving = (self._requests.hand_over(workers[name], to) for name, to in chosen.items() if name in workers)
         await asyncio.gather(*leaving)
 

@@ -13,9 +13,12 @@ SPILLED = 2.0**20
 NOTHING: Mapping[WorkerId, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Candidate:
-    """A worker that accepts requests."""
+    """
+    A worker that accepts requests. Not frozen: a gateway makes one of each worker for every request, and frozen ones
+    take three times as long to make.
+    """
 
     worker_id: WorkerId
     policy_version: PolicyVersion
@@ -96,9 +99,10 @@ def choose(
     least_rank = inf
     holders = list[Candidate]()
     for one in candidates:  # in one pass: it is made for every request, over all workers
-        if one.assigned >= one.slots or (version is not None and one.policy_version != version):
+        assigned, training = one.assigned, one.training
+        if assigned >= one.slots or (version is not None and one.policy_version != version):
             continue
-        running, training = one.assigned + one.foreign, one.training
+        running = assigned + one.foreign
         rank = (running + 1) / one.max_running
         if training or rank > spill_load:
             rank += SPILLED

@@ -60,6 +60,7 @@ class SimGateway:
         self._kv_room = scenario.fleet.kv_room
         self._tail_running = suite.gateway.tail_running * len(workers)
         self._workers = workers
+        self._candidates = [worker.candidate for worker in workers]
         self._by_id = {worker.worker_id: worker for worker in workers}
         self._coordinator = coordinator
         self._learning = learning
@@ -136,7 +137,7 @@ class SimGateway:
     def _place(self, request: SimRequest, *, beside: WorkerId | None = None) -> bool:
         sample = request.sample
         chosen = self._placing.place(
-            [worker.candidate for worker in self._workers],
+            self._candidates,
             (sample.prompt,),
             prompt_tokens=sample.prompt_tokens,
             tokens=round(request.kv_tokens),

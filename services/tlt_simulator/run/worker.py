@@ -32,7 +32,7 @@ class SimWorker:
         training_s: Seconds that its trainer has computed, on the first of its devices.
         policy: Version of the weights.
         drafter: Version of the loaded drafter.
-        candidate: How the gateway sees it.
+        candidate: How the gateway sees it; kept up to date.
         gave_up: Whether its KV cache was full since the last request ended.
     """
 
@@ -57,7 +57,14 @@ class SimWorker:
         self._busy = ExitStack()
         self._updating = ExitStack()
         self._tenant = 0
-        self.candidate = self._as_candidate()
+        self.candidate = Candidate(
+            worker_id=self.worker_id,
+            policy_version=self.policy,
+            max_running=fleet.slots,
+            slots=fleet.slots,
+            assigned=0,
+            lendable=True,
+        )
         self.activity.on_transition(self._turned)
 
     @property
@@ -152,18 +159,11 @@ class SimWorker:
 
     def changed(self) -> None:
         """Note that the gateway sees it otherwise from now on."""
-        self.candidate = self._as_candidate()
-
-    def _as_candidate(self) -> Candidate:
-        return Candidate(
-            worker_id=self.worker_id,
-            policy_version=self.policy,
-            max_running=self._fleet.slots,
-            slots=len(self.batch) if self.is_full else self._fleet.slots,
-            assigned=len(self.batch),
-            training=self.activity.tenancy is not Tenancy.NONE,
-            lendable=True,
-        )
+        seen, running = self.candidate, len(self.batch)
+        seen.policy_version = self.policy
+        seen.slots = running if self.is_full else self._fleet.slots
+        seen.assigned = running
+        seen.training = self.activity.tenancy is not Tenancy.NONE
 
     @property
     def _training_now_s(self) -> float:

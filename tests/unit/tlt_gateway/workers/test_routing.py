@@ -147,7 +147,7 @@ def test_a_cached_prefix_neither_wakes_a_trainer_nor_fills_a_worker_that_is_empt
     home = {WorkerId("b"): 100_000}
     for away in (replace(one("b"), emptying=True), one("b", training=True)):
         for spill in (0.0, SPILL):
-            assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in {one("a", assigned=1), away}
+            assert choose([one("a", assigned=1), away], spill_load=spill, cached=home) in [one("a", assigned=1), away]
         assert choose([one("a"), away], spill_load=SPILL, cached=home) == one("a")
 
 
