@@ -7,9 +7,9 @@ import typer
 
 def consolidate(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: 30 seconds; with --engines 5 minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: 30 seconds; with --engines 6 minutes.")] = False,
     engines: Annotated[
-        bool, typer.Option("--engines", help="With two real engines of the demo instead: 15 minutes.")
+        bool, typer.Option("--engines", help="With four real engines of the demo instead: 20 minutes.")
     ] = False,
 ) -> None:
     """

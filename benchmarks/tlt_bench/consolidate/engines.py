@@ -1,5 +1,5 @@
 """
-The same on real engines: two of the demo, behind one gateway that moves requests in the tail and one that does not.
+The same on real engines: four of the demo, behind one gateway that moves requests in the tail and one that does not.
 
 Both gateways send to the same engines, and a step is rolled out through each in turn, with the same prompts and seeds.
 N-gram arms are left out: they would find the first side's responses when the second one generates them again.
@@ -32,7 +32,7 @@ from tlt_local.interrupt import run as run_until_signalled
 from tlt_local.stack import Stack
 
 PROMPTS, SAMPLES, CAP = 12, 4, 768
-WORKERS = 2
+WORKERS = 4
 LEARNED, PAIRS, QUICK_PAIRS = 2, 16, 3
 """Pairs that gateways only learn lengths and costs from, and those that are compared."""
 REST_S = 2.0
