@@ -9,7 +9,7 @@ def consolidate(
     json: Annotated[str, typer.Option(metavar="PATH|-", help="Write the JSON object to this file; - is stdout.")] = "-",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps: 30 seconds; with --engines 6 minutes.")] = False,
     engines: Annotated[
-        bool, typer.Option("--engines", help="With four real engines of the demo instead: 20 minutes.")
+        bool, typer.Option("--engines", help="With four real engines of the demo instead: 12 minutes.")
     ] = False,
 ) -> None:
     """

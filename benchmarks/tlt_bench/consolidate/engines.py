@@ -3,6 +3,9 @@ The same on real engines: four of the demo, behind one gateway that moves reques
 
 Both gateways send to the same engines, and a step is rolled out through each in turn, with the same prompts and seeds.
 N-gram arms are left out: they would find the first side's responses when the second one generates them again.
+
+Lending is on, so that requests move, but no worker is lent: engines and trainers of one machine share its cores, so
+trainers of freed workers would slow down the side with more of them.
 """
 
 import asyncio
@@ -33,10 +36,9 @@ from tlt_local.stack import Stack
 
 PROMPTS, SAMPLES, CAP = 12, 4, 768
 WORKERS = 4
-LEARNED, PAIRS, QUICK_PAIRS = 2, 16, 3
+LEARNED, PAIRS, QUICK_PAIRS = 2, 10, 3
 """Pairs that gateways only learn lengths and costs from, and those that are compared."""
-REST_S = 2.0
-"""Between two rollouts: for idle workers to be lent, as between steps."""
+NEVER_S = 86_400
 ARMS = "off,chain-3,chain-7"
 MOVING, STILL = "moving", "still"
 
@@ -78,7 +80,9 @@ async def _pairs(
     settings = DemoSettings(cap_tokens=CAP, drafter=str(DRAFTER), workers=WORKERS)
     config = await suite(settings, directory, journal)
     worker = {**config.settings["worker"], "engine.arms": ARMS}
-    config = config.model_copy(update={"settings": {**config.settings, "worker": worker}})
+    coordinator = {**config.settings["coordinator"], "spot.settle_s": str(NEVER_S)}
+    settings_of = {**config.settings, "worker": worker, "coordinator": coordinator}
+    config = config.model_copy(update={"settings": settings_of})
     async with (
         Stack(config, say=observer.on_stage) as stack,
         _still(stack.coordinator) as still,
@@ -91,7 +95,6 @@ async def _pairs(
             prompts, pair = mixed_prompts(PROMPTS, seed=number), dict[str, EngineStep]()
             for side in (MOVING, STILL) if number % 2 else (STILL, MOVING):
                 pair[side] = await _rolled_out(sides[side], stack.coordinator, prompts, seed=number)
-                await asyncio.sleep(REST_S)
             seconds = f"{pair[MOVING].seconds:.1f} s with moves, {pair[STILL].seconds:.1f} s without"
             observer.on_stage(f"step {number + 1} of {LEARNED + count}: {seconds}")
             if number >= LEARNED:
