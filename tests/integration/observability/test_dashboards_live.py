@@ -12,7 +12,7 @@ import pytest_asyncio
 from grafana.walk import PanelQuery, queries_of, substitute
 from grafana.write import BOARDS
 from tests.cluster.kube.binaries import missing
-from tests.integration.observability.load import train
+from tests.integration.observability.load import RARE, train
 from tests.integration.observability.scraper import Scraper, scraping
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
@@ -40,7 +40,7 @@ LONGEST_S = 420.0
 LOOK_S = 10.0
 SILENT = {
     ("TLT / Fleet health", "Next certificate expiry"): "there are no certificates without TLS",
-    ("TLT / Rollout", "Length of tails with moves"): "requests of two workers on a CPU move rarely",
+    **RARE,
 }
 
 
