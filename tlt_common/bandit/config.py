@@ -20,8 +20,8 @@ Maximum number of tokens per verification, over all requests: 32 requests with 8
 
 Below it, reading weights takes an H100 longer than computing with them (TLT, Tables 1 and 2: 64 tokens are best for
 one request, 48 for 4 to 8, at most 16 from 16 requests). On a CPU, the best arms of the demo's model are below it
-too. In simulated runs on H100s, 128 tokens are 3 to 13 % slower, and 512 are 1 to 2 % faster, but take a tenth of the KV
-cache for CUDA graphs (`tlt simulate sweep --over engine.group_below_requests=…`, docs/results/sweeps.md).
+too. In simulated runs on H100s, 128 tokens are 3 to 13 % slower, and 512 are 1 to 2 % faster, but take a tenth of the
+KV cache for CUDA graphs (`tlt simulate sweep --over engine.group_below_requests=…`, docs/results/sweeps.md).
 """
 
 
