@@ -33,16 +33,15 @@ class TraceStep:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle samples by column: there may be millions, which are sent to other processes."""
-        columns = tuple(list(map(column, self.samples)) for column in _COLUMNS)
+        columns = tuple(list(map(attrgetter(name), self.samples)) for name in _NAMES)
         return _step_of, (columns, self.rollout_s, self.step_s)
 
 
-_COLUMNS = tuple(attrgetter(field.name) for field in fields(TraceSample))
+_NAMES = tuple(field.name for field in fields(TraceSample))
 
 
 def _step_of(columns: Sequence[Sequence[Any]], rollout_s: float | None, step_s: float | None) -> TraceStep:
-    names = [field.name for field in fields(TraceSample)]
-    samples = (TraceSample(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True))
+    samples = (TraceSample(**dict(zip(_NAMES, values, strict=True))) for values in zip(*columns, strict=True))
     return TraceStep(samples=tuple(samples), rollout_s=rollout_s, step_s=step_s)
 
 

@@ -10,7 +10,7 @@ trainers of freed workers would slow down the side with more of them.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +69,9 @@ def measure(*, quick: bool, observer: Observer) -> Result:
 
         if signal_number := run_until_signalled(body):
             raise typer.Exit(128 + signal_number)
-        tails = list(_tails(journal))
-        moved = sum(len(line.moves) for line in _lines(journal) if isinstance(line, MovesLine))
+        lines = [line for reader in journals_in(journal) for line in reader.lines()]
+    tails = [line for line in lines if isinstance(line, TailLine)]
+    moved = sum(len(line.moves) for line in lines if isinstance(line, MovesLine))
     return _result(pairs, tails, moved / (len(pairs) + LEARNED))
 
 
@@ -127,15 +128,6 @@ async def _rolled_out(client: Client, coordinator: str, prompts: Prompts, *, see
 async def _rollout_s(coordinator: str) -> float:
     """Return the device-seconds in which workers have run requests."""
     return sum(account.seconds.get(WorkerState.ROLLOUT, 0.0) for account in (await fleet_at(coordinator)).workers)
-
-
-def _lines(journal: Path) -> Iterator[object]:
-    for reader in journals_in(journal):
-        yield from reader.lines()
-
-
-def _tails(journal: Path) -> Iterator[TailLine]:
-    return (line for line in _lines(journal) if isinstance(line, TailLine))
 
 
 def _result(pairs: Sequence[dict[str, EngineStep]], tails: Sequence[TailLine], moved: float) -> Result:

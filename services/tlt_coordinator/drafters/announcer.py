@@ -18,6 +18,11 @@ class Announcer:
         self._held: DrafterWish | None = None
         self._told_s = -inf
 
+    @property
+    def holds(self) -> bool:
+        """Whether a drafter waits that the fleet was not told of."""
+        return self._held is not None
+
     def publish(self, wish: DrafterWish) -> None:
         """Take note of a new drafter; it replaces one that waits."""
         self._held = wish

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tlt_cache.config import CaptureSettings
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs import learning
 from tlt_simulator.costs.figure import CostFigure, Source
@@ -48,8 +49,8 @@ DRAFT_CONTEXT: Final = 4096
 """Tokens that the drafter's attention reads for each request, in a calculated pass."""
 HOST_BYTES_S: Final = 20e9
 """Bytes per second from the host's memory to a GPU over PCIe 4, of 32e9 at most."""
-STATE_SHARE: Final = 0.5
-"""Of a state's bytes in the engine are stored: `capture.state_bits` is 8 by default, of 16."""
+STATE_BITS: Final[int] = CaptureSettings.model_fields["state_bits"].default
+"""Of an element of a state in the cache."""
 UPDATE_S, UPDATE_BYTE_S = 1.2, 10.7e-12
 """Of the weights: 3.47 s for GLM-4.5-Air and 6.22 s for Qwen3-235B on 8 H800, in bfloat16; a line through both.
 https://github.com/MoonshotAI/checkpoint-engine."""
@@ -191,9 +192,9 @@ class _Calculation:
             move_s=learning.MOVE_S,
             update_s=self._update(),
             state_bytes=CostFigure(
-                value=self.shape.captured_bytes * STATE_SHARE,
+                value=self.shape.captured_bytes / self.shape.element_bytes * STATE_BITS / 8,
                 source=Source.CALCULATED,
-                of="the model's hidden size, 8 bits an element",
+                of=f"the model's hidden size, {STATE_BITS} bits an element",
             ),
         )
 

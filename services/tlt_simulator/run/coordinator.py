@@ -56,7 +56,6 @@ class SimCoordinator:
         self._registry = Registry(self.ledger, events.now_s)
         self._lender = Lender(self._registry, self._queues)
         self._due = False
-        self._published = False
         for worker in workers:
             worker.session = self._registry.join(worker.hello, events.now_s)
             self.report(worker)
@@ -100,19 +99,17 @@ class SimCoordinator:
 
     def publish(self) -> None:
         """Take note of a new drafter."""
-        self._published = True
         self._announcer.publish(DrafterWish(version=self._learning.version, uri="simulated"))
 
     def wish(self) -> DrafterVersion | None:
         """Return the drafter that all engines load now; None: there is none."""
-        if not self._published:
+        if not self._announcer.holds:  # asked after every event
             return None
         found = self._announcer.due(
             self._events.now_s,
             every_s=self._registry.measures.publish_every_s,
             training=self._registry.loans > 0,
         )
-        self._published = found is None
         return found.version if found else None
 
     def _look_later(self) -> None:
