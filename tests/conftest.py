@@ -1,9 +1,14 @@
 import asyncio
+import os
 
 import pytest
 from hypothesis import settings
 
 from tests.loops import Loop
+
+# Servers under test listen on this machine, which the machine's proxy does not know.
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1,localhost,::1")))
 
 # No deadline: the machine may be busy. pytest-timeout ends tests that hang.
 settings.register_profile("house", deadline=None)

@@ -34,7 +34,7 @@ def broadcast(model: Path, directory: Path) -> Path:
 async def spans_of(http: str, prompt: list[int]) -> list[Any]:
     """Generate a long response; return which weights made which tokens, which prime-rl's client does not pass on."""
     sampling = {"max_tokens": NEW_TOKENS, "ignore_eos": True, "logprobs": 1}
-    async with httpx.AsyncClient(base_url=http, timeout=600) as client:
+    async with httpx.AsyncClient(base_url=http, timeout=600, trust_env=False) as client:
         answer = await client.post("/inference/v1/generate", json={"token_ids": prompt, "sampling_params": sampling})
     answer.raise_for_status()
     spans: list[Any] = answer.json()["choices"][0]["weight_versions"]

@@ -44,7 +44,7 @@ class Relay:
         task.add_done_callback(self._tasks.discard)
         try:
             await self._thawed.wait()
-            other_reader, other_writer = await asyncio.open_connection(self._host, self._port)
+            other_reader, other_writer = await asyncio.open_connection(*await self._opened(reader, writer))
         except OSError:
             writer.transport.abort()
             return
@@ -53,6 +53,10 @@ class Relay:
             await asyncio.gather(self._copy(reader, other_writer), self._copy(other_reader, writer))
         finally:
             self._open -= {writer, other_writer}
+
+    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+        """Return where a new connection leads."""
+        return self._host, self._port
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

@@ -44,6 +44,9 @@ class Client:
     continued at the next endpoint from the tokens received so far; a seeded response has the same tokens as without the
     interruption. If a gateway refuses because its queue is full, the call is retried after the delay that it states. A
     gateway that disappears without closing its connection, such as a frozen machine, is detected after 40 s.
+
+    Connections are direct, whatever `http_proxy` and `https_proxy` say. To reach a gateway through an HTTP proxy, set
+    the environment variable `TLT_PROXY` to http://host:port; loopback addresses and those in `no_proxy` stay direct.
     """
 
     def __init__(

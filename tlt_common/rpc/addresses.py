@@ -1,6 +1,7 @@
 """Addresses of a process: checked before it starts, written to a file once it accepts calls."""
 
 import asyncio
+import ipaddress
 import json
 import os
 import socket
@@ -73,6 +74,17 @@ def split(address: str) -> tuple[str, str]:
     """Return host and port of `host:port`; the host without the brackets of an IPv6 address, both maybe empty."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), port
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether traffic to the endpoint stays on this machine."""
+    if endpoint.startswith("unix:"):
+        return True
+    host, _ = split(endpoint)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def joined(host: str, port: int | str) -> str:

@@ -1,8 +1,13 @@
 """Creates channels, all with the same limits."""
 
+import os
+from urllib.parse import urlsplit
+
 import grpc
 
 from tlt_common.config.base import TlsSettings
+from tlt_common.errors import ConfigError
+from tlt_common.rpc.addresses import is_local
 from tlt_common.rpc.security.access import DOMAIN
 from tlt_common.rpc.security.certificates import Material, certificates
 from tlt_common.rpc.security.renewal import RenewedChannel
@@ -16,6 +21,11 @@ KEEPALIVE_S = 20
 KEEPALIVE_ANSWER_S = 20
 """Seconds for its answer. A starved peer answers late; a hung one is found by its silence
 (`tlt_gateway.workers.silence`), long before this."""
+PROXY_VARIABLE = "TLT_PROXY"
+"""
+Environment variable with the proxy of all gRPC connections that leave this machine. gRPC itself would use
+`http_proxy` and `https_proxy`, also for loopback addresses: a company's proxy knows neither pods nor this machine.
+"""
 NOTICED_S = KEEPALIVE_S + KEEPALIVE_ANSWER_S
 """Seconds until calls to a peer that vanished without closing its connection fail with UNAVAILABLE."""
 
@@ -64,11 +74,36 @@ def connect(address: str, *, to: str = "", tls: TlsSettings | None = None) -> gr
 
 def plain(address: str) -> grpc.aio.Channel:
     """Open a plain-text channel."""
-    return grpc.aio.insecure_channel(address, options=list(OPTIONS), interceptors=tracing.client_interceptors())
+    options = [*OPTIONS, *_proxied(address)]
+    return grpc.aio.insecure_channel(address, options=options, interceptors=tracing.client_interceptors())
 
 
 def secure(address: str, credentials: grpc.ChannelCredentials, *, name: str = "") -> grpc.aio.Channel:
     """Open a TLS channel to a server whose certificate is for `name`; empty means the host."""
     override = [("grpc.ssl_target_name_override", name)] if name else []
-    options = [*OPTIONS, *override]
+    options = [*OPTIONS, *_proxied(address), *override]
     return grpc.aio.secure_channel(address, credentials, options=options, interceptors=tracing.client_interceptors())
+
+
+def _proxied(address: str) -> tuple[tuple[str, int | str], ...]:
+    """
+    Return the options that name the proxy. gRPC reads `no_proxy` itself.
+
+    Raises:
+        ConfigError: `TLT_PROXY` is no address of a proxy that gRPC can use; the message does not quote its password.
+    """
+    proxy = os.environ.get(PROXY_VARIABLE, "")
+    if not proxy or is_local(address):
+        return (("grpc.enable_http_proxy", 0),)
+    try:
+        url = urlsplit(proxy)
+        usable = url.scheme == "http" and bool(url.hostname) and url.port is not None
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"{PROXY_VARIABLE} is not the address of an HTTP proxy; accepted: http://host:port, or "
+            "http://user:password@host:port; unset it to connect directly",
+            field=PROXY_VARIABLE,
+        )
+    return (("grpc.http_proxy", proxy),)

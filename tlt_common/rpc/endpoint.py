@@ -1,6 +1,5 @@
 """Channels for external clients of a gateway: with or without TLS and token."""
 
-import ipaddress
 from collections.abc import Callable
 from functools import partial
 from os import PathLike, fspath
@@ -10,7 +9,7 @@ from typing import TypeAlias
 import grpc
 
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.addresses import split
+from tlt_common.rpc.addresses import is_local
 from tlt_common.rpc.channel import connect, plain, secure
 from tlt_common.rpc.security.certificates import check_authorities
 from tlt_common.rpc.security.reloaded import Reloaded, read_bytes
@@ -62,17 +61,6 @@ def connect_endpoint(
         return secure(endpoint, grpc.ssl_channel_credentials(roots), name=server_name)
 
     return RenewedChannel(_roots(ca), dial, metadata=metadata)
-
-
-def is_local(endpoint: str) -> bool:
-    """Whether traffic to the endpoint stays on this machine."""
-    if endpoint.startswith("unix:"):
-        return True
-    host, _ = split(endpoint)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _roots(ca: str | PathLike[str] | None) -> Callable[[], bytes | None]:

@@ -71,7 +71,8 @@ class Viewer:
 async def main(address: str, count: int) -> Never:
     """Run until killed."""
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=f"http://{address}", timeout=ANSWER_S, limits=limits) as client:
+    url = f"http://{address}"
+    async with httpx.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits, trust_env=False) as client:
         viewers = [Viewer(client) for _ in range(count)]
         async with asyncio.TaskGroup() as parts:
             parts.create_task(_print_figures(viewers))

@@ -133,7 +133,7 @@ async def _trainer(checkpoint: Path, scratch: Path) -> AsyncIterator[UpdatingTra
             client = await parts.enter_async_context(Client(await address))
             await client.wait_ready(CALL_S)
             url = "http://" + json.loads(await asyncio.to_thread(ports.read_text))["rollout_http"]
-            http = await parts.enter_async_context(httpx.AsyncClient(base_url=url, timeout=CALL_S))
+            http = await parts.enter_async_context(httpx.AsyncClient(base_url=url, timeout=CALL_S, trust_env=False))
             async with _joined(checkpoint, http, "same") as sender:
                 yield UpdatingTrainer(client=client, http=http, broadcaster=sender, checkpoint=checkpoint)
             serving.cancel()

@@ -91,8 +91,13 @@ def serving(count: int) -> Callable[[Fleet], bool]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stack() -> AsyncIterator[Stack]:
-    async with Stack(StackConfig(model=MODEL, workers=2)) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as environment:  # of a company, whose proxy does not know this machine
+        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            environment.setenv(name, "http://127.0.0.1:9")
+        for name in ("no_proxy", "NO_PROXY"):
+            environment.delenv(name, raising=False)
+        async with Stack(StackConfig(model=MODEL, workers=2)) as running:
+            yield running
 
 
 async def test_both_workers_answer_and_are_named_by_their_rank(stack: Stack) -> None:
@@ -146,7 +151,7 @@ async def test_weights_that_a_trainer_broadcasts_arrive_in_all_engines(stack: St
     save_file(state, tmp_path / "model.safetensors")
     async with (
         Client(stack.endpoint) as client,
-        httpx.AsyncClient(base_url=stack.http_url, timeout=COME_BACK_S) as http,
+        httpx.AsyncClient(base_url=stack.http_url, timeout=COME_BACK_S, trust_env=False) as http,
         broadcaster(tmp_path / "model.safetensors", port=free_port()) as trainer,
     ):
         before = first_logprobs(await answers(stack))

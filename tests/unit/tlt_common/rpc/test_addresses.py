@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from tlt_common.errors import ConfigError
-from tlt_common.rpc.addresses import joined, listener, require_free, resolved, split, with_port
+from tlt_common.rpc.addresses import is_local, joined, listener, require_free, resolved, split, with_port
 from tlt_common.rpc.http.server import address_of, bind
 
 
@@ -58,3 +58,21 @@ def test_without_ipv6_all_addresses_are_those_of_ipv4(monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     with listener("::", 0) as bound:
         assert bound.family == socket.AF_INET
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "local"),
+    [
+        ("127.0.0.1:7700", True),
+        ("127.8.0.1:7700", True),
+        ("[::1]:7700", True),
+        ("localhost:7700", True),
+        ("unix:/run/x", True),
+        ("10.0.0.1:7700", False),
+        ("localhost.example:7700", False),
+        ("[fd00::1]:7700", False),
+        ("gateway.example:7700", False),
+    ],
+)
+def test_what_stays_on_this_machine_is_known(endpoint: str, local: bool) -> None:
+    assert is_local(endpoint) is local

@@ -7,28 +7,9 @@ from tests.fakes.authority import Authority
 from tlt_common.client import BlockingClient, Client
 from tlt_common.errors import ConfigError
 from tlt_common.integrations.trl import TltRollouts
-from tlt_common.rpc.endpoint import is_local
 
 SECRET = "secret-0123456789"  # noqa: S105 - a test's
 FAR = "gateway.example:7700"
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "local"),
-    [
-        ("127.0.0.1:7700", True),
-        ("127.8.0.1:7700", True),
-        ("[::1]:7700", True),
-        ("localhost:7700", True),
-        ("unix:/run/x", True),
-        ("10.0.0.1:7700", False),
-        ("localhost.example:7700", False),
-        ("[fd00::1]:7700", False),
-        (FAR, False),
-    ],
-)
-def test_what_stays_on_this_machine_is_known(endpoint: str, local: bool) -> None:
-    assert is_local(endpoint) is local
 
 
 async def test_a_token_is_not_sent_in_the_clear_unless_told_so() -> None:
