@@ -64,6 +64,10 @@ class CoordinatorConfig(ServiceConfig):
 
     http_listen: str | None = "127.0.0.1:0"
     """host:port of the page, its API and the status page (JSON); port 0 picks a free port, null disables them."""
+    http_hosts: tuple[str, ...] = ()
+    """Names in URLs by which browsers may call `http_listen` without `tokens`, such as that of a reverse proxy.
+    Addresses, names without a dot and names of the cluster are always accepted; others may be a web page's, which lets
+    its own name resolve to this address."""
     tokens: Path | None = None
     """YAML file with bearer tokens, in the gateway's format; the API and the status page require the scope observe.
     Null disables authentication."""

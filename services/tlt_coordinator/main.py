@@ -97,7 +97,7 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
             if page is not None:
                 page.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
                 feed = EventFeed(host.active)
-                served = app(host.active, feed, access_of(config.tokens))
+                served = app(host.active, feed, access_of(config.tokens), config.http_hosts)
                 parts.create_task(feed.run(), name="events")
                 announce("http", address_of(page))
                 parts.create_task(serve_http(served, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
@@ -160,7 +160,7 @@ async def _beside(coordinator: Coordinator) -> Never:
     """Run what accompanies a coordinator while it is active."""
     async with asyncio.TaskGroup() as parts:
         parts.create_task(_note_training(coordinator), name="trained")
-        parts.create_task(SettledHeap(lambda: coordinator.opened, lambda: coordinator.connected).run(), name="heap")
+        parts.create_task(SettledHeap(lambda: coordinator.opened).run(), name="heap")
         await _export(coordinator)
     raise AssertionError("exports never end")
 

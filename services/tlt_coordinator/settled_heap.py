@@ -4,20 +4,28 @@ Keeps the garbage collector away from what a fleet's streams hold.
 Each stream holds hundreds of objects for as long as its worker lives. A full collection looks at all of them, while
 nothing else runs: with ten thousand workers that takes longer than everything a decision costs. Frozen objects are not
 looked at; they are freed by their reference counts, and cycles among them by a full collection once in a while.
+
+Whatever lives at the moment is frozen with them, connections of strangers to the page among it, which are cycles. So
+objects are frozen only while workers join, and a full collection comes whenever the process has grown by a share.
 """
 
 import asyncio
 import gc
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Never
 
 FREEZE_EVERY_S = 1.0
+SETTLING_S = 10.0
+"""Seconds for which objects are frozen after a stream was opened: those that live that long mostly stay."""
 COLLECT_EVERY_S = 3600.0
 """Seconds between two full collections, at most."""
-COLLECT_AFTER = 4
-"""A full collection also comes after this many times as many streams were opened as are open."""
-MIN_OPENED = 4096
-"""And after no fewer than this."""
+MAX_GROWTH = 0.25
+"""A full collection also comes when the process has grown by this share since the last one."""
+MIN_GROWTH_BYTES = 32 * 2**20
+"""And by no less than this."""
+_STATM = Path("/proc/self/statm")
 
 
 class SettledHeap:
@@ -26,15 +34,18 @@ class SettledHeap:
 
     Args:
         opened: Returns the number of streams opened so far.
-        connected: Returns the number of streams that are open.
+        resident: Returns the memory of the process in bytes.
     """
 
-    def __init__(self, opened: Callable[[], int], connected: Callable[[], int]) -> None:
+    def __init__(self, opened: Callable[[], int], resident: Callable[[], int] | None = None) -> None:
         self._opened = opened
-        self._connected = connected
-        self._opened_before = opened()
-        self._calls = 0
-        """Calls of `settle` since the last full collection."""
+        self._opened_before = 0
+        self._resident = resident or resident_bytes
+        self._resident_before = self._resident()
+        """After the last full collection."""
+        self._until_collection = self._while_settling = 0
+        """Calls of `settle` until a full collection is due, and for which objects are still frozen."""
+        self._postpone()
 
     async def run(self) -> Never:
         """Run until cancelled; then let the collector look at everything again."""
@@ -46,16 +57,29 @@ class SettledHeap:
             gc.unfreeze()
 
     def settle(self) -> None:
-        """Free young garbage, or all of it if that is due, and freeze the rest. Call it every FREEZE_EVERY_S."""
-        opened = self._opened() - self._opened_before
-        self._calls += 1
-        if (
-            opened >= max(MIN_OPENED, COLLECT_AFTER * self._connected())
-            or self._calls * FREEZE_EVERY_S >= COLLECT_EVERY_S
-        ):
-            self._opened_before, self._calls = self._opened(), 0
+        """
+        While streams are opened, free young garbage and freeze the rest; if it is due, free all garbage and freeze the
+        rest. Call it every FREEZE_EVERY_S.
+        """
+        if (opened := self._opened()) != self._opened_before:
+            self._opened_before, self._while_settling = opened, round(SETTLING_S / FREEZE_EVERY_S)
+        self._until_collection -= 1
+        grown_bytes = self._resident() - self._resident_before
+        if not self._until_collection or grown_bytes > max(MIN_GROWTH_BYTES, MAX_GROWTH * self._resident_before):
             gc.unfreeze()
             gc.collect()
-        else:
+            gc.freeze()
+            self._resident_before = self._resident()
+            self._postpone()
+        elif self._while_settling:
             gc.collect(1)
-        gc.freeze()
+            gc.freeze()
+        self._while_settling = max(0, self._while_settling - 1)
+
+    def _postpone(self) -> None:
+        self._until_collection = round(COLLECT_EVERY_S / FREEZE_EVERY_S)
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process in bytes."""
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -25,6 +25,8 @@ class At(StrEnum):
     """A gateway whose callers need a token."""
     COORDINATOR = "coordinator"
     """The status page, with tokens."""
+    PAGE = "page"
+    """The status page without tokens, as of `tlt up`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

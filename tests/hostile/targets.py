@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tests.hostile.case import SECRETS, At
 
 START_S = 60.0
 RESTING_MS = 20.0
+PAGES = (At.COORDINATOR, At.PAGE)
 STALL = "tlt_rpc_loop_stall_seconds"
 SERVE = (sys.executable, "-m", "tlt_common.cli", "serve")
 
@@ -23,7 +24,7 @@ class Target:
     One process.
 
     Attributes:
-        http, grpc: Its addresses.
+        http, grpc, metrics: Its addresses.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], ports: Mapping[str, str], log: Path) -> None:
@@ -31,7 +32,7 @@ class Target:
         self._log = log
         self.http = ports.get("rollout_http") or ports["http"]
         self.grpc = ports["grpc"]
-        self._metrics = ports["metrics"]
+        self.metrics = ports["metrics"]
         self._longest_ms = 0.0
         self._idle_kib = 0
 
@@ -49,6 +50,10 @@ class Target:
         """Return the most memory it has had, above what it had before the first input."""
         return (self._memory("VmHWM") - self._idle_kib) / 1024
 
+    def grown_mib(self) -> float:
+        """Return what it has now above what it had before the first input."""
+        return (self._memory("VmRSS") - self._idle_kib) / 1024
+
     def rest(self) -> None:
         """Wait until the stalls of its start are forgotten, and measure its memory again."""
         while self._stall_ms() > RESTING_MS:
@@ -63,7 +68,7 @@ class Target:
         return self._longest_ms
 
     def _stall_ms(self) -> float:
-        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=START_S) as answer:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=START_S) as answer:
             for line in answer.read().decode().splitlines():
                 if line.startswith(f"{STALL} "):
                     return float(line.split()[1]) * 1000
@@ -75,8 +80,17 @@ class Target:
 
 
 @contextmanager
-def targets(scratch: Path) -> Iterator[Mapping[At, Target]]:
-    """Run all of them within the block, with their files in `scratch`."""
+def targets(
+    scratch: Path, *, workers: Sequence[str] = (), descriptors: int | None = None
+) -> Iterator[Mapping[At, Target]]:
+    """
+    Run all of them within the block, with their files in `scratch`.
+
+    Args:
+        scratch: An empty directory.
+        workers: Addresses of further workers of the gateways.
+        descriptors: The hard limit of each process, which has its own limit otherwise.
+    """
     write_chat_model(scratch / "model")
     (scratch / "tokens.yaml").write_text(json.dumps({"tokens": [
         {"name": scope, "token": secret, "scopes": [scope]} for scope, secret in SECRETS.items()
@@ -86,7 +100,7 @@ def targets(scratch: Path) -> Iterator[Mapping[At, Target]]:
         assert worker.stdout is not None
         address = worker.stdout.readline().decode().strip()
         gateway: dict[str, object] = {
-            "workers": [address],
+            "workers": [address, *workers],
             "http": {"listen": "127.0.0.1:0", "tokenizer": str(scratch / "model")},
         }
         tokens = str(scratch / "tokens.yaml")
@@ -94,17 +108,21 @@ def targets(scratch: Path) -> Iterator[Mapping[At, Target]]:
             At.OPEN: gateway,
             At.CLOSED: gateway | {"tokens": tokens},
             At.COORDINATOR: {"tokens": tokens},
+            At.PAGE: {"http_hosts": ["page.example"]},
         }
-        started = {at: _started(stack, at, config, scratch) for at, config in configs.items()}
+        started = {at: _started(stack, at, config, scratch, descriptors) for at, config in configs.items()}
         yield {at: _awaited(at, process, scratch) for at, process in started.items()}
 
 
-def _started(stack: ExitStack, at: At, config: Mapping[str, object], scratch: Path) -> subprocess.Popen[bytes]:
-    service = "coordinator" if at is At.COORDINATOR else "gateway"
+def _started(
+    stack: ExitStack, at: At, config: Mapping[str, object], scratch: Path, descriptors: int | None
+) -> subprocess.Popen[bytes]:
+    service = "coordinator" if at in PAGES else "gateway"
     files = {"metrics_port": 0, "port_file": str(scratch / f"{at}.ports")}
     (scratch / f"{at}.json").write_text(json.dumps({**config, **files}))
     log = stack.enter_context((scratch / f"{at}.log").open("wb"))
-    command = (*SERVE, service, "--config", str(scratch / f"{at}.json"))
+    limited = ("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh") if descriptors else ()
+    command = (*limited, *SERVE, service, "--config", str(scratch / f"{at}.json"))
     return stack.enter_context(_process(*command, stdout=log, stderr=subprocess.STDOUT))
 
 
@@ -119,8 +137,8 @@ def _awaited(at: At, process: subprocess.Popen[bytes], scratch: Path) -> Target:
 
 
 def _is_healthy(at: At, ports: Mapping[str, str]) -> bool:
-    path = "http" if at is At.COORDINATOR else "rollout_http"
-    page = "healthz" if at is At.COORDINATOR else "health"
+    path = "http" if at in PAGES else "rollout_http"
+    page = "healthz" if at in PAGES else "health"
     try:
         with urllib.request.urlopen(f"http://{ports[path]}/{page}", timeout=START_S):
             return True

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from tlt_common import __version__
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError, TltError
+from tlt_common.rpc import descriptors
 from tlt_common.rpc.addresses import announce, announced_in, joined, split
 from tlt_common.rpc.probes.operations import answering
 from tlt_common.rpc.probes.readiness import Readiness, watched
@@ -20,12 +21,13 @@ from tlt_common.telemetry.tracing import traced
 @contextmanager
 def exposed(config: ServiceConfig) -> Iterator[None]:
     """
-    Set up logs, traces, the metrics port and the port file within the block.
+    Set up logs, the limit of descriptors, traces, the metrics port and the port file within the block.
 
     Raises:
         ConfigError: The metrics port is in use, the TLS files are invalid, or tracing is not installed.
     """
     log.configure(config.log_level)
+    descriptors.raise_limit()
     metrics.BUILD_INFO.labels(version=__version__, component=config.component).set(1)
     with (
         traced(config.traces, config.component),
@@ -74,6 +76,7 @@ def run_app(
 
 async def _until_signalled(main: Callable[[], Awaitable[None]], leave: Callable[[], Awaitable[object]] | None) -> None:
     signalled, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(descriptors.exhaustion_logged(loop.time))
     task = asyncio.ensure_future(main())
     leaving = asyncio.ensure_future(_leave(signalled, leave, task))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tlt_common.errors import InvalidRequestError, OverloadedError
 from tlt_common.rpc.channel import MESSAGE_BYTES
+from tlt_common.rpc.descriptors import GRPC_SHARE, connections
 
 HANDSHAKE_S = 10
 """Seconds for TLS and HTTP/2 handshakes. A connection that takes longer is closed."""
@@ -29,7 +30,7 @@ class Limits:
     stream_bytes: int | None = None
     """Maximum bytes that a caller's running calls may have streamed to the server; None means no limit."""
     connections: int | None = None
-    """Maximum number of connections; None means no limit. Further ones are closed at once."""
+    """Maximum number of connections; None means as many as descriptors allow. Further ones are closed at once."""
     retry_after_s: float = 1.0
     """Retry delay sent with refusals."""
 
@@ -38,11 +39,11 @@ class Limits:
         options = [
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.server_handshake_timeout_ms", HANDSHAKE_S * 1000),
+            ("grpc.max_allowed_incoming_connections", connections(GRPC_SHARE, self.connections)),
         ]
         if self.calls is not None:
             options.append(("grpc.max_concurrent_streams", self.calls))
         if self.connections is not None:
-            options.append(("grpc.max_allowed_incoming_connections", self.connections))
             options.append(("grpc.max_connection_idle_ms", IDLE_S * 1000))
         return options
 

@@ -14,6 +14,9 @@ CERTIFICATE_EXPIRY = Gauge(
     "tlt_tls_certificate_expiry_timestamp_seconds", "Expiry of the process's certificate, as Unix time; 0 without one."
 )
 RPC_REFUSED = Counter("tlt_rpc_refused", "Calls refused by authentication or authorization.", ["service", "reason"])
+HTTP_CONNECTIONS_REFUSED = Counter(
+    "tlt_http_refused_connections", "HTTP connections closed at once, since as many as descriptors allow were open."
+)
 RPC_LOOP_STALL = Gauge(
     "tlt_rpc_loop_stall_seconds",
     "Longest time for which one function blocked the event loop and computed, in the last 30 to 60 s.",

@@ -1,5 +1,6 @@
 """The HTTP application of a coordinator: the page, its API, the status page and health."""
 
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -26,7 +27,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def app(active: ActiveCoordinator, feed: EventFeed, access: Access | None = None) -> FastAPI:
+def app(
+    active: ActiveCoordinator, feed: EventFeed, access: Access | None = None, hosts: Collection[str] = ()
+) -> FastAPI:
     """
     Return the application.
 
@@ -34,11 +37,12 @@ def app(active: ActiveCoordinator, feed: EventFeed, access: Access | None = None
         active: Holds the coordinator that answers, if this process leads.
         feed: Makes its events; runs beside the application.
         access: Access control; None: everybody has access.
+        hosts: See `ViewerAccess`.
     """
     served = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     served.add_middleware(CountedCalls, service=PAGE)
     answer_errors(served, listed_in="docs/api.md")
-    viewers = ViewerAccess(access)
+    viewers = ViewerAccess(access, hosts)
     admitted = [Depends(viewers.admit)]
     routes = APIRouter(prefix=PREFIX, dependencies=admitted, responses=REFUSALS)
     routes.include_router(api.router_of(active, feed.foreteller))

@@ -8,7 +8,7 @@ nothing waits for it.
 
 import asyncio
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +40,8 @@ KEPT_EVENTS = 64
 LINGER_S = 30.0
 """Seconds for which events are still made when nobody reads, for readers that come back."""
 MAX_READERS = 1024
+MAX_READERS_PER_TOKEN = 256
+"""Readers with the same token: a script that opens one after the other leaves places for the others."""
 GROUPS = 64
 """Readers are woken in as many passes of the event loop: what hundreds are sent takes 20 ms."""
 _ID = re.compile("([0-9a-f]{8})-([0-9]{1,18})")
@@ -73,13 +75,14 @@ class EventFeed:
         """One for each group of readers."""
         self._group = 0
         """Of the next reader."""
-        self._readers = 0
+        self._readers = Counter[str]()
+        """How many read, by the name of their token."""
         self._joined = Signal()
 
     @property
     def readers(self) -> int:
         """How many read."""
-        return self._readers
+        return self._readers.total()
 
     async def run(self) -> Never:
         """Make events until cancelled."""
@@ -88,7 +91,7 @@ class EventFeed:
         try:
             while True:
                 joined, now_s = self._joined.count, loop.time()
-                wanted_s = now_s if self._readers else wanted_s
+                wanted_s = now_s if self._readers.total() else wanted_s
                 if now_s - wanted_s >= LINGER_S:
                     self._restart(None)
                     await self._joined.beyond(joined)
@@ -98,21 +101,30 @@ class EventFeed:
             self._restart(None)
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self, caller: str = "") -> Iterator[None]:
         """
         Read within the block.
 
+        Args:
+            caller: Name of the reader's token; empty without one.
+
         Raises:
-            OverloadedError: As many read as may.
+            OverloadedError: As many read as may, or as many with this token.
         """
-        if self._readers >= MAX_READERS:
+        if self.readers >= MAX_READERS:
             raise OverloadedError(f"{MAX_READERS} readers of events are connected, the maximum", retry_after_s=10.0)
-        self._readers += 1
+        if caller and self._readers[caller] >= MAX_READERS_PER_TOKEN:
+            raise OverloadedError(
+                f"{MAX_READERS_PER_TOKEN} readers of events use this token, the maximum", retry_after_s=10.0
+            )
+        self._readers[caller] += 1
         self._joined.set()
         try:
             yield
         finally:
-            self._readers -= 1
+            self._readers[caller] -= 1
+            if not self._readers[caller]:
+                del self._readers[caller]
 
     async def events(self, last_id: str) -> AsyncGenerator[bytes, None]:
         """

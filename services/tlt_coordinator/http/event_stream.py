@@ -30,12 +30,12 @@ def router_of(active: ActiveCoordinator, feed: EventFeed, viewers: ViewerAccess)
     @router.get("/events", response_class=Response, dependencies=[Depends(reading(NoQuery))])
     async def events(request: Request, last_event_id: Annotated[str, Header()] = "") -> StreamedAnswer:
         active.coordinator  # noqa: B018 - raises if another process leads
-        return event_stream(feed, last_event_id, lambda: viewers.check(request))
+        return event_stream(feed, last_event_id, lambda: viewers.check(request), viewers.check(request))
 
     return router
 
 
-def event_stream(feed: EventFeed, last_id: str, permit: Callable[[], None]) -> StreamedAnswer:
+def event_stream(feed: EventFeed, last_id: str, permit: Callable[[], object], caller: str = "") -> StreamedAnswer:
     """
     Return the answer to a reader.
 
@@ -43,10 +43,11 @@ def event_stream(feed: EventFeed, last_id: str, permit: Callable[[], None]) -> S
         feed: Makes the events.
         last_id: See `EventFeed.events`.
         permit: Raises an error once the reader may no longer read.
+        caller: Name of the reader's token; empty without one.
     """
 
     async def events() -> AsyncGenerator[bytes, None]:
-        with feed.reading():
+        with feed.reading(caller):
             async with aclosing(feed.events(last_id)) as found:
                 async for event in found:
                     permit()

@@ -1,9 +1,12 @@
 """Who may look."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from fastapi import Request
 
+from tlt_common.errors import PermissionDeniedError
+from tlt_common.rpc.http.hosts import is_own
 from tlt_common.rpc.security.access import Access, Caller
 from tlt_common.rpc.security.bearer import Bearer
 from tlt_common.rpc.security.tokens import Scope, tokens_in
@@ -24,34 +27,48 @@ def access_of(tokens: Path | None) -> Access | None:
 
 class ViewerAccess:
     """
-    Checks the tokens of requests.
+    Checks the tokens of requests or, without tokens, that no web page makes them: one can let its name resolve to this
+    address, and read what is answered.
 
     Args:
         access: Access control; None: everybody has access.
+        hosts: Names by which the server may be called without tokens, besides private ones.
     """
 
-    def __init__(self, access: Access | None) -> None:
+    def __init__(self, access: Access | None, hosts: Collection[str] = ()) -> None:
         self._access = access
+        self._hosts = hosts
 
     async def admit(self, request: Request) -> None:
         """Check the token of a request, as `check`; a dependency of routes."""
         self.check(request)
 
-    def check(self, request: Request) -> None:
+    def check(self, request: Request) -> str:
         """
-        Check the token of a request; again while its answer goes on.
+        Check the token of a request; again while its answer goes on. Return the caller's name; empty without tokens.
 
         Raises:
             UnauthenticatedError: The token is missing, unknown or expired.
-            PermissionDeniedError: It does not allow access.
+            PermissionDeniedError: It does not allow access, or a web page makes the request.
         """
         if self._access is None:
-            return
+            self._require_own_host(request)
+            return ""
         caller = Caller(
             service=PAGE,
             method=request.url.path.removeprefix("/")[:100],
             peer=request.client.host if request.client else "",
             authorization=request.headers.get("authorization", ""),
         )
-        self._access.identify(caller)
+        name = self._access.identify(caller)
         self._access.permit(caller, None)
+        return name
+
+    def _require_own_host(self, request: Request) -> None:
+        host = request.headers.get("host", "")
+        if not is_own(host, self._hosts):
+            raise PermissionDeniedError(
+                f"Host is {host!r:.80}: without tokens, the coordinator answers to addresses, names without a dot and "
+                "names of the cluster, and to those in http_hosts",
+                field="Host",
+            )

@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Collection
-from ipaddress import ip_address
 
 from fastapi import Request
 
 from tlt_common.errors import InvalidRequestError, PermissionDeniedError
+from tlt_common.rpc.http.hosts import is_own
 from tlt_gateway.http.bodies.shown import shown
 
 _ONCE = {
@@ -68,13 +68,12 @@ def require_no_page(request: Request, *, on_loopback: bool, changes: bool) -> No
         PermissionDeniedError: The call is one of a page.
     """
     site = request.headers.get("sec-fetch-site", "none")
-    name = _name_in(request.headers.get("host", ""))
     is_browser = request.headers.get("user-agent", "").startswith("Mozilla/")
     if "origin" in request.headers:
         field = "Origin"
     elif site != "none":
         field = "Sec-Fetch-Site"
-    elif on_loopback and "." in name and not _is_address(name) and not name.endswith(".localhost"):
+    elif on_loopback and not is_own(request.headers.get("host", "")):
         field = "Host"  # a name of the page's, which it lets resolve to this machine
     elif changes and is_browser:
         field = "User-Agent"
@@ -85,15 +84,3 @@ def require_no_page(request: Request, *, on_loopback: bool, changes: bool) -> No
         "of programs, or a gateway with tokens",
         field=field,
     )
-
-
-def _name_in(host: str) -> str:
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -58,6 +58,5 @@ class HttpServer:
             api,
             self._bound,
             self._config.tls,
-            connections=limits.connections,
-            protocol=timed(self._config.http.receive_s),
+            protocol=timed(self._config.http.receive_s, limits.connections),
         )

@@ -11,7 +11,38 @@ def case(name: str, path: str, status: int, scope: str = "", method: str = "GET"
     return Case(name=name, at=At.COORDINATOR, path=path, method=method, headers=headers, status=status, param=param)
 
 
+OWN = ("localhost", "127.0.0.1", "[::1]", "10.0.0.7:7702", "node7", "rl-tlt-coordinator.rl.svc", "a.svc.cluster.local")
+OWN += ("page.example", "PAGE.example:443", "localhost.")
+OTHERS = (
+    "evil.example",
+    "evil.example:7702",
+    "127.0.0.1.evil.example",
+    "localhost.evil.com",
+    "svc.com",
+    "page.example.com",
+)
+
+
+def called(host: str, path: str, status: int) -> Case:
+    param = "Host" if status >= 400 else ""
+    return Case(
+        name=f"{path} of {host}",
+        at=At.PAGE,
+        path=path,
+        method="GET",
+        headers={"Host": host},
+        status=status,
+        param=param,
+    )
+
+
 CASES = [
+    *(called(host, f"{API}/fleet", 200) for host in OWN),
+    *(
+        called(host, path, 403)
+        for host in OTHERS
+        for path in (f"{API}/fleet", f"{API}/events", "/status", f"{API}/trace")
+    ),
     case("the state by nobody", "/status", 401, param="authorization"),
     case("the state with the scope generate", "/status", 403, "generate", param="authorization"),
     case("the state with the scope update_weights", "/status", 403, "update_weights", param="authorization"),

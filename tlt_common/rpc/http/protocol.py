@@ -7,7 +7,9 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tlt_common.errors import InvalidRequestError, TltError
+from tlt_common.rpc.descriptors import HTTP_SHARE, connections
 from tlt_common.rpc.http.failures import content_of
+from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
 
 log = get_logger(__name__)
@@ -70,10 +72,12 @@ class TimedProtocol(HttpToolsProtocol):
     within as long after its first byte. uvicorn limits only the time between requests, so that clients which never
     complete one would hold connections until all are taken.
 
-    Requests whose head is too large or malformed are answered as JSON, like all others that are refused.
+    Requests whose head is too large or malformed are answered as JSON, like all others that are refused. A connection
+    above the maximum is closed at once.
     """
 
     receive_s: ClassVar[float]
+    max_connections: ClassVar[int]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -85,11 +89,20 @@ class TimedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         super().connection_made(cast("asyncio.Transport", GatheredWrites(transport, self.loop)))
-        self._start()
+        if len(self.connections) > self.max_connections:
+            metrics.HTTP_CONNECTIONS_REFUSED.inc()
+            transport.abort()
+        else:
+            self._start()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
         super().connection_lost(exc)
+        # The connection and its requests refer to each other: what was received would stay until the next collection.
+        for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None:
+                cycle.body = bytearray()
+        self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
@@ -180,6 +193,7 @@ def _too_large() -> InvalidRequestError:
     )
 
 
-def timed(receive_s: float) -> type[TimedProtocol]:
-    """Return the protocol of connections with this limit."""
-    return type("TimedProtocol", (TimedProtocol,), {"receive_s": receive_s})
+def timed(receive_s: float, max_connections: int | None = None) -> type[TimedProtocol]:
+    """Return the protocol of connections with these limits; None: as many connections as descriptors allow."""
+    limits = {"receive_s": receive_s, "max_connections": connections(HTTP_SHARE, max_connections)}
+    return type("TimedProtocol", (TimedProtocol,), limits)

@@ -13,6 +13,9 @@ from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import MAX_PORT, joined, listener, split
 from tlt_common.rpc.security.certificates import certificates, following
 
+BACKLOG = 256
+"""Connections that wait to be accepted; as many are accepted in one pass of the event loop."""
+
 
 class _Server(uvicorn.Server):
     @contextmanager
@@ -26,7 +29,6 @@ async def serve_http(
     bound: socket.socket,
     tls: TlsSettings | None = None,
     *,
-    connections: int | None = None,
     protocol: type[asyncio.Protocol],
 ) -> None:
     """
@@ -36,7 +38,6 @@ async def serve_http(
         app: The application.
         bound: The socket.
         tls: Serve HTTPS, without client certificates.
-        connections: Above as many at a time, further requests are answered with 503; None: no limit.
         protocol: Of connections.
 
     Raises:
@@ -49,7 +50,7 @@ async def serve_http(
         access_log=False,
         lifespan="off",
         ws="none",
-        limit_concurrency=connections,
+        backlog=BACKLOG,
     )
     await asyncio.to_thread(config.load)  # it imports what it serves with
     config.ssl = following(certificates(tls)) if tls else None

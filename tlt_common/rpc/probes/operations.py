@@ -1,10 +1,12 @@
 """HTTP endpoints for operators: /metrics for Prometheus, /livez and /readyz for probes."""
 
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from socketserver import ThreadingMixIn
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -20,6 +22,9 @@ log = get_logger(__name__)
 
 TIMEOUT_S = 10.0
 """Timeout of a handshake and of a request, so that silent callers do not occupy threads forever."""
+CONNECTION_S = 30.0
+"""Maximum duration of a connection: each byte of a slow caller begins the timeout anew. Prometheus waits for 10 s."""
+MAX_CONNECTIONS = 32
 POLL_S = 0.1
 """Maximum delay of the server's shutdown."""
 PATHS = "accepted: /metrics, /livez and /readyz"
@@ -70,13 +75,19 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """One thread per request, so that a slow scrape does not delay probes."""
+    """
+    One thread per connection, so that a slow scrape does not delay probes, and at most `MAX_CONNECTIONS`: a further one
+    takes the place of the oldest. Probes take milliseconds; what is old is silent, or reads slowly on purpose.
+    """
 
     daemon_threads = True
     request_queue_size = 32
 
     def __init__(self, host: str, port: int, certificates: Certificates | None) -> None:
         self._certificates = certificates
+        self._open: dict[socket.socket, float] = {}
+        """Open connections and the moments at which they are cut, the oldest first."""
+        self._lock = Lock()
         super().__init__((host, port), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener(host, port)
@@ -85,14 +96,58 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Without descriptors, wait a little: the base class would try again at once."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(POLL_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a connection."""
+        with self._lock:
+            self._open[request] = time.monotonic() + CONNECTION_S
+            while len(self._open) > MAX_CONNECTIONS:
+                self._cut(next(iter(self._open)))
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Cut connections that have lasted too long; called at least every `POLL_S`."""
+        with self._lock:
+            now_s = time.monotonic()
+            for request in [one for one, until_s in self._open.items() if until_s <= now_s]:
+                self._cut(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def _cut(self, request: socket.socket) -> None:
+        """End a connection, so that the call for which its thread waits returns."""
+        del self._open[request]
+        with suppress(OSError):
+            socket.socket.shutdown(request, socket.SHUT_RDWR)  # not TLS's, whose state another thread uses
+
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Handle the request in its own thread, including the handshake, which the caller may delay."""
         if self._certificates is None:
             super().finish_request(request, client_address)
             return
         request.settimeout(TIMEOUT_S)
-        with self._certificates.current().context.wrap_socket(request, server_side=True) as encrypted:
-            super().finish_request(encrypted, client_address)
+        context = self._certificates.current().context
+        with context.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as encrypted:
+            with self._lock:  # the descriptor is the encrypted socket's from here on
+                until_s = self._open.pop(request, 0.0)
+                self._open[encrypted] = until_s
+            try:
+                encrypted.do_handshake()
+                super().finish_request(encrypted, client_address)
+            finally:
+                with self._lock:
+                    self._open.pop(encrypted, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
         """Log at debug level: the caller hung up or does not speak TLS."""

@@ -16,7 +16,16 @@ from tlt_common.errors import InvalidRequestError, OverloadedError, Unauthentica
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.config import CoordinatorConfig
 from tlt_coordinator.coordinator import Coordinator
-from tlt_coordinator.http.event_feed import EVERY_S, GROUPS, KEPT_EVENTS, LINGER_S, MAX_READERS, MAX_ROWS, EventFeed
+from tlt_coordinator.http.event_feed import (
+    EVERY_S,
+    GROUPS,
+    KEPT_EVENTS,
+    LINGER_S,
+    MAX_READERS,
+    MAX_READERS_PER_TOKEN,
+    MAX_ROWS,
+    EventFeed,
+)
 from tlt_coordinator.http.event_stream import event_stream
 from tlt_coordinator.http.streamed import STALLED_S
 
@@ -244,6 +253,18 @@ async def test_no_more_read_than_may() -> None:
                 stack.enter_context(feed.reading())
             with pytest.raises(OverloadedError), feed.reading():
                 pass
+        assert feed.readers == 0
+
+
+async def test_a_token_leaves_places_for_others() -> None:
+    async with feeding() as (feed, _):
+        with ExitStack() as stack:
+            for _ in range(MAX_READERS_PER_TOKEN):
+                stack.enter_context(feed.reading("script"))
+            with pytest.raises(OverloadedError, match="use this token"), feed.reading("script"):
+                pass
+            with feed.reading("operator"):
+                assert feed.readers == MAX_READERS_PER_TOKEN + 1
         assert feed.readers == 0
 
 

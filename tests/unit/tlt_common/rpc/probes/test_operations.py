@@ -3,7 +3,9 @@ import http.client
 import json
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from tests.fakes.authority import Authority
 from tlt_common.config.base import ServiceConfig
 from tlt_common.errors import ConfigError
 from tlt_common.rpc.app import exposed
-from tlt_common.rpc.probes.operations import answering
+from tlt_common.rpc.probes.operations import MAX_CONNECTIONS, answering
 from tlt_common.rpc.probes.readiness import DRAINING, Readiness
 from tlt_common.rpc.security.certificates import certificates
 from tlt_common.rpc.server import serving
@@ -128,3 +130,20 @@ def test_it_listens_on_ipv6_too(readiness: Readiness) -> None:
         for host in ("::1", "127.0.0.1"):
             status, _ = answer(http.client.HTTPConnection(host, port, timeout=10), "/metrics")
             assert status == http.HTTPStatus.OK
+
+
+def test_silent_connections_do_not_keep_others_out(port: int) -> None:
+    threads = threading.active_count()
+    with ExitStack() as crowd:
+        for _ in range(4 * MAX_CONNECTIONS):
+            silent = crowd.enter_context(socket.create_connection((HOST, port)))
+            silent.send(b"GET /livez HTTP/1.1\r\n")
+        assert get(port, "/livez") == (200, "alive\n")
+        assert threading.active_count() <= threads + MAX_CONNECTIONS + 1
+
+
+def test_a_connection_that_drips_is_cut(readiness: Readiness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tlt_common.rpc.probes.operations.CONNECTION_S", 0.0)
+    with answering(HOST, 0, readiness) as bound, socket.create_connection((HOST, bound)) as slow:
+        slow.settimeout(10)
+        assert slow.recv(1) == b""

@@ -1,0 +1,93 @@
+"""Connections of strangers, who have no token: they take neither all descriptors nor, in turns, all memory."""
+
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.worker import FakeWorker
+from tests.hostile.case import At
+from tests.hostile.targets import Target, targets
+from tlt_common.client import Client, SamplingParams
+
+DESCRIPTORS = 1024
+"""The usual soft limit; here it is also the hard one, so that nothing can be raised."""
+CROWD = 1200
+UNREAD = b"x" * 60_000
+UNAUTHORISED = b"POST /api/v1/fleet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + UNREAD
+ROUNDS, EACH = 8, 200
+"""Connections one after the other: those of the first half fill what is kept anyway."""
+GROWTH_MIB = 20.0
+"""Of the second half; when what was received stayed, it was 68 KiB a connection, 54 MiB."""
+SOON_S = 60.0
+LOG_BYTES = 200_000
+
+
+@contextmanager
+def silent(address: str, count: int) -> Iterator[None]:
+    """Hold connections within the block that say nothing."""
+    host, _, port = address.rpartition(":")
+    with ExitStack() as held:
+        for _ in range(count):
+            connection = held.enter_context(socket.socket())
+            connection.settimeout(SOON_S)
+            connection.connect((host, int(port)))
+        yield
+
+
+def read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=SOON_S) as answer:  # noqa: S310 - http
+        found: bytes = answer.read()
+        return found
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])
+
+
+async def test_a_worker_joins_and_streams_run_on_beside_a_crowd(tmp_path: Path, free_port: int) -> None:
+    late = FakeWorker("late", vocab_size=300, context_length=4096)
+    late.address = f"127.0.0.1:{free_port}"
+    with targets(tmp_path, workers=[late.address], descriptors=DESCRIPTORS) as running:
+        gateway = running[At.OPEN]
+        async with Client(gateway.grpc, patience_s=0) as client:
+            await client.wait_ready(SOON_S)
+            stream = client.stream([5], SamplingParams(max_new_tokens=2000))
+            assert (await anext(stream)).token_ids
+            with silent(gateway.http, CROWD), silent(gateway.grpc, CROWD), silent(gateway.metrics, CROWD):
+                async with late:
+                    await client.wait_ready(SOON_S, workers=2)
+                    async for _ in stream:
+                        pass
+                    assert (await client.generate([5], SamplingParams(max_new_tokens=4))).token_ids == (6, 7, 8, 9)
+                assert b"alive" in read(f"http://{gateway.metrics}/livez")
+            assert gateway.alive
+            assert len(gateway.log) < LOG_BYTES
+
+
+def test_refused_connections_leave_nothing_behind(tmp_path: Path) -> None:
+    with targets(tmp_path, descriptors=DESCRIPTORS) as running:
+        coordinator = running[At.COORDINATOR]
+        coordinator.rest()
+        grown_mib = [grown(running) for _ in range(ROUNDS)]
+    assert grown_mib[-1] - grown_mib[ROUNDS // 2] < GROWTH_MIB
+
+
+def grown(running: Mapping[At, Target]) -> float:
+    """Send one round of requests without a token; return the memory that the coordinator has gained so far, in MiB."""
+    coordinator = running[At.COORDINATOR]
+    host, _, port = coordinator.http.rpartition(":")
+    with ExitStack() as held:
+        for _ in range(EACH):
+            connection = held.enter_context(socket.create_connection((host, int(port)), timeout=SOON_S))
+            connection.send(UNAUTHORISED)
+            assert b" 405 " in connection.recv(65536)
+        time.sleep(1.2)  # the heap is settled every second
+    time.sleep(1.2)
+    return coordinator.grown_mib()
