@@ -38,12 +38,7 @@ class CoordinatorJournal:
 
     @classmethod
     def open(cls, config: CoordinatorConfig, now: Callable[[], float]) -> Self:
-        """
-        Return the journal of a replica; it is written while its context is entered.
-
-        Raises:
-            ConfigError: The directory cannot be used.
-        """
+        """Return the journal of a replica; it is written while its context is entered."""
         if config.journal is None:
             return cls(None, now)
         name = config.kubernetes.pod if config.kubernetes is not None else "coordinator"

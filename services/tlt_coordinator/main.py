@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Never, Protocol
 
+from tlt_common.errors import ConfigError
 from tlt_common.rpc.addresses import announce, with_port
 from tlt_common.rpc.app import run_app
 from tlt_common.rpc.http.protocol import timed
 from tlt_common.rpc.http.server import address_of, bind, serve_http
-from tlt_common.rpc.security.access import Roles
+from tlt_common.rpc.security.access import Access, Roles
 from tlt_common.rpc.server import Service, internal, serving
+from tlt_common.telemetry.log import get_logger
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.account.fleet_metrics import FleetMetrics
 from tlt_coordinator.active import ActiveCoordinator
@@ -28,6 +30,8 @@ from tlt_coordinator.servicer import CoordinatorServicer
 from tlt_coordinator.settled_heap import SettledHeap
 from tlt_coordinator.state import StateStore
 
+log = get_logger(__name__)
+
 OBSERVE = "observe"
 """Role of those who only look: a certificate for observe.tlt.internal, like a token with that scope."""
 
@@ -36,6 +40,9 @@ EXPORT_EVERY_S = 0.5
 
 TRAINED_EVERY_S = 60.0
 """Seconds of training that are one line of the journal, per worker."""
+
+BIND_EVERY_S = 5.0
+"""Seconds between attempts to bind the page's address, which another process may have."""
 
 RECEIVE_S = 30.0
 """Seconds in which a request for the status page must arrive."""
@@ -74,7 +81,7 @@ class Addresses:
 
     grpc: str
     http: str | None
-    """None: the status page is disabled."""
+    """None: the status page is disabled, or its address is in use for now."""
 
 
 def run(config: CoordinatorConfig) -> None:
@@ -87,20 +94,17 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
     Serve until cancelled. `on_serving` is called with the bound addresses.
 
     Raises:
-        ConfigError: An address is in use, or the state directory, the journal or the API server cannot be used.
+        ConfigError: The address of gRPC is in use, that of the page is none, or the state directory, the token file or
+            the API server cannot be used.
     """
     clock = Clock()
     with ExitStack() as sockets:
         journal = sockets.enter_context(CoordinatorJournal.open(config, clock.now))
-        page = sockets.enter_context(bind(config.http_listen)) if config.http_listen else None
+        page = _bound(config.http_listen, sockets) if config.http_listen else None
+        access = access_of(config.tokens)
         async with _host(config, clock, journal) as host, asyncio.TaskGroup() as parts:
-            if page is not None:
-                page.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
-                feed = EventFeed(host.active)
-                served = app(host.active, feed, access_of(config.tokens), config.http_hosts)
-                parts.create_task(feed.run(), name="events")
-                announce("http", address_of(page))
-                parts.create_task(serve_http(served, page, config.tls, protocol=timed(RECEIVE_S)), name="page")
+            if config.http_listen:
+                parts.create_task(_page(config, config.http_listen, access, page, host.active), name="page")
             servicer = CoordinatorServicer(host.active, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             security = internal(config.tls, CALLERS)
@@ -110,6 +114,40 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
                 on_serving(Addresses(grpc=grpc, http=address_of(page) if page else None))
                 await host.run()
     raise AssertionError("the plan never ends")
+
+
+def _bound(listen: str, sockets: ExitStack) -> socket.socket | None:
+    """
+    Bind the page's address; None if that fails for now, which stops no coordinator.
+
+    Raises:
+        ConfigError: It is no address.
+    """
+    try:
+        page = sockets.enter_context(bind(listen))
+    except ConfigError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        log.warning("page_not_served", reason=error.message, retry_s=BIND_EVERY_S)
+        return None
+    page.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
+    announce("http", address_of(page))
+    return page
+
+
+async def _page(
+    config: CoordinatorConfig, listen: str, access: Access | None, page: socket.socket | None, active: ActiveCoordinator
+) -> None:
+    """Serve the page, once its address can be bound, until cancelled."""
+    with ExitStack() as sockets:
+        while page is None:
+            await asyncio.sleep(BIND_EVERY_S)
+            page = _bound(listen, sockets)
+        feed = EventFeed(active)
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(feed.run(), name="events")
+            served = app(active, feed, access, config.http_hosts)
+            await serve_http(served, page, config.tls, protocol=timed(RECEIVE_S))
 
 
 class CoordinatorHost(Protocol):

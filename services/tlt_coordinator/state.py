@@ -9,6 +9,7 @@ from typing import Never, Protocol, Self
 from pydantic import TypeAdapter, ValidationError
 
 from tlt_common.aio import Signal
+from tlt_common.disk import on_disk
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish, WorkerState
 from tlt_common.domain.ids import Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
@@ -67,18 +68,30 @@ class StateFile:
     """
     Stores the state in a file.
 
-    Writes block the event loop: they are a few kilobytes per published drafter or thousand leases, and without a thread
-    a cancelled caller cannot leave file and memory inconsistent.
+    A thread writes, since a volume may hang: what the coordinator does besides publications goes on. Writes are in the
+    order of the calls, those of cancelled callers included, so that the last one stays.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._writing: asyncio.Future[None] | None = None
 
     async def write(self, state: State) -> None:
+        content = STATE_CODEC.dump_json(state, indent=1)
+        if self._writing is not None:
+            await asyncio.wait({self._writing})  # of a cancelled caller
+        self._writing = asyncio.ensure_future(on_disk(write_whole, self._path, content, durable=True))
+        self._writing.add_done_callback(_noticed)
         try:
-            write_whole(self._path, STATE_CODEC.dump_json(state, indent=1), durable=True)
+            await asyncio.shield(self._writing)
         except OSError as error:
             raise UnavailableError(f"{self._path} could not be written: {error.strerror}") from error
+
+
+def _noticed(writing: asyncio.Future[None]) -> None:
+    """Let the error of a write whose caller was cancelled be of no further interest."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 class StateStore:

@@ -154,7 +154,7 @@ class Gateway:
             parts.create_task(self.weights.run(), name="weights")
             parts.create_task(self._pool.run(self.weights.admit), name="worker pool")
             known = KnownWorkers(self._pool.see, file=self._config.known_workers)
-            known.load()
+            parts.create_task(known.run(), name="known workers")
             if self._config.coordinator:
                 fleet = follow_fleet(self._config.coordinator, known, self._set_lending, tls=self._config.tls)
                 parts.create_task(fleet, name="discovery")

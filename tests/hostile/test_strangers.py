@@ -4,13 +4,13 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.worker import FakeWorker
-from tests.hostile.case import At
+from tests.hostile.case import SECRETS, At, bearer
 from tests.hostile.targets import Target, targets
 from tlt_common.client import Client, SamplingParams
 
@@ -25,6 +25,7 @@ GROWTH_MIB = 20.0
 """Of the second half; when what was received stayed, it was 68 KiB a connection, 54 MiB."""
 SOON_S = 60.0
 LOG_BYTES = 200_000
+BODIES_MIB = 256.0
 
 
 @contextmanager
@@ -77,6 +78,36 @@ def test_refused_connections_leave_nothing_behind(tmp_path: Path) -> None:
         coordinator.rest()
         grown_mib = [grown(running) for _ in range(ROUNDS)]
     assert grown_mib[-1] - grown_mib[ROUNDS // 2] < GROWTH_MIB
+
+
+async def test_bodies_that_never_end_take_a_bounded_share(tmp_path: Path) -> None:
+    head = f"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: {bearer('generate')['Authorization']}\r\n"
+    begun = head.encode() + b"Content-Length: 16000000\r\n\r\n" + b'{"text": "' + b"x" * 15_000_000
+    with targets(tmp_path) as running:
+        gateway = running[At.CLOSED]
+        gateway.rest()
+        host, _, port = gateway.http.rpartition(":")
+        with ExitStack() as held:
+            answers = []
+            for _ in range(60):
+                connection = held.enter_context(socket.create_connection((host, int(port)), timeout=SOON_S))
+                with suppress(OSError):  # refused while it sends
+                    connection.sendall(begun)
+                answers.append(connection)
+            refused = [connection for connection in answers if _answer(connection).startswith(b"HTTP/1.1 429")]
+            assert len(refused) >= 60 - 5
+            assert gateway.peak_mib() < BODIES_MIB
+            async with Client(gateway.grpc, token=SECRETS["generate"], patience_s=0) as client:
+                assert (await client.generate([5], SamplingParams(max_new_tokens=1))).token_ids == (6,)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """Return what has been answered; nothing while the server waits for more."""
+    connection.settimeout(0.2)
+    try:
+        return connection.recv(65536)
+    except TimeoutError:
+        return b""
 
 
 def grown(running: Mapping[At, Target]) -> float:

@@ -11,6 +11,9 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.errors import ConfigError
+from tlt_common.telemetry.log import get_logger
+
+logger = get_logger(__name__)
 
 Sink: TypeAlias = Callable[[Mapping[str, float], int], object]
 """Takes figures by name, and the step."""
@@ -97,7 +100,7 @@ class RolloutLog:
 
     def step(self, info: ServerInfo | None, step: int) -> None:
         """
-        Log the figures since the last step.
+        Log the figures since the last step. If the logger fails, that is logged instead: the weights are served.
 
         Args:
             info: What is served now; None if that could not be determined.
@@ -106,7 +109,10 @@ class RolloutLog:
         with self._lock:
             figures = self._of_responses() | (self._of_fleet(info, step) if info else {})
             self._begin()
-        self._sink({f"rollout/{name}": float(value) for name, value in figures.items()}, step)
+        try:
+            self._sink({f"rollout/{name}": float(value) for name, value in figures.items()}, step)
+        except Exception as error:  # noqa: BLE001 - every logger raises its own: W&B's and MLflow's are no OSErrors
+            logger.warning("rollout_log_failed", step=step, error=repr(error))
 
     def _of_responses(self) -> dict[str, float]:
         if not self._lengths:

@@ -1,6 +1,8 @@
 """Which files of a directory are a journal: `SERVICE-ID-NUMBER.jsonl`, with the id as in a URL."""
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -28,6 +30,18 @@ def file_of(directory: Path, service: str, service_id: str, number: int) -> Jour
     """Return the file of a number, whether it exists or not."""
     name = f"{service}-{quote(service_id, safe='')}-{number:06}{SUFFIX}"
     return JournalFile(service=service, id=service_id, number=number, path=directory / name)
+
+
+def is_own(path: Path) -> bool:
+    """
+    Whether a file is a plain one of this user's, so that it may be changed: in a directory that others can write to, a
+    link may have the name of a journal.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def files_in(directory: Path) -> tuple[JournalFile, ...]:

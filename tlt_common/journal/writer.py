@@ -2,6 +2,7 @@
 
 import os
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -10,7 +11,7 @@ from typing import Self
 
 from tlt_common import __version__
 from tlt_common.errors import ConfigError
-from tlt_common.journal.files import JournalFile, file_of, files_of
+from tlt_common.journal.files import JournalFile, file_of, files_of, is_own
 from tlt_common.journal.format import Header, header_line, line_of
 from tlt_common.journal.line import DroppedLine, Line
 from tlt_common.telemetry import metrics
@@ -32,11 +33,20 @@ class JournalWriter:
     """
     The journal of a service and id, of bounded size.
 
-    Lines are written while its context is entered. It ends by itself if the disk is full or fails: that is logged once,
-    and shown by a metric.
+    Lines are written while its context is entered. It ends by itself if the directory cannot be used, or the disk is
+    full or fails: that is logged once, and shown by a metric. A service starts and goes on without it.
     """
 
-    def __init__(self, directory: Path, *, service: str, service_id: str, began_s: float, max_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        service: str,
+        service_id: str,
+        began_s: float,
+        max_bytes: int,
+        prepare: Callable[[Path], object] = lambda _: None,
+    ) -> None:
         """
         Args:
             directory: Where its files are; created if missing.
@@ -44,9 +54,8 @@ class JournalWriter:
             service_id: The id of the service.
             began_s: Unix time when the clock of its lines was set.
             max_bytes: Size of all files of this service and id together, those of earlier runs included.
-
-        Raises:
-            ConfigError: The directory cannot be used.
+            prepare: Called with the directory before the first line is written, in the thread that writes; it may raise
+                OSErrors and ConfigErrors.
         """
         self.directory = directory
         self._max_bytes = max_bytes
@@ -58,7 +67,9 @@ class JournalWriter:
         self._descriptor: int | None = None
         self._bytes = 0
         self._has_ended = False
-        self._number = self._prepare()
+        self._prepare = prepare
+        self._number: int | None = None
+        """Of the next file; None: nothing of the directory has been looked at."""
         metrics.JOURNAL_ENDED.set(0)
 
     def put(self, line: Line) -> None:
@@ -66,10 +77,14 @@ class JournalWriter:
         if self._has_ended:
             return
         if len(self._lines) >= MAX_WAITING:
-            self._dropped += 1
-            metrics.JOURNAL_DROPPED.inc()
+            self.drop()
         else:
             self._lines.append(line)
+
+    def drop(self) -> None:
+        """Count a line that cannot be written."""
+        self._dropped += 1
+        metrics.JOURNAL_DROPPED.inc()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -82,6 +97,7 @@ class JournalWriter:
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
+        self.flush()
         while not self._closing.wait(FLUSH_S):
             self.flush()
         self.flush()
@@ -90,10 +106,14 @@ class JournalWriter:
     def flush(self) -> None:
         """Write the lines that were put so far. Called by one thread only."""
         try:
+            if self._number is None and not self._has_ended:
+                self._number = self._opened()
             while self._lines and not self._has_ended:
                 self._write(self._next())
         except OSError as error:
-            self._end(error)
+            self._end(f"{error.strerror}: {error.filename or self.directory}")
+        except ConfigError as error:
+            self._end(error.message)
 
     def _next(self) -> bytes:
         """Return the next lines, as many as belong into one write."""
@@ -128,8 +148,9 @@ class JournalWriter:
 
     def _begin(self) -> bytes:
         """Open the next file, within the limit; return its header."""
+        assert self._number is not None  # noqa: S101 - the directory has been looked at
         self._shrink()
-        file = self._file(self._number)
+        file = file_of(self.directory, self._header.service, self._header.id, self._number)
         self._descriptor = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         self._bytes = 0
         header, self._number = self._header, self._number + 1
@@ -140,36 +161,32 @@ class JournalWriter:
 
     def _shrink(self) -> None:
         """Delete the oldest files, so that there is room for another."""
-        sizes = {file.path: file.path.stat().st_size for file in self._files()}
+        sizes = {file.path: file.path.lstat().st_size for file in self._files() if is_own(file.path)}
         for path in list(sizes):
             if sum(sizes.values()) + self._file_bytes <= self._max_bytes:
                 return
             path.unlink(missing_ok=True)
             del sizes[path]
 
-    def _file(self, number: int) -> JournalFile:
-        return file_of(self.directory, self._header.service, self._header.id, number)
-
     def _files(self) -> tuple[JournalFile, ...]:
         return files_of(self.directory, self._header.service, self._header.id)
 
-    def _prepare(self) -> int:
-        """Create the directory; mend the end that a crash has left; return the number of the next file."""
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            files = self._files()
-            for file in files[-1:]:
+    def _opened(self) -> int:
+        """
+        Create the directory; mend the end that a crash has left; return the number of the next file.
+
+        Raises:
+            OSError, ConfigError: The directory cannot be used.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._prepare(self.directory)
+        files = self._files()
+        for file in files[-1:]:
+            if is_own(file.path):
                 _mend(file.path)
-            if not os.access(self.directory, os.W_OK | os.X_OK):
-                raise PermissionError(13, "it is not writable")
-        except OSError as error:
-            raise ConfigError(
-                f"journal: {self.directory} cannot be used: {error.strerror}; accepted: a directory to write to",
-                field="journal",
-            ) from error
         return files[-1].number + 1 if files else 1
 
-    def _end(self, error: OSError) -> None:
+    def _end(self, why: str) -> None:
         self._has_ended = True
         self._lines.clear()
         self._close()
@@ -177,8 +194,8 @@ class JournalWriter:
         log.warning(
             "journal_ended",
             directory=str(self.directory),
-            error=error.strerror,
-            advice="requests go on; free the disk and restart the service to go on with the journal",
+            error=why,
+            advice="requests go on; mend the cause and restart the service to go on with the journal",
         )
 
     def _close(self) -> None:
@@ -202,7 +219,7 @@ def _write_all(descriptor: int | None, at: int, content: bytes) -> None:
 
 def _mend(path: Path) -> None:
     """Cut off what a crash has left behind the last whole line; delete a file without one."""
-    with path.open("r+b") as file:
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):

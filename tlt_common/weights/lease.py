@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tlt_common.disk import await_removals, remove_beside
+
 PREFIX = "weights-"
 _LOCK = ".lock"
 
@@ -22,6 +24,7 @@ class SpoolLease:
     def __init__(self, directory: Path, descriptor: int) -> None:
         self.directory = directory
         self._descriptor: int | None = descriptor
+        self._is_removed = False
 
     @classmethod
     def create(cls, parent: Path) -> "SpoolLease":
@@ -31,6 +34,7 @@ class SpoolLease:
         Raises:
             OSError: The directory cannot be created, for example because the disk is full.
         """
+        await_removals(parent)
         parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(parent):
             directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -46,7 +50,12 @@ class SpoolLease:
             self._descriptor = None
 
     def remove(self) -> None:
-        """Delete the directory. Repeating it does nothing."""
+        """Delete the directory soon, or at once without an event loop. Repeating it does nothing."""
+        if not self._is_removed:
+            self._is_removed = True
+            remove_beside(self.directory.parent, self._remove)
+
+    def _remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.release()
 

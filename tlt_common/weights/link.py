@@ -4,11 +4,11 @@ Links to another process's spool, so that processes on one machine hold the same
 A link is a name of its own: the file stays when its owner deletes the spool. It is only ever opened for reading.
 """
 
-import asyncio
 import os
 import stat
 from pathlib import Path
 
+from tlt_common.disk import on_disk
 from tlt_common.domain.weights import SpoolFile
 from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.lease import PREFIX, SpoolLease
@@ -18,7 +18,7 @@ from tlt_common.weights.spool import FILE_NAME
 
 async def offer(log: PieceLog) -> SpoolFile | None:
     """Return what others need to link the file of a release; None if it is not in a file of ours."""
-    return await asyncio.to_thread(_described, log.file) if log.file is not None else None
+    return await on_disk(_described, log.file) if log.file is not None else None
 
 
 def link(parent: Path, file: SpoolFile) -> SpoolLease:

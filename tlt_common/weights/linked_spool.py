@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from tlt_common.disk import on_disk
 from tlt_common.domain.weights import ReleaseEnd, SpoolFile, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsUnreadableError
 from tlt_common.weights.checkpoint import Piece
@@ -36,7 +37,7 @@ class LinkedSpool:
         Raises:
             WeightsUnreadableError: As for `link`.
         """
-        linking = asyncio.ensure_future(asyncio.to_thread(link, parent, file))
+        linking = asyncio.ensure_future(on_disk(link, parent, file))
         try:
             return cls(await asyncio.shield(linking), max_bytes=max_bytes)
         except asyncio.CancelledError:
@@ -88,7 +89,7 @@ class LinkedSpool:
         """
         header = self._layout.header()
         try:
-            await asyncio.to_thread(self._require_complete, header)
+            await on_disk(self._require_complete, header)
         except OSError as error:
             raise WeightsUnreadableError(f"cannot read {self._file}: {error.strerror or error}") from error
         self.log.finish(self.digest)

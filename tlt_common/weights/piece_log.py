@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from tlt_common.disk import on_disk
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError
 from tlt_common.weights.checkpoint import Piece
@@ -136,7 +137,7 @@ class PieceLog:
         if (chunk := self._recent.get(number)) is not None:
             return chunk
         try:
-            return await asyncio.to_thread(self._pieces[number].read)
+            return await on_disk(self._pieces[number].read)
         except OSError as error:
             raise UnavailableError(f"the weights can no longer be read: {error}") from error
 

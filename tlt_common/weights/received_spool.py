@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+from tlt_common.disk import on_disk
 from tlt_common.domain.weights import TensorChunk
 from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.checkpoint import Piece
@@ -32,7 +33,7 @@ class ReceivedSpool:
     async def begin(cls, parent: Path, *, max_bytes: int) -> "ReceivedSpool":
         """Create the spool in `parent`."""
         keep_message_buffers()
-        creating = asyncio.ensure_future(asyncio.to_thread(Spool, parent, max_bytes=max_bytes))
+        creating = asyncio.ensure_future(on_disk(Spool, parent, max_bytes=max_bytes))
         try:
             return cls(await asyncio.shield(creating))
         except asyncio.CancelledError:
@@ -64,7 +65,6 @@ class ReceivedSpool:
             WeightsError: As for `Spool.write`.
             TimeoutError: No tensor arrived for `idle_s` seconds.
         """
-        loop = asyncio.get_running_loop()
         writing: asyncio.Future[Piece] | None = None
         try:
             while (chunk := await _next(tensors, idle_s)) is not None:
@@ -75,7 +75,7 @@ class ReceivedSpool:
                     previous, writing = writing, None
                     await self._written(previous)
                 # Written in a thread while the next piece is received; followers get it as soon as it is written.
-                writing = loop.run_in_executor(None, self._spool.write, chunk)
+                writing = asyncio.ensure_future(on_disk(self._spool.write, chunk))
                 writing.add_done_callback(partial(self._note, chunk))
         finally:
             if writing is not None:
@@ -89,7 +89,7 @@ class ReceivedSpool:
             WeightsError: As for `Spool.finish`.
         """
         try:
-            self.size_bytes = await asyncio.to_thread(self._spool.finish)
+            self.size_bytes = await on_disk(self._spool.finish)
         except OSError as error:
             raise _unwritable(self._spool.directory, error) from error
         self.log.finish(self.digest)

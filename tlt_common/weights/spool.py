@@ -4,6 +4,7 @@ import os
 import threading
 from pathlib import Path
 
+from tlt_common.disk import remove_beside
 from tlt_common.domain.weights import MAX_WEIGHTS_BYTES, TensorChunk
 from tlt_common.weights.checkpoint import Piece
 from tlt_common.weights.digest import TensorDigest
@@ -88,8 +89,11 @@ class Spool:
         return self._layout.size_bytes
 
     def remove(self) -> None:
-        """Delete the directory. Repeating it does nothing."""
-        with self._writing:
+        """Delete the directory soon, or at once without an event loop. Repeating it does nothing."""
+        remove_beside(self.directory.parent, self._remove)
+
+    def _remove(self) -> None:
+        with self._writing:  # it may hang in another thread
             self._file.close()
         self._lease.remove()
 

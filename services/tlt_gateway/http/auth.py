@@ -9,8 +9,11 @@ from fastapi import Request
 from tlt_common.rpc.limits import Limits, Usage
 from tlt_common.rpc.security.access import Access, Caller, Open, caller_name
 from tlt_common.wire.rollout import SERVICE_NAME
+from tlt_gateway.http.bodies.body_room import BodyRoom
 from tlt_gateway.http.odd_headers import require_known_query, require_no_page, require_single_headers
 
+BODIES = 8
+"""Bodies of the maximum size that may be read at the same time; half as many of one token."""
 CHANGES = "UpdateWeights"
 """The method as which calls that change what is served are permitted."""
 
@@ -28,6 +31,7 @@ class HttpAuth:
         self._usage = Usage(limits)
         self._on_loopback = on_loopback
         self.max_bytes = limits.message_bytes
+        self._bodies = BodyRoom(BODIES * limits.message_bytes, retry_after_s=limits.retry_after_s)
 
     def permit(
         self,
@@ -76,6 +80,7 @@ class HttpAuth:
             require_no_page(request, on_loopback=self._on_loopback, changes=caller.method == CHANGES)
         name = self._access.identify(caller)
         caller_name.set(name)  # of this request's task alone
+        self._bodies.admit(request, name, share=1.0 if isinstance(self._access, Open) else 0.5)
         return name
 
     @contextmanager

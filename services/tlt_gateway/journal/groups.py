@@ -23,19 +23,43 @@ def group_key(directory: Path) -> bytes:
     """
     path = directory / KEY_FILE
     try:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            key = path.read_bytes()
-        else:
-            key = secrets.token_bytes(KEY_BYTES)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(key)
+        if not (key := _read(path)):
+            _write(path, secrets.token_bytes(KEY_BYTES))
+            key = _read(path)
     except OSError as error:
         raise ConfigError(f"journal: {path} cannot be used: {error.strerror}; delete it", field="journal") from error
     if len(key) != KEY_BYTES:
         raise ConfigError(f"journal: {path} has {len(key)} bytes; accepted: {KEY_BYTES}; delete it", field="journal")
     return key
+
+
+def _read(path: Path) -> bytes:
+    """Return the content; empty if there is none, or a full disk has left none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(KEY_BYTES + 1)
+
+
+def _write(path: Path, key: bytes) -> None:
+    """Create the file as a whole, unless another gateway does so meanwhile."""
+    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key)
+        if path.exists():  # and is empty
+            own.replace(path)
+            return
+        try:
+            os.link(own, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            own.replace(path)
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def group_name(key: bytes, owner: str, prompt: Hashable, tokens: int) -> str:

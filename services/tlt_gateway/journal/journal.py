@@ -42,9 +42,6 @@ class GatewayJournal:
         gateway_id: Of the gateway.
         max_bytes: Size of its files together.
         workers: Returns the workers.
-
-    Raises:
-        ConfigError: The directory cannot be used.
     """
 
     def __init__(
@@ -59,13 +56,19 @@ class GatewayJournal:
         self._offset_s = began_s - asyncio.get_running_loop().time()
         self._workers = workers
         self._writer: JournalWriter | None = None
+        self._key: bytes | None = None
+        """None until the journal's thread has read it."""
         self._engines: dict[WorkerId, tuple[object, ...]] = {}
         self._tally = RoundsTally()
         if directory is not None:
             self._writer = JournalWriter(
-                directory, service="gateway", service_id=gateway_id, began_s=began_s, max_bytes=max_bytes
+                directory,
+                service="gateway",
+                service_id=gateway_id,
+                began_s=began_s,
+                max_bytes=max_bytes,
+                prepare=self._load_key,
             )
-            self._key = group_key(directory)
 
     async def run(self) -> Never:
         """Write until cancelled, then what is left."""
@@ -85,9 +88,15 @@ class GatewayJournal:
                 self._look()
                 self._put(*self._tally.lines(self._now_s()))
 
+    def _load_key(self, directory: Path) -> None:
+        self._key = group_key(directory)
+
     def response(self, request: RunningRequest, measured: RequestMetrics, outcome: str) -> None:
         """Note a request that is over."""
         if self._writer is None:
+            return
+        if self._key is None:
+            self._writer.drop()
             return
         transcript = request.transcript
         prompt, stats = transcript.prompt, transcript.stats

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Never
 
 from tlt_common.changes import Changes
+from tlt_common.disk import on_disk
 from tlt_common.domain.fleet import WorkerInfo
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, TensorChunk, UpdateResult, WeightsUpdate
@@ -78,7 +79,7 @@ class WeightsFanout:
 
     async def run(self) -> Never:
         """Recover what an earlier process served, then run until cancelled."""
-        if recovered := await asyncio.to_thread(self._store.recover):
+        if recovered := await on_disk(self._store.recover):
             log.info("release_recovered", policy_version=recovered.id.version, uri=recovered.uri)
             self._serve(recovered)
         self._recovered.set()
@@ -252,7 +253,7 @@ class WeightsFanout:
         while True:
             release = await self._to_keep.get()
             try:
-                kept = await asyncio.to_thread(self._store.keep, release)
+                kept = await on_disk(self._store.keep, release)
             except OSError as error:  # the update is committed; only a restart of this gateway would miss the spool
                 log.warning("release_not_recoverable", policy_version=release.id.version, error=str(error))
                 continue

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Never
 
+from tlt_common.aio import Signal
 from tlt_common.config.base import TlsSettings
+from tlt_common.disk import on_disk
 from tlt_common.documents import json_of
 from tlt_common.rpc.addresses import resolved
 from tlt_common.rpc.channel import connect
@@ -41,18 +43,22 @@ class KnownWorkers:
         self._file = file
         self._sources: dict[str, frozenset[str]] = {}
         self._shown: frozenset[str] = frozenset()
+        self._changed = Signal()
 
-    def load(self) -> None:
-        """Use the addresses in the file until the first source reports. A damaged file is ignored."""
-        if self._file is None or not self._file.exists():
-            return
-        try:
-            addresses = frozenset(str(address) for address in json_of(self._file.read_bytes()))
-        except (OSError, ValueError, TypeError) as error:
-            log.warning("known_workers_unreadable", file=str(self._file), error=str(error))
-            return
-        self._shown = addresses
-        self._see(addresses)
+    async def run(self) -> Never:
+        """
+        Use the addresses in the file unless a source has reported, then keep what the sources report, until cancelled.
+
+        A damaged file is ignored; one on a volume that hangs is waited for here alone.
+        """
+        seen = self._changed.count
+        if self._file is not None and (addresses := await on_disk(_read, self._file)) and not self._sources:
+            self._shown = addresses
+            self._see(addresses)
+        while True:
+            seen = await self._changed.beyond(seen)
+            if self._file is not None and self._shown:  # a restarted coordinator lists none at first
+                await on_disk(_write, self._file, self._shown)
 
     def report(self, source: str, addresses: Iterable[str]) -> None:
         """Set the addresses that a source lists now."""
@@ -61,15 +67,22 @@ class KnownWorkers:
         if known != self._shown:
             self._shown = known
             self._see(known)
-            self._keep(known)
+            self._changed.set()
 
-    def _keep(self, addresses: frozenset[str]) -> None:
-        if self._file is None or not addresses:  # a restarted coordinator lists none at first
-            return
-        try:
-            write_whole(self._file, json.dumps(sorted(addresses)).encode())
-        except OSError as error:
-            log.warning("known_workers_not_kept", file=str(self._file), error=str(error))
+
+def _read(file: Path) -> frozenset[str]:
+    try:
+        return frozenset(str(address) for address in json_of(file.read_bytes())) if file.exists() else frozenset()
+    except (OSError, ValueError, TypeError) as error:
+        log.warning("known_workers_unreadable", file=str(file), error=str(error))
+        return frozenset()
+
+
+def _write(file: Path, addresses: frozenset[str]) -> None:
+    try:
+        write_whole(file, json.dumps(sorted(addresses)).encode())
+    except OSError as error:
+        log.warning("known_workers_not_kept", file=str(file), error=str(error))
 
 
 async def follow_fleet(

@@ -11,8 +11,18 @@ def case(name: str, path: str, status: int, scope: str = "", method: str = "GET"
     return Case(name=name, at=At.COORDINATOR, path=path, method=method, headers=headers, status=status, param=param)
 
 
-OWN = ("localhost", "127.0.0.1", "[::1]", "10.0.0.7:7702", "node7", "rl-tlt-coordinator.rl.svc", "a.svc.cluster.local")
-OWN += ("page.example", "PAGE.example:443", "localhost.")
+OWN = (
+    "localhost",
+    "127.0.0.1",
+    "[::1]",
+    "10.0.0.7:7702",
+    "node7",
+    "rl-tlt-coordinator.rl.svc",
+    "a.svc.cluster.local",
+    "page.example",
+    "PAGE.example:443",
+    "localhost.",
+)
 OTHERS = (
     "evil.example",
     "evil.example:7702",

@@ -16,7 +16,7 @@ from tests.integration.gateway.test_tail import CHEAP, begun, packed, three, vie
 from tests.integration.gateway.test_weights import STATE
 from tlt_common.client import SamplingParams
 from tlt_common.domain.response import FinishReason
-from tlt_common.errors import ConfigError, WeightsError
+from tlt_common.errors import WeightsError
 from tlt_common.journal.gateway_lines import (
     EngineLine,
     MovesLine,
@@ -31,6 +31,7 @@ from tlt_common.journal.gateway_lines import (
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.reader import journals_in
+from tlt_gateway.journal.groups import KEY_FILE
 
 __all__ = ["three", "views"]
 
@@ -171,9 +172,19 @@ async def test_a_journal_that_cannot_be_written_stops_no_request(
     assert not directory.exists()
 
 
-async def test_a_directory_that_cannot_be_used_ends_the_start(start: Start, worker: FakeWorker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", ["file", "file/below"])
+async def test_a_directory_that_cannot_be_used_stops_no_gateway(
+    start: Start, worker: FakeWorker, tmp_path: Path, at: str
+) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BaseExceptionGroup) as refused:
-        async with start(worker, journal=tmp_path / "file"):
-            pass
-    assert refused.group_contains(ConfigError, match=r"journal: .*file cannot be used: .*; accepted: a directory")
+    async with start(worker, journal=tmp_path / at) as client:
+        assert len((await client.generate([5], SIX)).token_ids) == 6
+
+
+@pytest.mark.parametrize("left", [b"", b"short", b"x" * 33])
+async def test_a_key_that_a_full_disk_has_left_stops_no_gateway(
+    start: Start, worker: FakeWorker, tmp_path: Path, left: bytes
+) -> None:
+    (tmp_path / KEY_FILE).write_bytes(left)
+    async with start(worker, journal=tmp_path) as client:
+        assert len((await client.generate([5], SIX)).token_ids) == 6

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
+from tests.fakes.spools import spools_in
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start
 from tlt_common.client import Client, SamplingParams
@@ -191,7 +192,7 @@ async def test_no_file_is_left_of_replaced_weights(start: Start, worker: FakeWor
 
 
 def count(directory: Path) -> int:
-    return len(list(directory.glob("weights-*")))
+    return len(spools_in(directory))
 
 
 def header(version: int = 1, uri: str | None = None) -> wire.pb.UpdateWeightsRequest:

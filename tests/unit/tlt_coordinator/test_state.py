@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
 from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.whole_file import write_whole
 from tlt_coordinator.state import EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore
 
 WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
@@ -134,3 +136,28 @@ def test_without_a_directory_a_later_start_begins_with_higher_epochs() -> None:
         StateStore.open(None, now_s=1000.0).state.reserved_epoch
         < StateStore.open(None, now_s=1001.0).state.reserved_epoch
     )
+
+
+async def test_a_volume_that_hangs_holds_publications_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, written = threading.Event(), list[bytes]()
+
+    def slow(path: Path, content: bytes, *, durable: bool) -> None:
+        hangs.wait()
+        written.append(content)
+        write_whole(path, content, durable=durable)
+
+    monkeypatch.setattr("tlt_coordinator.state.write_whole", slow)
+    store = StateStore.open(tmp_path, now_s=0.0)
+    impatient = asyncio.ensure_future(store.update(lambda state: replace(state, reserved_epoch=Epoch(7))))
+    await asyncio.sleep(0)  # which would not return if the loop wrote
+    impatient.cancel()
+    patient = asyncio.ensure_future(store.update(lambda state: replace(state, reserved_epoch=Epoch(8))))
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    assert not patient.done()
+    hangs.set()
+    assert (await patient).reserved_epoch == 8
+    assert StateStore.open(tmp_path, now_s=0.0).state.reserved_epoch == 8
+    assert [b": 7" in content for content in written][-1] is False

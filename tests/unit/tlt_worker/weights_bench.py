@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes.engine import FakeEngine
+from tests.fakes.spools import spools_in
 from tlt_common.changes import Changes
 from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.weights import ReleaseId, StageOrder, TensorChunk
@@ -63,7 +64,7 @@ class Bench:
 
     @property
     def spools(self) -> list[Path]:
-        return sorted(self.spool_dir.glob("weights-*"))
+        return spools_in(self.spool_dir)
 
 
 @asynccontextmanager

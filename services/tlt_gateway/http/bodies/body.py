@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_args
@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from starlette.requests import ClientDisconnect
 
 from tlt_common.errors import AbortedError, InvalidRequestError, TltError
+from tlt_gateway.http.bodies.body_room import taken_by
 from tlt_gateway.http.bodies.json_body import LARGE_BYTES, parsed
 from tlt_gateway.http.bodies.shown import shown
 
@@ -118,13 +119,15 @@ async def body_of(request: Request, kind: type[T], *, max_bytes: int) -> T:
     Raises:
         BodyTooLargeError: It has more than `max_bytes`.
         AbortedError: The client hung up.
+        OverloadedError: Too many bodies are being read.
         InvalidRequestError: It is not JSON, or a field is unknown or invalid; the message names it.
     """
-    content = await _content(request, max_bytes)
     try:
-        # A large one in a thread: the event loop streams tokens to others.
-        if len(content) > LARGE_BYTES:
-            return await asyncio.get_running_loop().run_in_executor(_LARGE, _validated, kind, content)
+        with taken_by(request) as taken:
+            content = await _content(request, max_bytes, taken.grow)
+            # A large one in a thread: the event loop streams tokens to others.
+            if len(content) > LARGE_BYTES:
+                return await asyncio.get_running_loop().run_in_executor(_LARGE, _validated, kind, content)
         return _validated(kind, content)
     except ValidationError as error:
         raise _named(error) from None
@@ -142,16 +145,16 @@ async def no_body(request: Request, *, max_bytes: int) -> None:
     await body_of(request, NoFields, max_bytes=max_bytes)
 
 
-def _validated(kind: type[T], content: bytes) -> T:
+def _validated(kind: type[T], content: bytearray) -> T:
     return kind.model_validate(parsed(content) if content else {})
 
 
-async def _content(request: Request, max_bytes: int) -> bytes:
+async def _content(request: Request, max_bytes: int, grow: Callable[[int], None]) -> bytearray:
     """
-    Read a body.
+    Read a body; `grow` is called with the bytes that have arrived.
 
     Raises:
-        BodyTooLargeError, AbortedError: As for `body_of`.
+        BodyTooLargeError, AbortedError, OverloadedError: As for `body_of`.
         InvalidRequestError: It is compressed, or in another form than JSON.
     """
     _require_plain(request)
@@ -164,6 +167,7 @@ async def _content(request: Request, max_bytes: int) -> bytes:
             async for piece in request.stream():
                 length += len(piece)
                 if length <= max_bytes:
+                    grow(length)
                     content += piece
                 elif length > most:
                     break
@@ -171,7 +175,7 @@ async def _content(request: Request, max_bytes: int) -> bytes:
             raise AbortedError("the client hung up before it had sent the body") from None
     if length > max_bytes:
         raise BodyTooLargeError(f"the body exceeds the maximum of {max_bytes} bytes")
-    return bytes(content)
+    return content
 
 
 def _require_plain(request: Request) -> None:

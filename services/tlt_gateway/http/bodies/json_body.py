@@ -21,7 +21,7 @@ LARGE_BYTES = 2**16
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def parsed(content: bytes) -> Any:
+def parsed(content: bytes | bytearray) -> Any:
     """
     Parse a body.
 
@@ -44,7 +44,7 @@ def parsed(content: bytes) -> Any:
     return found
 
 
-def _require_few(content: bytes) -> None:
+def _require_few(content: bytes | bytearray) -> None:
     nested = content.count(b"[") + content.count(b"{")
     if nested > MAX_NESTED:
         raise ValueError(f"{nested} lists and objects; the maximum is {MAX_NESTED}")

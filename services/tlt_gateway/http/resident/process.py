@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from tlt_common.processes.parent_death import killed_with_parent
+from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry.log import get_logger
 from tlt_gateway.http.resident.child import DONE, MAX_ANSWER_BYTES, REFUSED, RefusedError
+from tlt_gateway.http.resident.turns import Turns
 
 ANSWER_S = 60.0
 """Seconds until a process that does not answer is killed. CPU time is limited by the process itself; this is for one
@@ -41,20 +43,21 @@ class Resident:
         self._command = killed_with_parent([sys.executable, "-m", module, *arguments])
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
-        # One thread, which waits for the process without Python's lock. Requests queue in front of it, and one whose
-        # caller has gone leaves the queue. The kernel kills the process when its parent's thread ends, so the same one
-        # starts it.
+        self._turns = Turns()
+        # One thread, which waits for the process without Python's lock. The kernel kills the process when its parent's
+        # thread ends, so the same one starts it.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=module.rpartition(".")[2])
 
     async def ask(self, request: Callable[[], bytes]) -> bytes:
         """
-        Return the answer to a request, which is encoded in a thread.
+        Return the answer to a request, which is encoded in a thread, once it is the caller's turn.
 
         Raises:
             RefusedError: The process refused it.
             OverrunError: It took too much time or memory.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
+        async with self._turns.turn(caller_name.get()):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
 
     def start(self) -> bytes:
         """

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
+from tlt_common.disk import on_disk
 from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_gateway.gateway import Gateway
@@ -111,7 +112,7 @@ async def until_stable(directory: str) -> None:
     path = Path(unquote(parts.path))
     try:
         async with asyncio.timeout(WAIT_S):
-            while await asyncio.to_thread(_is_unfinished, path):  # noqa: ASYNC110 - another machine writes it
+            while await on_disk(_is_unfinished, path):  # noqa: ASYNC110 - another machine writes it
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         raise InvalidRequestError(

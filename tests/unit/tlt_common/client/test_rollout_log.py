@@ -146,6 +146,14 @@ def test_figures_go_to_the_logger_that_is_named(name: str, monkeypatch: pytest.M
     assert calls == [({"a": 1.0}, 7)]
 
 
+def test_a_logger_that_fails_fails_no_update(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(_: Mapping[str, float], __: int) -> None:
+        raise ConnectionError("the tracker is away")
+
+    RolloutLog(fail).step(None, 7)
+    assert "rollout_log_failed" in "".join(capsys.readouterr())
+
+
 def test_figures_go_to_a_writer_of_tensorboard() -> None:
     class Writer:
         def __init__(self) -> None:

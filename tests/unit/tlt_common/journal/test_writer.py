@@ -1,6 +1,7 @@
 """Journals on disk: bounded, whole after crashes, and without effect on their service when the disk is full."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,16 @@ from tlt_common.journal.writer import FILES, MAX_WAITING, JournalWriter
 MAX_BYTES = 16 * 2**10
 
 
-def opened(directory: Path, *, began_s: float = BEGAN_S, max_bytes: int = MAX_BYTES) -> JournalWriter:
-    return JournalWriter(directory, service="gateway", service_id="g", began_s=began_s, max_bytes=max_bytes)
+def opened(
+    directory: Path,
+    *,
+    began_s: float = BEGAN_S,
+    max_bytes: int = MAX_BYTES,
+    prepare: Callable[[Path], object] = lambda _: None,
+) -> JournalWriter:
+    return JournalWriter(
+        directory, service="gateway", service_id="g", began_s=began_s, max_bytes=max_bytes, prepare=prepare
+    )
 
 
 def lines_in(directory: Path) -> list[Header | Line]:
@@ -129,9 +138,62 @@ def test_lines_that_a_slow_disk_has_no_time_for_are_counted(tmp_path: Path) -> N
     assert last == DroppedLine(at=BEGAN_S + (MAX_WAITING - 1) / 100, lines=5)
 
 
-def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["file", "file/below"])
+def test_a_directory_that_cannot_be_used_ends_the_journal_and_nothing_else(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ConfigError, match=f"journal: {path} cannot be used: .*; accepted: a directory") as refused:
-            opened(path)
-        assert refused.value.field == "journal"
+    with structlog.testing.capture_logs() as logs:
+        journal = opened(tmp_path / below)
+        journal.put(next(pauses(1)))
+        journal.flush()
+        journal.put(next(pauses(1)))
+        journal.flush()
+    assert [log["event"] for log in logs] == ["journal_ended"]
+    assert str(tmp_path / "file") in logs[0]["error"]
+    assert figure("tlt_journal_ended") == 1
+
+
+def test_nothing_is_asked_of_the_disk_by_whoever_puts_lines(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "new")
+    journal.put(next(pauses(1)))
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_prepared_is_there_before_the_first_line_and_may_fail(tmp_path: Path) -> None:
+    seen: list[Path] = []
+    journal = opened(tmp_path, prepare=seen.append)
+    journal.flush()
+    journal.flush()
+    assert seen == [tmp_path]
+
+    def fail(_: Path) -> None:
+        raise ConfigError("no key", field="journal")
+
+    journal = opened(tmp_path, prepare=fail)
+    journal.flush()
+    assert figure("tlt_journal_ended") == 1
+
+
+def test_a_link_with_the_name_of_a_journal_is_not_followed(tmp_path: Path) -> None:
+    victim, directory = tmp_path / "victim", tmp_path / "journal"
+    victim.write_bytes(b"not a line")
+    directory.mkdir()
+    file_of(directory, "gateway", "g", 1).path.symlink_to(victim)
+    journal = opened(directory)
+    for line in pauses(2000):
+        journal.put(line)
+        journal.flush()
+    assert victim.read_bytes() == b"not a line"
+    assert file_of(directory, "gateway", "g", 1).path.is_symlink()
+    assert not file_of(directory, "gateway", "g", 2).path.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    foreign = file_of(tmp_path, "gateway", "g", 1).path
+    foreign.write_bytes(b"not a line")
+    os.chown(foreign, 65532, 65532)
+    journal = opened(tmp_path)
+    for line in pauses(2000):
+        journal.put(line)
+        journal.flush()
+    assert foreign.read_bytes() == b"not a line"

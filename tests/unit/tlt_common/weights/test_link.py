@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.file_systems import refuse_link
+from tests.fakes.spools import spools_in
 from tlt_common.domain.weights import SpoolFile, TensorChunk
 from tlt_common.errors import WeightsUnreadableError
 from tlt_common.weights.link import link, offer
@@ -27,7 +28,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 def nothing_left(tmp_path: Path) -> bool:
-    return not list((tmp_path / "here").glob("weights-*"))
+    return not spools_in(tmp_path / "here")
 
 
 async def offered(file: Path) -> SpoolFile:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.spools import disks_idle, spools_in
 from tlt_common.domain.weights import ReleaseEnd, TensorChunk, WrittenPiece
 from tlt_common.errors import UnavailableError, WeightsError, WeightsUnreadableError
 from tlt_common.weights.link import offer
@@ -114,7 +115,7 @@ async def test_followers_learn_that_the_source_gave_up_and_the_link_is_deleted(
     linked.discard("its source gave up")
     with pytest.raises(UnavailableError, match="its source gave up"):
         _ = [chunk async for chunk in linked.log.follow(1)]
-    assert not list((tmp_path / "linked").glob("weights-*"))
+    assert not spools_in(tmp_path / "linked")
 
 
 @pytest.mark.parametrize("pieces", [(), (A,), (A, B, MORE)])
@@ -161,8 +162,6 @@ async def test_a_caller_that_hangs_up_while_the_file_is_linked_leaves_nothing(
         await asyncio.sleep(0)
     beginning.cancel()
     await asyncio.wait({beginning})
-    await asyncio.get_running_loop().shutdown_default_executor()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await disks_idle()
     assert beginning.cancelled()
-    assert not list((tmp_path / "linked").glob("weights-*"))
+    assert not spools_in(tmp_path / "linked")

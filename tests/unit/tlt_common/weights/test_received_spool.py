@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.spools import disks_idle, spools_in
 from tlt_common.weights.received_spool import ReceivedSpool
 
 
@@ -14,7 +15,5 @@ async def test_a_caller_that_hangs_up_while_its_spool_is_created_leaves_nothing(
     beginning.cancel()
     with pytest.raises(asyncio.CancelledError):
         await beginning
-    await asyncio.get_running_loop().shutdown_default_executor()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert not list((tmp_path / "spool").glob("weights-*"))
+    await disks_idle()
+    assert not spools_in(tmp_path / "spool")

@@ -1,0 +1,86 @@
+"""Memory for bodies that are arriving or are being read: of all callers together, and of one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastapi import Request
+
+from tlt_common.errors import OverloadedError
+
+SMALL_BYTES = 2**16
+"""A body up to this takes no room: one connection may send as much before anybody knows who it is."""
+_KEY = "tlt_body_share"
+
+
+class BodyRoom:
+    """
+    Args:
+        max_bytes: Of all bodies together.
+        retry_after_s: Retry delay sent with refusals.
+    """
+
+    def __init__(self, max_bytes: int, *, retry_after_s: float) -> None:
+        self._max_bytes = max_bytes
+        self._retry_after_s = retry_after_s
+        self._taken = Counter[str]()
+
+    def admit(self, request: Request, caller: str, *, share: float) -> None:
+        """Let the body of a request take at most this share of all room, together with others of its caller."""
+        setattr(request.state, _KEY, (self, caller, int(share * self._max_bytes)))
+
+    def take(self, caller: str, size: int, at_most: int) -> None:
+        """
+        Raises:
+            OverloadedError: There is no room for as many bytes more.
+        """
+        if self._taken.total() + size > self._max_bytes or self._taken[caller] + size > at_most:
+            raise OverloadedError(
+                f"bodies of {self._taken[caller]} bytes of this caller are being read, and {self._taken.total()} in "
+                f"all; the maximum is {at_most} and {self._max_bytes}; retry after {self._retry_after_s:g} s",
+                retry_after_s=self._retry_after_s,
+            )
+        self._taken[caller] += size
+
+    def give_back(self, caller: str, size: int) -> None:
+        """Return room that was taken."""
+        self._taken[caller] -= size
+        if not self._taken[caller]:
+            del self._taken[caller]
+
+
+class _Taken:
+    """What one body takes."""
+
+    def __init__(self, admitted: tuple[BodyRoom, str, int] | None) -> None:
+        self._admitted = admitted
+        self._bytes = 0
+
+    def grow(self, total_bytes: int) -> None:
+        """
+        Note how many bytes have arrived.
+
+        Raises:
+            OverloadedError: There is no room for them.
+        """
+        if self._admitted is None or total_bytes <= SMALL_BYTES:
+            return
+        room, caller, at_most = self._admitted
+        room.take(caller, total_bytes - self._bytes, at_most)
+        self._bytes = total_bytes
+
+    def end(self) -> None:
+        """Give everything back."""
+        if self._admitted is not None and self._bytes:
+            room, caller, _ = self._admitted
+            room.give_back(caller, self._bytes)
+
+
+@contextmanager
+def taken_by(request: Request) -> Iterator[_Taken]:
+    """Take room for the body of an admitted request within the block; one that was not admitted takes none."""
+    taken = _Taken(getattr(request.state, _KEY, None))
+    try:
+        yield taken
+    finally:
+        taken.end()
