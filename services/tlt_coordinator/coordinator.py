@@ -133,7 +133,13 @@ class Coordinator:
         return session
 
     def report(self, session: WorkerSession, status: WorkerStatus) -> None:
-        """Record the status of a worker."""
+        """
+        Record the status of a worker.
+
+        Raises:
+            InvalidRequestError: Its epoch was never granted.
+        """
+        self._epochs.require_plausible(status.epoch, self._clock.now())
         if self._registry.report(session, status, self._clock.now()):
             self._moved.set()
         self._registry.set_pace(session, self._pace.report_every_s)

@@ -12,7 +12,7 @@ from tlt_common.aio import Signal
 from tlt_common.disk import on_disk
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish, WorkerState
 from tlt_common.domain.ids import Epoch, WorkerId
-from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.errors import ConfigError, InvalidRequestError, UnavailableError
 from tlt_common.telemetry.log import get_logger
 from tlt_common.whole_file import write_whole
 
@@ -28,6 +28,9 @@ workers of a fleet are lent at once. A restart skips the rest of the block.
 
 TOTALS_EVERY_S = 30.0
 """Seconds between two times that the sums of the ledger are stored: as many are lost with a coordinator, at most."""
+
+CLOCKS_S = 86_400.0
+"""Seconds by which the clock of an earlier coordinator may have been ahead of this one's."""
 
 RETRY_S = 1.0
 """Seconds to wait after epochs could not be reserved."""
@@ -169,6 +172,20 @@ class Epochs:
     def reserved(self) -> Epoch:
         """Highest epoch that may be granted now."""
         return self._store.state.reserved_epoch
+
+    def require_plausible(self, epoch: Epoch, now_s: float) -> None:
+        """
+        Check an epoch that a worker reports, before it raises all that follow.
+
+        Raises:
+            InvalidRequestError: No coordinator can have granted it: they count up from 0, or from the time in
+                microseconds.
+        """
+        if epoch > (highest := max(self.reserved, int((now_s + CLOCKS_S) * 1_000_000))):
+            raise InvalidRequestError(
+                f"status.epoch is {epoch}, which no coordinator has granted; accepted: at most {highest}",
+                field="status.epoch",
+            )
 
     def seen(self, epoch: Epoch) -> None:
         """Note that an epoch was granted, or reported by a worker; it is not granted again."""

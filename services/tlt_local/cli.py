@@ -154,7 +154,8 @@ def show(console: "Console", stack: "Stack", tls: Path | None) -> None:
     console.print(f"[bold green]ready[/bold green]  rollouts at [bold]{stack.endpoint}[/bold]  (gRPC tlt.rollout.v1)")
     if stack.http_url:
         console.print(f"http     {stack.http_url}  (SGLang and OpenAI protocols)")
-    console.print(f"page     [bold]{stack.page_url}[/bold]  (the fleet, live, in a browser)")
+    if stack.page_url:
+        console.print(f"page     [bold]{stack.page_url}[/bold]  (the fleet, live, in a browser)")
     for name, address in stack.metrics.items():
         console.print(f"metrics  {scheme}://{address}/metrics  {name}")
     console.print(f"logs     {stack.logs}")

@@ -18,6 +18,7 @@ from tlt_local.readiness import publish_drafter, until_joined, until_loaded
 from tlt_local.supervision.home import Home, guarded
 from tlt_local.supervision.kept_logs import KeptLogs
 from tlt_local.supervision.liveness_probe import LivenessProber
+from tlt_local.supervision.log_rotation import rotate_all
 from tlt_local.supervision.processes import START_S, Command, Supervised, serve
 
 TOKENIZER = "tokenizer.json"
@@ -91,7 +92,10 @@ class Stack:
             async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
                 running: list[Supervised] = []
                 watch = LivenessProber(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
-                prober = owners.create_task(watch.run(), name="prober")
+                beside = (
+                    owners.create_task(watch.run(), name="prober"),
+                    owners.create_task(rotate_all(home.logs), name="logs"),
+                )
                 try:
                     with logs.unless_started(home):
                         await self._start(home, owners, running)
@@ -100,7 +104,8 @@ class Stack:
                     yield
                 finally:
                     home.leave()
-                    prober.cancel()  # it never ends by itself, and processes that stop do not answer
+                    for task in beside:  # they never end by themselves, and processes that stop do not answer
+                        task.cancel()
                     await _stop(running)
         except BaseExceptionGroup as group:
             raise logs.shown(_first(group)) from None
@@ -123,7 +128,8 @@ class Stack:
         coordinator, cache, tuner = [await process.addresses() for process in services]
         self.coordinator, self.cache, self.tuner = coordinator["grpc"], cache["grpc"], tuner["grpc"]
         scheme = "https" if self._config.tls else "http"
-        self.page_url = f"{scheme}://{coordinator['http']}/"
+        page = coordinator.get("http")  # absent if its port was taken meanwhile
+        self.page_url = f"{scheme}://{page}/" if page else ""
         gateway = launch("gateway", self._service("gateway", home, coordinator=self.coordinator))
         workers = launch("workers", self._fleet(home), start_s=ENGINES_S)
         addresses = await gateway.addresses()

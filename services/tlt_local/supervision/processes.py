@@ -140,7 +140,10 @@ class Supervised:
     def _said(self) -> str:
         """Return what it has written since its last start."""
         with self._log.open("rb") as log_file:
-            log_file.seek(self._log_begins)
+            if log_file.seek(0, os.SEEK_END) >= self._log_begins:  # else the log was rotated
+                log_file.seek(self._log_begins)
+            else:
+                log_file.seek(0)
             return log_file.read().decode(errors="replace")
 
     async def _live(self) -> int:

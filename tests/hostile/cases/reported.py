@@ -49,6 +49,15 @@ CASES = [
     *refused(
         "/update_weights_from_tensor",
         "serialized_named_tensors",
+        *(
+            {"serialized_named_tensors": [text]}
+            for text in ("\u00e9", "AAA\u00e9", "\u4e2d\u6587", "AAAA\U0001f600", "\uff21AAA")
+        ),
+        prefix="not ASCII",
+    ),
+    *refused(
+        "/update_weights_from_tensor",
+        "serialized_named_tensors",
         {"serialized_named_tensors": ["*" * 10**6]},
         prefix="no base64",
     ),

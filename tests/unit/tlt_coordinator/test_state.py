@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tlt_common.domain.fleet import DrafterRecord, DrafterWish
 from tlt_common.domain.ids import DrafterVersion, Epoch, WorkerId
-from tlt_common.errors import ConfigError, UnavailableError
+from tlt_common.errors import ConfigError, InvalidRequestError, UnavailableError
 from tlt_common.whole_file import write_whole
-from tlt_coordinator.state import EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore
+from tlt_coordinator.state import CLOCKS_S, EPOCH_BLOCK, RETRY_S, STATE_FILE, Epochs, State, StateStore
 
 WISH = DrafterWish(version=DrafterVersion(1), uri="file:///drafters/1")
 RECORD = DrafterRecord(version=DrafterVersion(1), worker_id=WorkerId("w0"), at_unix_s=1.5, held_out_top1=0.25)
@@ -129,6 +129,17 @@ async def test_an_epoch_a_worker_remembers_is_not_given_out_again() -> None:
         await asyncio.sleep(0.1)
         assert epochs.last == 5000
         assert epochs.reserved > 5000
+
+
+def test_an_epoch_that_nobody_can_have_granted_is_refused() -> None:
+    now_s = 1_700_000_000.0
+    epochs = Epochs(StateStore.open(None, now_s=now_s))
+    for granted in (0, 7, int(now_s * 1_000_000), int((now_s + CLOCKS_S) * 1_000_000)):
+        epochs.require_plausible(Epoch(granted), now_s)
+    for invented in (2**62, 2**63 - 1, int((now_s + CLOCKS_S) * 1_000_000) + 1):
+        with pytest.raises(InvalidRequestError, match="which no coordinator has granted") as refused:
+            epochs.require_plausible(Epoch(invented), now_s)
+        assert refused.value.field == "status.epoch"
 
 
 def test_without_a_directory_a_later_start_begins_with_higher_epochs() -> None:

@@ -1,7 +1,6 @@
 """Bodies of SGLang's calls that send weights as tensors."""
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -146,7 +145,7 @@ class UpdateFromTensor(Body):
             )
         try:
             return base64.b64decode(self.serialized_named_tensors[0], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii's, or that of a text that is not ASCII
             raise InvalidRequestError(
                 f"serialized_named_tensors is not base64: {error}", field="serialized_named_tensors"
             ) from None
