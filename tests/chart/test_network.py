@@ -114,6 +114,21 @@ def test_trainers_come_in_by_label_or_address() -> None:
     assert "gateway-from-trainers" not in policies(render({"networkPolicy": {"trainers": []}}))
 
 
+def test_ingress_controllers_come_in_where_there_is_an_ingress() -> None:
+    named = {"enabled": True, "hosts": ["a.example"], "tlsSecret": "x"}
+    page = ingress({"coordinator": {"ingress": named}}, "coordinator-from-ingress")
+    assert ports(page) == [7702]
+    (peer,) = page["from"]
+    (expression,) = peer["namespaceSelector"]["matchExpressions"]
+    assert {"ingress-nginx", "traefik"} <= set(expression["values"])
+    for values in (
+        {"gateway": {"ingress": named}},
+        {"gateway": {"grpcRoute": {"enabled": True, "parentRefs": [{"name": "g"}], "hostnames": ["a.example"]}}},
+    ):
+        assert ports(ingress(values, "gateway-from-ingress")) == [7700]
+    assert not {"gateway-from-ingress", "coordinator-from-ingress"} & policies(render(None)).keys()
+
+
 def test_the_status_page_is_open_to_clients() -> None:
     assert ingress(None, "coordinator-from-status-page") == {
         "from": [CLIENT],

@@ -148,6 +148,13 @@ def test_an_ingress_speaks_grpc_to_the_gateway() -> None:
     assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "rl-tlt-gateway", "port": {"name": "grpc"}}
 
 
+def test_without_tokens_the_page_answers_to_the_names_of_its_ingress() -> None:
+    named = {"enabled": True, "hosts": ["fleet.example"], "tlsSecret": "x"}
+    for auth, hosts in ((True, None), (False, ["fleet.example"])):
+        rendered = render({"coordinator": {"ingress": named}, "auth": {"enabled": auth}})
+        assert rendered.config("coordinator").get("http_hosts") == hosts
+
+
 def test_an_ingress_speaks_http_to_the_coordinators_page() -> None:
     ingress = render("air-gapped").one("Ingress", "coordinator")
     assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "HTTPS"
@@ -204,12 +211,15 @@ def test_an_external_redis_replaces_the_charts_own() -> None:
         assert "redis" not in rendered.of(kind)
 
 
-def test_tokens_are_made_with_the_scopes_of_trainers_and_operators() -> None:
+def test_tokens_are_made_with_the_scopes_of_trainers_operators_and_browsers() -> None:
     secret = render().one("Secret", "tokens")["stringData"]
     tokens = {entry["name"]: entry for entry in yaml.safe_load(secret["tokens.yaml"])["tokens"]}
     assert tokens["trainer"]["scopes"] == ["generate", "update_weights"]
     assert tokens["operator"]["scopes"] == ["admin"]
-    assert tokens["trainer"]["token"] == secret["token"] != secret["admin-token"] == tokens["operator"]["token"]
+    assert tokens["observer"]["scopes"] == ["observe"]
+    for name, key in (("trainer", "token"), ("operator", "admin-token"), ("observer", "observe-token")):
+        assert tokens[name]["token"] == secret[key]
+    assert len({entry["token"] for entry in tokens.values()}) == 3
     assert len(secret["token"]) == 40
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from chartvalues.base import Auto, Labels, Name, Values
-from chartvalues.kubernetes import IpBlock, Peer, Selector
+from chartvalues.kubernetes import Expression, IpBlock, Peer, Selector
 
 
 class Image(Values):
@@ -134,6 +134,26 @@ class PortRange(Values):
 
 CLIENT = Selector(match_labels={"tlt.dev/client": "true"})
 ANY = Selector()
+CONTROLLERS = Selector(
+    match_expressions=[
+        Expression(
+            key="kubernetes.io/metadata.name",
+            operator="In",
+            values=[
+                "ingress-nginx",
+                "traefik",
+                "haproxy-controller",
+                "kong",
+                "projectcontour",
+                "envoy-gateway-system",
+                "istio-ingress",
+                "istio-system",
+                "cilium",
+                "openshift-ingress",
+            ],
+        )
+    ]
+)
 
 
 class NetworkPolicy(Values):
@@ -142,10 +162,13 @@ class NetworkPolicy(Values):
     enabled: bool = True
     """Create NetworkPolicies."""
     trainers: list[Peer] = [Peer(pod_selector=CLIENT, namespace_selector=ANY)]
-    """Peers that may call the gateway; by default pods labelled tlt.dev/client=true, in any namespace. Add your ingress
-    controller."""
+    """Peers that may call the gateway; by default pods labelled tlt.dev/client=true, in any namespace."""
     status_page: list[Peer] = [Peer(pod_selector=CLIENT, namespace_selector=ANY)]
-    """Peers that may open the coordinator's page. Add your ingress controller."""
+    """Peers that may open the coordinator's page."""
+    ingress_controllers: list[Peer] = [Peer(namespace_selector=CONTROLLERS)]
+    """Ingress controllers and Gateways, which may also call the gateway and the coordinator's page where these have an
+    Ingress or a route; by default all pods of the namespaces in which such controllers are usually installed. One that
+    uses its node's network needs an `ipBlock` of the nodes."""
     prometheus: list[Peer] = [
         Peer(pod_selector=ANY, namespace_selector=Selector(match_labels={"kubernetes.io/metadata.name": "monitoring"}))
     ]

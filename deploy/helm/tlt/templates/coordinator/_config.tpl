@@ -12,6 +12,8 @@ kubernetes:
   lease: {{ include "tlt.name" (list . "coordinator") }}
 {{- if .Values.auth.enabled }}
 tokens: /etc/tlt/tokens/tokens.yaml
+{{- else if .Values.coordinator.ingress.enabled }}
+http_hosts: {{ toJson .Values.coordinator.ingress.hosts }}
 {{- end }}
 {{- end }}
 
