@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from countdown.figures import figures
-from countdown.record import Difference, Interval, Pairs, Response, Rollout, Run, Side, Step, Swap
+from countdown.record import GIVEN, Difference, Interval, Pairs, Response, Rollout, Run, Side, Step, Swap
 from countdown.report import last_screen, write_report
 from countdown.report.chart import draw
 from countdown.report.facts import compare_rewards, facts
 from countdown.report.palette import SHADES
 from countdown.report.timeline import document_in, track_of
+from countdown.report.words import training
 from tlt_common.domain.fleet import WorkerState
 from tlt_common.timeline import STATES, UNKNOWN, LaneRow, TimelineDocument, Window
 from tlt_coordinator.http.embedded import script
@@ -241,6 +242,21 @@ def test_a_run_without_drafter_says_so(tmp_path: Path, run: Run) -> None:
 def test_a_run_without_a_step_is_refused(tmp_path: Path, run: Run) -> None:
     with pytest.raises(ValueError, match="finished no step"):
         write_report(run.model_copy(update={"steps": ()}), tmp_path)
+
+
+def test_what_is_said_of_training_and_of_what_came_of_it_fits_together(run: Run) -> None:
+    given = Swap(version=1, at_unix_s=run.began_unix_s, held_out_top1=0.5, worker=GIVEN)
+    assert "One new drafter was swapped in, after" in training(run.model_copy(update={"swaps": (given, run.swaps[0])}))
+    assert f"{len(run.swaps)} new drafters were swapped in, the first after" in training(run)
+    unpublished = training(run.model_copy(update={"swaps": (given,)}))
+    assert re.fullmatch(
+        r"\d+% of idle worker time trained the drafter; no new drafter was published in this run, so the one that the "
+        r"run started with was used throughout\.",
+        unpublished,
+    )
+    assert unpublished in last_screen(run.model_copy(update={"swaps": (given,)}), Path("report.html"))
+    assert training(run.model_copy(update={"swaps": ()})).endswith("so none was in use.")
+    assert training(run.model_copy(update={"steps": (), "swaps": ()})).startswith("No idle worker time trained")
 
 
 def test_the_last_screen_has_four_lines(run: Run) -> None:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 from countdown.figures import Figure, figures
 from countdown.record import Run
+from countdown.report.words import training
 
 
 def last_screen(run: Run, report: Path) -> str:
     """Return four lines: the speedup, the responses compared, the source of the speedup, the path of the report."""
     found = figures(run)
-    return "\n".join((_gained(run, found), _responses(run, found), _source(found), f"Report: {report}"))
+    return "\n".join((_gained(run, found), _responses(run, found), _source(run, found), f"Report: {report}"))
 
 
 def _gained(run: Run, found: dict[str, Figure]) -> str:
@@ -43,15 +44,8 @@ def _interval(figure: Figure) -> str:
     return f"{figure.value:.3f} (95 % interval {figure.low:.3f}-{figure.high:.3f})"
 
 
-def _source(found: dict[str, Figure]) -> str:
+def _source(run: Run, found: dict[str, Figure]) -> str:
     cold = found.get("accept_length_cold")
     last = found.get("accept_length_last") or cold
     grown = f"from {cold.value:.2f} to {last.value:.2f}" if cold and last else "by an unknown number of"
-    used = found["bubble_utilisation"].value if "bubble_utilisation" in found else 0.0
-    first = found.get("first_swap_minute")
-    swap = (
-        f"first drafter swapped in after {first.value:.1f} minutes" if first else "no drafter was trained in this run"
-    )
-    return (
-        f"Accept length changed {grown} tokens per round; {used:.0%} of idle worker time trained the drafter; {swap}."
-    )
+    return f"Accept length changed {grown} tokens per round. {training(run)}"

@@ -111,6 +111,24 @@ def gains(run: Run) -> list[str]:
     return [_cold_start(run), _lent_time(run), _curriculum(run), _learning(run)]
 
 
+def training(run: Run) -> str:
+    """
+    Say what the idle time was used for, and what came of it, in one or two sentences.
+
+    A short run may end before what it trained is published.
+    """
+    found = figures(run)
+    used = found["bubble_utilisation"].value if "bubble_utilisation" in found else 0.0
+    spent = f"{used:.0%} of idle worker time trained the drafter" if used else "No idle worker time trained the drafter"
+    if not run.trained:
+        kept = "the one that the run started with was used throughout" if run.swaps else "none was in use"
+        return f"{spent}; no new drafter was published in this run, so {kept}."
+    count = len(run.trained)
+    minutes = found["first_swap_minute"].value
+    swapped = f"{count} new drafters were swapped in, the first" if count > 1 else "One new drafter was swapped in,"
+    return f"{spent}. {swapped} after {minutes:.1f} minutes."
+
+
 def samples(name: str, result: Comparison) -> str:
     """State the result of a Kolmogorov-Smirnov test."""
     verdict = (
@@ -165,13 +183,11 @@ def _cold_start(run: Run) -> str:
 def _lent_time(run: Run) -> str:
     lent_s = worker_seconds(run, lending=True).get("training", 0.0)
     borrowed_s = worker_seconds(run, lending=False).get("training", 0.0)
-    used = figures(run)["bubble_utilisation"].value
     off = "no time" if borrowed_s < 0.05 else f"{borrowed_s:.1f} worker-seconds"
     return (
-        f"<b>Lent idle time.</b> The drafter was trained for {lent_s:.0f} worker-seconds, {used:.0%} of the time that "
-        f"workers had no requests while lending was enabled; during the off rollouts it was trained for {off}. "
-        f"{len(run.trained)} new drafters were swapped into the running engines. Training shares the machine with the "
-        "rollouts still in flight; that cost is included in the on side's seconds."
+        f"<b>Lent idle time.</b> {training(run)} The drafter was trained for {lent_s:.0f} worker-seconds while lending "
+        f"was enabled, and for {off} during the off rollouts. Training shares the machine with the rollouts still in "
+        "flight; that cost is included in the on side's seconds."
     )
 
 
