@@ -1,26 +1,27 @@
-# `make demo` and `make test` work on a fresh machine; they install everything else.
+# `make demo` and `make test` work on a fresh machine; each installs what it needs.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 ENGINES := -n 2 --dist loadscope -p no:randomly
 
 .PHONY: install demo demo-quick test unit integration engine stack image image-engine check fmt lint types imports proto proto-check bench clean chart schema cluster cluster-build
 
-install: $(STAMP)  ## install everything into .venv
+install: install-test  ## install everything into .venv: the suite, its tests, the demo, the benchmarks, the tools of the documentation
 
-$(STAMP): pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml deploy/constraints.txt
-	@command -v uv >/dev/null || $(PYTHON) -m pip install -q uv
-	test -x $(BIN)/python || uv venv -q --python $(PYTHON) $(VENV)
-	uv pip install -q --python $(BIN)/python -c deploy/constraints.txt -e '.[dev]' -e benchmarks -e examples/03_countdown
-	@touch $@
+# A demo must not depend on what builds pages and tests: each set of packages by itself.
+SETS := $(patsubst %,$(VENV)/.installed-%,demo bench test docs)
+install-%: $(VENV)/.installed-% ;
 
-demo: install  ## run the demo and write its report (12 to 13 minutes)
+$(SETS): $(VENV)/.installed-%: pyproject.toml benchmarks/pyproject.toml examples/03_countdown/pyproject.toml deploy/constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "install: $(PYTHON) is missing; install Python 3.9 or later" >&2; exit 1; }
+	@$(PYTHON) deploy/install.py $*
+
+demo: install-demo  ## run the demo and write its report (12 to 13 minutes)
 	$(BIN)/tlt demo
 
-demo-quick: install  ## run a short demo as a smoke test (under 4 minutes)
+demo-quick: install-demo  ## run a short demo as a smoke test (under 4 minutes)
 	$(BIN)/tlt demo --quick
 
 test: check unit package integration hostile-tests engine lossless  ## run all tests except slow ones and those that start the whole suite
@@ -101,11 +102,11 @@ cluster-build:
 	tests/cluster/kube/build.sh
 
 .PHONY: cluster-kuberay
-KUBERAY := github.com/ray-project/kuberay/ray-operator@v1.5.0
+KUBERAY := github.com/ray-project/kuberay/ray-operator@v1.6.2
 cluster-kuberay: install cluster-build  ## the same with KubeRay's own operator, built from its release
-	cd / && CGO_ENABLED=0 GOBIN=$(CURDIR)/dist go install $(KUBERAY)
+	cd / && CGO_ENABLED=0 GOBIN="$(CURDIR)/dist" go install $(KUBERAY)
 	folder=$$(cd / && go mod download -json $(KUBERAY) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
-	  KUBERAY_OPERATOR=$(CURDIR)/dist/ray-operator KUBERAY_CRDS=$$folder/config/crd/bases $(BIN)/pytest tests/cluster
+	  KUBERAY_OPERATOR="$(CURDIR)/dist/ray-operator" KUBERAY_CRDS="$$folder/config/crd/bases" $(BIN)/pytest tests/cluster
 
 image: install  ## build and test the image of all services except workers (needs root, buildah, mmdebstrap, runc)
 	deploy/image/build slim
@@ -116,7 +117,7 @@ image-engine: install  ## the same for the image of workers (11 GB; 40 GB of dis
 	$(BIN)/pytest tests/image -m image -k engine
 
 .PHONY: campaign
-campaign: install  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long, PARTS="kills network"), and compare all responses
+campaign: install-bench  ## kill, stop and disturb the running suite (10 minutes; SIZE=short or long, PARTS="kills network"), and compare all responses
 	$(BIN)/tlt bench campaign --size $(or $(SIZE),middle) $(addprefix --part ,$(PARTS)) --json -
 
 .PHONY: dashboards dashboards-check
@@ -135,7 +136,7 @@ observability: install  ## run every dashboard query against a Prometheus that s
 	$(BIN)/pytest tests/integration/observability -m stack
 
 .PHONY: docs docs-generate docs-check generate
-docs: install  ## build the documentation site in dist/site; it can be read offline
+docs: install-docs  ## build the documentation site in dist/site; it can be read offline
 	$(BIN)/mkdocs build -q --strict
 
 docs-generate: install  ## generate the pages on configuration and metrics from the code
@@ -167,7 +168,7 @@ imports: install
 	$(BIN)/lint-imports
 
 proto: install  ## generate the stubs from proto/, in a separate environment
-	uv run -q --no-project --python $(PYTHON) --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
+	$(BIN)/uv run -q --no-project --python $(BIN)/python --with grpcio-tools==1.81.1 --with mypy-protobuf==5.1.0 python proto/generate.py
 
 proto-check: proto
 	git diff --exit-code --stat -- tlt_common/_generated
@@ -179,7 +180,7 @@ chart: install  ## test the Helm chart; needs the binaries from tests/cluster/ku
 schema: install  ## generate values.yaml, values.schema.json and the README's table from deploy/helm/chartvalues
 	$(BIN)/python deploy/helm/generate.py
 
-bench: install
+bench: install-bench
 	$(BIN)/tlt bench rollout --json -
 
 .PHONY: trainers
@@ -191,4 +192,4 @@ gpu: install  ## check everything that needs a GPU; outcomes in reports/gpu, con
 	$(BIN)/tlt bench gpu --json - $(addprefix --part ,$(PARTS))
 
 clean:
-	rm -rf $(VENV) dist reports .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .uv dist reports .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from uv import find_uv_bin
 
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
@@ -123,7 +124,7 @@ def isolated(scenario: Scenario) -> Path:
 
 def uv(*words: str) -> None:
     """Run uv; what it says about a failure is in the error."""
-    subprocess.run(["uv", words[0], "-q", *words[1:]], check=True, capture_output=True, text=True)
+    subprocess.run([find_uv_bin(), words[0], "-q", *words[1:]], check=True, capture_output=True, text=True)
 
 
 def played(scenario: Scenario, endpoint: str, http: str) -> Outcome:

@@ -48,7 +48,7 @@ def main() -> None:
     """Pack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="Directory to write; new or empty.")
-    parser.add_argument("--python", default="3.12", help="Python version there, 3.11 or 3.12.")
+    parser.add_argument("--python", default="3.12", help="Python version there, 3.11 to 3.13.")
     parser.add_argument("--part-mib", type=int, default=500, help="Largest size of a part, in MiB.")
     parser.add_argument("--without", choices=GROUPS, nargs="*", default=[], help="Leave out; see GROUPS in this file.")
     parser.add_argument("--site", type=Path, help="Pack this site-packages instead of installing one.")
@@ -84,7 +84,7 @@ def install(site: Path, python: str) -> None:
     """Install the checkout, its benchmarks and its demo with locked dependencies, as wheels for another Python."""
     command = ["uv", "pip", "install", "-q", "--target", str(site), "--python-version", python]
     options = ["--python-platform", PLATFORM, "-c", str(ROOT / "deploy/constraints.txt")]
-    projects = [f"{ROOT}[dev]", str(ROOT / "benchmarks"), str(ROOT / "examples/03_countdown")]
+    projects = [f"{ROOT}[test]", str(ROOT / "benchmarks"), str(ROOT / "examples/03_countdown")]
     subprocess.run([*command, *options, *projects], check=True)
 
 

@@ -58,8 +58,9 @@ def main() -> None:
     if "cuda" in manifest["without"]:
         link_cuda(site)
     write_programs(environment)
-    # Newer than what `make install` depends on, so that make does not look for a package index.
-    (environment / ".installed").touch()
+    # Newer than what `make` installs them from, so that it does not look for a package index.
+    for packages in ("demo", "bench", "test", "docs"):
+        (environment / f".installed-{packages}").touch()
     if subprocess.run([environment / "bin/python", "-c", CHECK], cwd=environment, check=False).returncode:
         sys.exit(f"{args.to} does not run here; see above")
     print(f"tlt-suite {manifest['version']} is in {args.to}")

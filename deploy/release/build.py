@@ -7,6 +7,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+from uv import find_uv_bin
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/tlt"
 LOCK = ROOT / "deploy/constraints.txt"
@@ -28,7 +30,7 @@ def version() -> str:
 
 def distributions(out: Path) -> None:
     """Build wheel and source distribution."""
-    subprocess.run(["uv", "build", "-q", "--out-dir", out, ROOT], check=True)
+    subprocess.run([find_uv_bin(), "build", "-q", "--out-dir", out, ROOT], check=True)
     (out / ".gitignore").unlink(missing_ok=True)  # of uv
 
 
@@ -72,7 +74,7 @@ def image(out: Path, target: str) -> None:
 def sbom(out: Path) -> None:
     """Write the bill of materials, in CycloneDX: everything that deploy/constraints.txt locks."""
     target = out / f"tlt-suite-{version()}.cdx.json"
-    tool = ["uvx", "-q", "--from", SBOM_TOOL, "cyclonedx-py"]
+    tool = [find_uv_bin(), "tool", "run", "-q", "--from", SBOM_TOOL, "cyclonedx-py"]
     options = ["--output-reproducible", "--pyproject", str(ROOT / "pyproject.toml"), "--output-file", str(target)]
     subprocess.run([*tool, "requirements", *options, str(LOCK)], check=True, stderr=subprocess.DEVNULL)
 

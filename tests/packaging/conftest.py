@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,8 +47,9 @@ class Environment:
 @pytest.fixture(scope="session")
 def distribution(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
     out = tmp_path_factory.mktemp("dist")
-    subprocess.run(["uv", "build", "-q", "--wheel", "--out-dir", out / "tree", ROOT], check=True)
-    subprocess.run(["uv", "build", "-q", "--out-dir", out / "both", ROOT], check=True)  # the wheel from the sdist
+    subprocess.run([find_uv_bin(), "build", "-q", "--wheel", "--out-dir", out / "tree", ROOT], check=True)
+    # the wheel from the sdist
+    subprocess.run([find_uv_bin(), "build", "-q", "--out-dir", out / "both", ROOT], check=True)
     (wheel,) = (out / "tree").glob("*.whl")
     (sdist,) = (out / "both").glob("*.tar.gz")
     (wheel_of_sdist,) = (out / "both").glob("*.whl")
@@ -55,10 +57,10 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
 
 
 def _installed(path: Path, requirement: str) -> Environment:
-    subprocess.run(["uv", "venv", "-q", "--python", sys.executable, path], check=True)
+    subprocess.run([find_uv_bin(), "venv", "-q", "--python", sys.executable, path], check=True)
     constraints = ROOT / "deploy/constraints.txt"
     subprocess.run(
-        ["uv", "pip", "install", "-q", "--python", path / "bin/python", "-c", constraints, requirement],
+        [find_uv_bin(), "pip", "install", "-q", "--python", path / "bin/python", "-c", constraints, requirement],
         check=True,
         cwd=path,
     )

