@@ -68,6 +68,10 @@ loops: install  ## run both in the other scheduler loop than these do, the lossl
 page: install  ## test the coordinator's page in Chromium, over fleets of 8, 512 and 10,240 simulated workers (a minute)
 	$(BIN)/pytest tests/page -p no:randomly
 
+.PHONY: fresh
+fresh:  ## try the first command on minimal systems, table in reports/fresh.md (40 minutes; needs root, mmdebstrap); SHORT=1, TEST=1: `make test` in one, too, ONLY=
+	$(PYTHON) tests/fresh/__main__.py $(if $(SHORT),--short) $(if $(TEST),--test) $(if $(ONLY),--only "$(ONLY)")
+
 .PHONY: package
 package: install  ## build wheel and sdist, install them into empty environments and test them (half a minute)
 	$(BIN)/pytest tests/packaging
