@@ -40,6 +40,8 @@ def test_every_object_is_closed() -> None:
     found = list(objects(json.loads((CHART / "values.schema.json").read_text())))
     assert len(found) > 50
     for path, schema in found:
+        if path == "/$defs/Everywhere":  # Helm hands a parent chart's global values to all its charts
+            continue
         rest = schema.get("additionalProperties")
         # A mapping of names to values, such as labels, must declare the type of its values.
         assert rest is False or (isinstance(rest, dict) and {"type", "anyOf", "pattern"} & rest.keys()), path

@@ -156,7 +156,10 @@ def test_kueue_gets_its_label() -> None:
 
 def test_placement_is_passed_on() -> None:
     large = render("sixteen-nodes").pods["worker"].spec
-    assert large["nodeSelector"] == {"node.kubernetes.io/instance-type": "gpu-8"}
+    assert large["nodeSelector"] == {
+        "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": "gpu-8",
+    }
     assert large["priorityClassName"] == "training"
     assert large["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     spread = large["topologySpreadConstraints"][0]

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from chartvalues.base import Labels, Values
 from chartvalues.platform import Auth, Images, Monitoring, NetworkPolicy, Tls
+from chartvalues.pods import Everywhere, Users
 from chartvalues.services import Cache, Coordinator, Gateway, Redis, Test, Tuner
 from chartvalues.worker import Drafters, Model, Worker
 
@@ -11,6 +12,10 @@ from chartvalues.worker import Drafters, Model, Worker
 class Chart(Values):
     """TLT on Kubernetes."""
 
+    everywhere: Everywhere = Field(Everywhere(), alias="global")
+    """Settings of all pods, to which those of each component are added."""
+    security_context: Users = Users()
+    """Users that pods run as."""
     cluster_domain: str = "cluster.local"
     """DNS domain of the cluster."""
     labels: Labels = {}

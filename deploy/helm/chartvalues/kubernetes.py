@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from chartvalues.base import Labels, Name, Quantity, Values
 
 
@@ -173,6 +175,19 @@ class Env(Values):
     """Literal value."""
     secret: SecretKey | None = None
     """Secret to take the value from instead."""
+
+
+class Mount(Values):
+    """A mount of a volume in a container."""
+
+    name: Name
+    """Name of the volume."""
+    mount_path: str = Field(pattern="^/")
+    """Path in the container."""
+    sub_path: str = ""
+    """File or directory within the volume; empty means its root."""
+    read_only: bool = False
+    """Whether the container may only read."""
 
 
 class Parent(Values):

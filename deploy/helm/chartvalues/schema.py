@@ -13,9 +13,7 @@ Schema = dict[str, Any]
 def chart_schema() -> Schema:
     """Return the schema of all values."""
     schema = _bare(Chart.model_json_schema(by_alias=True))
-    # Helm hands it to every subchart, so that refusing it would keep this chart out of others.
     _require_blocks(Chart, schema, schema["$defs"])
-    schema["properties"]["global"] = {"description": "Values of a parent chart; ignored."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_served(schema)}
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
 
 WIDTH = 118
 BEGIN = "<!-- values -->"
@@ -33,16 +32,16 @@ def _block(model: BaseModel, indent: str) -> Iterator[str]:
         meaning = " ".join((field.description or "").split())
         yield from textwrap.wrap(f"# -- {meaning}", WIDTH, initial_indent=indent, subsequent_indent=f"{indent}# ")
         if isinstance(value, BaseModel):
-            yield f"{indent}{to_camel(name)}:"
+            yield f"{indent}{field.alias}:"
             yield from _block(value, f"{indent}  ")
         else:
-            yield f"{indent}{to_camel(name)}: {_flow(_plain(value))}"
+            yield f"{indent}{field.alias}: {_flow(_plain(value))}"
 
 
 def _rows(model: BaseModel, prefix: str) -> Iterator[str]:
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
-        key = f"{prefix}{to_camel(name)}"
+        key = f"{prefix}{field.alias}"
         if isinstance(value, BaseModel):
             yield from _rows(value, f"{key}.")
             continue

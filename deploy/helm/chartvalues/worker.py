@@ -6,7 +6,7 @@ from pydantic import Field
 
 from chartvalues.base import Count, Labels, Name, Quantity, Replicas, Seconds, ServiceConfig, Values, settings_of
 from chartvalues.kubernetes import Resources, Toleration
-from chartvalues.pods import Pods, small
+from chartvalues.pods import Container, Pods, small
 
 GPU_TAINT = Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")
 
@@ -146,6 +146,12 @@ class Worker(Pods):
     """PodDisruptionBudget."""
     head: Head = Head()
     """Ray's head node."""
+    fetch: Container = Container(resources=Resources(requests={"cpu": "1", "memory": "1Gi"}, limits={"memory": "4Gi"}))
+    """Init container that downloads the model (model.source `url`)."""
+    check: Container = Container(
+        resources=Resources(requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "1Gi"})
+    )
+    """Init container that refuses a model that no engine runs."""
     tolerations: list[Toleration] = [GPU_TAINT]
     """Tolerations for node taints; by default the taint of GPU nodes."""
     resources: Resources = small("8", "64Gi")

@@ -1,8 +1,8 @@
 {{/* Common parts of all pods. Argument: (list $ COMPONENT SETTINGS). */}}
 
 {{- define "tlt.pods.metadata" -}}
-{{- $settings := index . 2 -}}
 {{- $root := index . 0 -}}
+{{- $settings := include "tlt.pods.settings" (list $root (index . 2)) | fromYaml -}}
 labels:
   {{- /* Without chart versions: a new version alone must not replace pods. */}}
   {{- include "tlt.selector" (list $root (index . 1)) | nindent 2 }}
@@ -21,12 +21,12 @@ annotations:
 {{- define "tlt.pods.spec" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
-{{- $settings := index . 2 -}}
+{{- $settings := include "tlt.pods.settings" (list $root (index . 2)) | fromYaml -}}
 serviceAccountName: {{ include "tlt.name" (list $root $component) }}
 automountServiceAccountToken: {{ eq $component "coordinator" }}
 enableServiceLinks: false
 securityContext:
-  {{- include "tlt.security.pod" . | nindent 2 }}
+  {{- include "tlt.security.pod" $root | nindent 2 }}
 {{- with $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
@@ -59,20 +59,3 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* Environment variables, in the form used in values. */}}
-{{- define "tlt.env" -}}
-{{- range . }}
-- name: {{ .name }}
-  {{- with .secret }}
-  valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}
-  {{- else }}
-  value: {{ .value | default "" | quote }}
-  {{- end }}
-{{- end }}
-{{- end }}
-
-{{/* A pod field as environment variable: (list NAME PATH). */}}
-{{- define "tlt.env.field" -}}
-- name: {{ first . }}
-  valueFrom: {fieldRef: {fieldPath: {{ last . }}}}
-{{- end }}

@@ -15,7 +15,7 @@ The pod template. Argument: a dict of root, component, settings, and
 {{- $root := .root -}}
 metadata:
   {{- include "tlt.pods.metadata" (list $root .component .settings) | nindent 2 }}
-  {{- if not .settings.podAnnotations }}
+  {{- if not (or .settings.podAnnotations $root.Values.global.podAnnotations) }}
   annotations:
   {{- end }}
     checksum/config: {{ .config | sha256sum }}
@@ -30,13 +30,11 @@ spec:
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       command: [tlt, serve, {{ .component }}, --config, /etc/tlt/config.yaml]
       env:
-        - {name: HOME, value: /tmp}
+        {{- include "tlt.pods.home" $root | nindent 8 }}
         {{- with .env }}
         {{- . | nindent 8 }}
         {{- end }}
-        {{- with include "tlt.env" .settings.env }}
-        {{- . | nindent 8 }}
-        {{- end }}
+        {{- include "tlt.pods.env" (list $root .settings) | nindent 8 }}
       ports:
         - {name: grpc, containerPort: {{ include "tlt.port" .component }}}
         - {name: metrics, containerPort: 9090}
@@ -58,6 +56,7 @@ spec:
         {{- with .mounts }}
         {{- . | nindent 8 }}
         {{- end }}
+        {{- include "tlt.pods.mounts" (list $root .settings) | nindent 8 }}
   volumes:
     - name: etc
       {{- include "tlt.service.etc" . | nindent 6 }}
@@ -66,6 +65,7 @@ spec:
     {{- with .volumes }}
     {{- . | nindent 4 }}
     {{- end }}
+    {{- include "tlt.pods.volumes" (list $root .settings) | nindent 4 }}
 {{- end }}
 
 {{/* Files in /etc/tlt: config.yaml, tls/, tokens/. */}}

@@ -22,11 +22,27 @@
 {{- fail "\n\nThis cluster has no RayService (ray.io/v1), which workers need and KubeRay provides. Install it first:\n  helm repo add kuberay https://ray-project.github.io/kuberay-helm\n  helm install kuberay-operator kuberay/kuberay-operator --namespace kuberay --create-namespace\nWith `helm template`, which does not query the cluster, add: --api-versions ray.io/v1\n" }}
 {{- end }}
 {{- end }}
+{{- include "tlt.validate.kuberay" . }}
 {{- range $value, $api := dict "podMonitors" "PodMonitor" "rules" "PrometheusRule" }}
 {{- $enabled := get (get $.Values.monitoring $value) "enabled" | toString }}
 {{- $name := printf "monitoring.coreos.com/v1/%s" $api }}
 {{- if and (eq $enabled "true") (not ($.Capabilities.APIVersions.Has $name)) }}
 {{- fail (printf "\n\nmonitoring.%s.enabled is true but this cluster has no %s: install the Prometheus operator, or set monitoring.%s.enabled to auto or false (`helm template`: --api-versions %s)\n" $value $api $value $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+KubeRay's version is nowhere in its API: 1.6 is the first with RayCronJobs, and with authOptions, which we set. Where the
+kinds are known one by one (`helm template` without a cluster knows versions only), a missing RayCronJob leads to the CRD,
+which not everybody may read.
+*/}}
+{{- define "tlt.validate.kuberay" -}}
+{{- $apis := .Capabilities.APIVersions }}
+{{- if and ($apis.Has "v1/Pod") ($apis.Has "ray.io/v1/RayService") (not ($apis.Has "ray.io/v1/RayCronJob")) }}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "rayservices.ray.io" | default dict | toJson }}
+{{- if not (contains "\"authOptions\":" $crd) }}
+{{- fail "\n\nThis cluster's RayService is older than KubeRay 1.6, the first with authOptions. Upgrade KubeRay's CRDs, which `helm upgrade` of its chart leaves as they are, and then its operator:\n  kubectl apply --server-side -k 'github.com/ray-project/kuberay/ray-operator/config/crd?ref=v1.6.2'\n" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -12,6 +12,9 @@ workerGroupSpecs:
     replicas: {{ .Values.worker.replicas }}
     minReplicas: {{ .Values.worker.replicas }}
     maxReplicas: {{ .Values.worker.replicas }}
+    # KubeRay's operator writes this field. Where nobody owns it, its update takes over the whole list from Helm, whose
+    # next upgrade then ends with a conflict over workerGroupSpecs.
+    scaleStrategy: {}
     rayStartParams:
       # One slot and one logical CPU per pod: one replica per pod, whatever CPU the pod requests.
       resources: '"{\"tlt-worker\": 1}"'

@@ -11,9 +11,7 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       env:
         {{- include "tlt.ray.env" . | nindent 8 }}
-        {{- with include "tlt.env" $head.env }}
-        {{- . | nindent 8 }}
-        {{- end }}
+        {{- include "tlt.pods.env" (list . $head) | nindent 8 }}
       ports:
         - {name: gcs-server, containerPort: 6379}
         - {name: dashboard, containerPort: 8265}
@@ -29,9 +27,11 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: shared-mem, mountPath: /dev/shm}
+        {{- include "tlt.pods.mounts" (list . $head) | nindent 8 }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: 10Gi}
     - name: shared-mem
       emptyDir: {medium: Memory, sizeLimit: 256Mi}
+    {{- include "tlt.pods.volumes" (list . $head) | nindent 4 }}
 {{- end }}

@@ -22,9 +22,7 @@ spec:
         {{- include "tlt.ray.env" . | nindent 8 }}
         {{- include "tlt.env.field" (list "TLT_WORKER_POD" "metadata.name") | nindent 8 }}
         {{- include "tlt.env.field" (list "TLT_WORKER_ADVERTISE" "status.podIP") | nindent 8 }}
-        {{- with include "tlt.env" $worker.env }}
-        {{- . | nindent 8 }}
-        {{- end }}
+        {{- include "tlt.pods.env" (list . $worker) | nindent 8 }}
       {{- if and (eq .Values.drafters.source "url") .Values.drafters.url.secret }}
       envFrom:
         - secretRef: {name: {{ .Values.drafters.url.secret }}}
@@ -44,8 +42,10 @@ spec:
         {{- include "tlt.security.container" . | nindent 8 }}
       volumeMounts:
         {{- include "tlt.worker.mounts" . | nindent 8 }}
+        {{- include "tlt.pods.mounts" (list . $worker) | nindent 8 }}
   volumes:
     {{- include "tlt.worker.volumes" . | nindent 4 }}
+    {{- include "tlt.pods.volumes" (list . $worker) | nindent 4 }}
 {{- end }}
 
 {{/* Kubernetes requires equal requests and limits for GPUs. */}}
@@ -66,19 +66,20 @@ spec:
   command: [tlt, fetch, {{ .Values.model.url.url | quote }}, /models/policy]
   terminationMessagePolicy: FallbackToLogsOnError
   env:
-    - {name: HOME, value: /tmp}
+    {{- include "tlt.pods.home" . | nindent 4 }}
+    {{- include "tlt.pods.env" (list . .Values.worker .Values.worker.fetch) | nindent 4 }}
   {{- with .Values.model.url.secret }}
   envFrom:
     - secretRef: {name: {{ . }}}
   {{- end }}
   resources:
-    requests: {cpu: "1", memory: 1Gi}
-    limits: {memory: 4Gi}
+    {{- toYaml .Values.worker.fetch.resources | nindent 4 }}
   securityContext:
     {{- include "tlt.security.container" . | nindent 4 }}
   volumeMounts:
     - {name: model, mountPath: /models}
     - {name: tmp, mountPath: /tmp}
+    {{- include "tlt.pods.mounts" (list . .Values.worker .Values.worker.fetch) | nindent 4 }}
 {{- end }}
 
 {{/* Refuses a model that no engine runs, with the reason in the pod's status, before Ray starts. */}}
@@ -90,13 +91,14 @@ spec:
   command: [tlt, engine, check, --set, model={{ include "tlt.worker.model" . }}, --set, engine.tensor_parallel={{ max 1 .Values.worker.gpus }}]
   terminationMessagePolicy: FallbackToLogsOnError
   env:
-    - {name: HOME, value: /tmp}
+    {{- include "tlt.pods.home" . | nindent 4 }}
+    {{- include "tlt.pods.env" (list . .Values.worker .Values.worker.check) | nindent 4 }}
   resources:
-    requests: {cpu: 100m, memory: 256Mi}
-    limits: {memory: 1Gi}
+    {{- toYaml .Values.worker.check.resources | nindent 4 }}
   securityContext:
     {{- include "tlt.security.container" . | nindent 4 }}
   volumeMounts:
     {{- include "tlt.model.mount" . | nindent 4 }}
     - {name: tmp, mountPath: /tmp}
+    {{- include "tlt.pods.mounts" (list . .Values.worker .Values.worker.check) | nindent 4 }}
 {{- end }}
