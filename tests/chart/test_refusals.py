@@ -124,3 +124,10 @@ def test_missing_secrets_are_named_one_by_one() -> None:
     assert "set tls.secrets.worker" in str(caught.value)
     assert "worker.tlt.internal" in str(caught.value)
     assert render(merged(values, {"tls": {"secrets": {"worker": "e"}}})).pods["worker"]
+
+
+def test_a_cluster_with_an_older_kuberay_is_told_so() -> None:
+    discovered = (*APIS, "v1/Pod")
+    with pytest.raises(RenderError, match=r"RayService is older than KubeRay 1\.6"):
+        render(apis=discovered)
+    assert render(apis=(*discovered, "ray.io/v1/RayCronJob")).objects

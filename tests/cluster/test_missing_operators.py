@@ -4,8 +4,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from tests.cluster.conftest import Seconds
+from tests.cluster.eventually import eventually
 from tests.cluster.kube import kuberay
 from tests.cluster.kube.binaries import missing, missing_for_control_plane
 from tests.cluster.kube.client import Client
@@ -53,6 +55,9 @@ def test_each_missing_operator_is_named_with_the_way_out(bare: ControlPlane, sec
     began = time.monotonic()
     ns = bare.inside("default")
     assert "helm install kuberay-operator" in refused(ns, [])
+    bare.apply(older := next(yaml.safe_load_all(kuberay.STAND_IN.read_text())))
+    eventually(lambda: "older than KubeRay 1.6" in refused(ns, []))
+    assert older["metadata"]["name"] == "rayservices.ray.io"
     kuberay.install_definitions(bare)
     for settings, said in LACKING.values():
         assert said in refused(ns, settings)

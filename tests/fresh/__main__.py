@@ -23,6 +23,7 @@ from tests.fresh.cases import CASES, REFUSED_WITHIN_S, TESTS, Case
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tlt" / "fresh"
+CACHE = Path(os.environ.get("UV_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv"))
 PACKAGES = "python3,python3-venv,python3-pip,make,git,ca-certificates"
 REPORTS = ROOT / "reports"
 
@@ -75,51 +76,50 @@ def system(suite: str) -> Path:
 def tried(case: Case) -> dict[str, str | int]:
     """Run a case; return its row."""
     base = system(case.system)
-    home = "/home/somebody" if case.uid else "/root"
-    with tempfile.TemporaryDirectory(dir=KEPT, prefix="run-") as scratch:
-        checkout = Path(scratch) / "checkout" / case.checkout
+    scratch = Path(tempfile.mkdtemp(dir=KEPT, prefix="run-"))
+    try:
+        checkout = scratch / "checkout" / case.checkout
         subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(checkout)], check=True)
-        cache = subprocess.run(["uv", "cache", "dir"], capture_output=True, text=True, check=False).stdout.strip()
         settings = {"CHECKOUT": str(checkout), **case.settings}
-        if cache and Path(cache).is_dir() and not case.refusal:
-            settings["CACHE"] = cache
+        if CACHE.is_dir() and not case.refusal:
+            settings["CACHE"] = str(CACHE)
         if case.before:
-            done = entered(base, Path(scratch), 0, home, case.before, {**settings, "CACHE": ""}, has_network=True)
-            done.check_returncode()
-            shutil.rmtree(Path(scratch) / "root")
+            entered(case, base, scratch, {**settings, "CACHE": ""}, is_before=True).check_returncode()
         began = time.monotonic()
-        done = entered(base, Path(scratch), case.uid, home, case.command, settings, has_network=case.has_network)
+        done = entered(case, base, scratch, settings)
         seconds = round(time.monotonic() - began)
+    finally:
+        subprocess.run(["rm", "-rf", "--one-file-system", str(scratch)], check=False)
+    return row_of(case, done, seconds)
+
+
+def row_of(case: Case, done: subprocess.CompletedProcess[str], seconds: int) -> dict[str, str | int]:
+    """Judge how a case ended; keep what was said."""
     (REPORTS / "fresh").mkdir(parents=True, exist_ok=True)
     (REPORTS / "fresh" / f"{case.name.replace(' ', '-')}.log").write_text(done.stdout)
-    said = [text for text in done.stdout.splitlines() if text.strip()]
-    last = next((text for text in reversed(said) if not text.startswith("make")), "")
+    said = [text.strip() for text in done.stdout.splitlines() if text.strip() and not text.startswith("make")]
     is_right = done.returncode == 0
     if case.refusal:
-        is_right = done.returncode != 0 and case.refusal in last and seconds <= REFUSED_WITHIN_S
+        is_right = done.returncode != 0 and case.refusal in said[-1] and seconds <= REFUSED_WITHIN_S
     return {
         "case": case.name,
         "command": case.command.partition(" && ")[0],
         "as": "user" if case.uid else "root",
         "outcome": "as expected" if is_right else f"failed ({done.returncode})",
         "seconds": seconds,
-        "last line": last.strip(),
+        "last line": said[-1] if said else "",
     }
 
 
 def entered(
-    base: Path, scratch: Path, uid: int, home: str, command: str, settings: dict[str, str], *, has_network: bool
+    case: Case, base: Path, scratch: Path, settings: dict[str, str], *, is_before: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a system; all that it starts ends with it."""
-    namespaces = [
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--propagation",
-        "private",
-        *([] if has_network else ["--net"]),
-    ]
+    """Run a case's command, or what comes before it as root; all that it starts ends with it."""
+    namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    if not case.has_network:
+        namespaces.append("--net")
+    home = "/home/somebody" if case.uid else "/root"
+    uid, command = (0, case.before) if is_before else (case.uid, case.command)
     enter = [str(Path(__file__).with_name("enter")), str(base), str(scratch), str(uid), home, command]
     return subprocess.run(
         ["unshare", *namespaces, *enter],

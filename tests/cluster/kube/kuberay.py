@@ -10,7 +10,7 @@ from tests.cluster.kube.network import GATEWAY
 from tests.cluster.kube.real_cluster import RealCluster
 
 STAND_IN = Path(__file__).parents[2] / "fakes" / "ray_definitions.yaml"
-KINDS = {"rayclusters", "rayservices"}
+KINDS = {"rayclusters", "rayservices", "raycronjobs"}
 
 
 def install_definitions(cluster: ControlPlane) -> None:
@@ -21,10 +21,10 @@ def install_definitions(cluster: ControlPlane) -> None:
 
 
 def start_operator(cluster: RealCluster) -> None:
-    """Start the operator that `$KUBERAY_OPERATOR` names (a binary of KubeRay 1.7), or our stand-in for it."""
+    """Start the operator that `$KUBERAY_OPERATOR` names (a binary of KubeRay 1.6 or later), or our stand-in for it."""
     install_definitions(cluster)
     if named := os.environ.get("KUBERAY_OPERATOR"):
-        _start_real(cluster, Path(named))
+        start_real(cluster, Path(named), resolver=f"nameserver {GATEWAY}\n")
     else:
         arguments = ("-m", "tests.fakes.rayservice_operator", cluster.kubeconfig)
         cluster.processes.spawn(Path(sys.executable), *arguments, name="rayservice-operator")
@@ -34,12 +34,19 @@ def _served(cluster: ControlPlane) -> set[str]:
     return {resource["name"] for resource in json.loads(cluster.get("/apis/ray.io/v1"))["resources"]}
 
 
-def _start_real(cluster: RealCluster, operator: Path) -> None:
-    """KubeRay finds heads by name, so it gets the cluster's DNS as its own, in a mount namespace of its own."""
-    resolver = cluster.folder / "resolv.conf"
-    resolver.write_text(f"nameserver {GATEWAY}\n")
-    script = f'mount --bind {resolver} /etc/resolv.conf && exec "$@"'
+def start_real(cluster: ControlPlane, operator: Path, *, resolver: str = "") -> None:
+    """
+    Start KubeRay's own operator.
+
+    It finds Ray heads by name. On a real cluster it gets the cluster's DNS as its own, in a mount namespace of its own.
+    """
     flags = ("--leader-election-namespace=default", "--metrics-addr=127.0.0.1:0")
     addresses = ("--health-probe-bind-address=127.0.0.1:0", f"--kubeconfig={cluster.kubeconfig}")
+    if not resolver:
+        cluster.processes.spawn(operator, *flags, *addresses, name="kuberay-operator")
+        return
+    named = cluster.folder / "resolv.conf"
+    named.write_text(resolver)
+    script = f'mount --bind {named} /etc/resolv.conf && exec "$@"'
     command = ("--mount", "sh", "-c", script, "sh", operator, *flags, *addresses)
     cluster.processes.spawn(Path("/usr/bin/unshare"), *command, name="kuberay-operator")
