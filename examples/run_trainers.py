@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -18,6 +18,7 @@ from uv import find_uv_bin
 
 from tlt_local.configuration.config import StackConfig
 from tlt_local.stack import Stack
+from tlt_local.supervision.processes import Ended
 
 EXAMPLES = Path(__file__).resolve().parent
 MODEL = EXAMPLES / "03_countdown/countdown/checkpoint"
@@ -172,17 +173,54 @@ def restored(http: str) -> None:
         client.post("/update_weights_from_disk", json={"model_path": str(MODEL)}).raise_for_status()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """The suite that scenarios run against."""
+
+    endpoint: str
+    http: str
+    ended: Callable[[], Iterable[Ended]] = tuple
+    """Returns what has ended by itself."""
+
+
 @asynccontextmanager
-async def suite(endpoint: str, http: str) -> AsyncIterator[tuple[str, str]]:
+async def suite(endpoint: str, http: str) -> AsyncIterator[Suite]:
     """Use the suite that is named, or one that lives as long as the block."""
     if endpoint and http:
-        yield endpoint, http
+        yield Suite(endpoint=endpoint, http=http)
         return
     # In the trainers' precision, since some scenarios compare the engine's logprobs with the trainer's.
     settings = {"coordinator": {"lending": False}, "worker": {"engine": {"dtype": "float32"}}}
     config = StackConfig(model=MODEL, workers=1, settings=settings)
-    async with Stack(config, say=lambda text: print(f"{text} ...", flush=True)) as stack:
-        yield stack.endpoint, stack.http_url
+    async with Stack(config, say=lambda text: print(f"{text} ...", flush=True), restarts=True) as stack:
+        yield Suite(endpoint=stack.endpoint, http=stack.http_url, ended=lambda: stack.ended)
+
+
+def judged(outcome: Outcome, ended: Iterable[Ended]) -> Outcome:
+    """Return the outcome of a scenario, which has failed if a part of the suite ended by itself meanwhile."""
+    if not (broken := "; ".join(map(str, ended))):
+        return outcome
+    print(broken, file=sys.stderr)
+    return replace(outcome, result=f"{broken} (the scenario: {outcome.result})"[:400].replace("|", "/"), passed=False)
+
+
+async def outcomes_of(
+    asked: Sequence[Scenario], started: Callable[[], AbstractAsyncContextManager[Suite]]
+) -> AsyncIterator[Outcome]:
+    """Run scenarios one after the other; after one that breaks the suite, the next ones run against a new one."""
+    left = list(asked)
+    while left:
+        async with started() as running:
+            while left and not running.ended():
+                scenario = left.pop(0)
+                print(f"{scenario.name}: {scenario.mode} ...", flush=True)
+                try:
+                    await asyncio.to_thread(restored, running.http)
+                except httpx.HTTPError as error:
+                    outcome = Outcome(scenario=scenario, result=f"the suite does not answer: {error}", passed=False)
+                else:
+                    outcome = await asyncio.to_thread(played, scenario, running.endpoint, running.http)
+                yield judged(outcome, running.ended())
 
 
 def table(rows: Iterable[str]) -> str:
@@ -220,15 +258,12 @@ async def main() -> None:
     )  # fmt: skip
     options = parser.parse_args()
     outcomes = []
-    async with suite(options.endpoint, options.http) as (endpoint, http):
-        for scenario in scenarios(options.names):
-            print(f"{scenario.name}: {scenario.mode} ...", flush=True)
-            await asyncio.to_thread(restored, http)
-            outcomes.append(await asyncio.to_thread(played, scenario, endpoint, http))
-            print(f"  {outcomes[-1].result}", flush=True)
-            for page in options.write:  # at once, so that an interrupted run keeps what it has
-                page.parent.mkdir(parents=True, exist_ok=True)
-                page.write_text(written(page.read_text() if page.exists() else EMPTY, outcomes[-1:]))
+    async for outcome in outcomes_of(scenarios(options.names), lambda: suite(options.endpoint, options.http)):
+        outcomes.append(outcome)
+        print(f"  {outcome.result}", flush=True)
+        for page in options.write:  # at once, so that an interrupted run keeps what it has
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(written(page.read_text() if page.exists() else EMPTY, [outcome]))
     print(table(outcome.row for outcome in outcomes))
     raise SystemExit(any(outcome.passed is False for outcome in outcomes))
 

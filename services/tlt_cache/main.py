@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from tlt_cache.config import CacheConfig
 from tlt_cache.embedded import embedded_redis
@@ -17,6 +18,7 @@ from tlt_common.rpc.app import run_app
 from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running
 from tlt_common.wire import hidden as wire
 
 log = get_logger(__name__)
@@ -63,7 +65,8 @@ async def cache_service(config: CacheConfig) -> AsyncIterator[int]:
         service = Service(name=wire.SERVICE_NAME, add=lambda server: wire.add_servicer(servicer, server))
         async with serving(config.listen, service, security=internal(config.tls, CALLERS)) as server:
             log.info("cache_serving", port=server.port, redis=shown_redis_url(config.redis))
-            probe = parts.create_task(gate.probe(store, config.probe_every_s), name="probe")
+            probing = kept_running("probe", partial(gate.probe, store, config.probe_every_s))
+            probe = parts.create_task(probing, name="probe")
             try:
                 yield server.port
             finally:

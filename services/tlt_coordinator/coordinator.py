@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Never
 
 from tlt_common.aio import Pieces, Signal
@@ -19,6 +20,7 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.forecast import TailView
 from tlt_common.forecast.load import GatewayLoad
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running, optional
 from tlt_coordinator.account.figures import FleetFigures, WorkerStanding
 from tlt_coordinator.account.ledger import Ledger
 from tlt_coordinator.account.steps import Steps
@@ -103,7 +105,8 @@ class Coordinator:
         """Plan after every change, and at least every TICK_S, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._epochs.run(), name="epochs")
-            parts.create_task(keep_totals(self._store, lambda: self._ledger.totals(self._clock.now())), name="totals")
+            totals = partial(keep_totals, self._store, lambda: self._ledger.totals(self._clock.now()))
+            parts.create_task(kept_running("totals", totals), name="totals")
             await self._plan()
         raise AssertionError("the plan never ends")
 
@@ -173,11 +176,13 @@ class Coordinator:
     def report_load(self, gateway_id: str, load: GatewayLoad) -> tuple[TailView, float] | None:
         """Record what runs for a gateway; return the tail that all gateways share, and its age in seconds."""
         now_s = self._clock.now()
-        self._forecasts.report(gateway_id, load, now_s)
-        self._steps.announce(gateway_id, load.announced)
-        ended = (*load.ended, *load.cut)
-        self._learn_steps(now_s, ended=len(ended), tokens=sum(ended))
-        return self._forecasts.view(now_s) if self._lending else None
+        with optional("forecasts"):
+            self._forecasts.report(gateway_id, load, now_s)
+            self._steps.announce(gateway_id, load.announced)
+            ended = (*load.ended, *load.cut)
+            self._learn_steps(now_s, ended=len(ended), tokens=sum(ended))
+            return self._forecasts.view(now_s) if self._lending else None
+        return None
 
     async def publish(self, publication: Publication) -> DrafterWish:
         """

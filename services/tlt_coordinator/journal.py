@@ -19,6 +19,7 @@ from tlt_common.journal.coordinator_lines import (
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.writer import JournalWriter
+from tlt_common.telemetry.optional import optional
 from tlt_coordinator.account.figures import WorkerStanding
 from tlt_coordinator.config import CoordinatorConfig
 
@@ -144,7 +145,8 @@ class CoordinatorJournal:
 
     def _put(self, made: Callable[[float], Line]) -> None:
         if self._writer is not None and self._leads:
-            self._writer.put(made(self._now()))
+            with optional("journal"):
+                self._writer.put(made(self._now()))
 
 
 NO_JOURNAL = CoordinatorJournal(None, lambda: 0.0)

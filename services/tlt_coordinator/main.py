@@ -16,6 +16,7 @@ from tlt_common.rpc.http.server import address_of, bind, serve_http
 from tlt_common.rpc.security.access import Access, Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running
 from tlt_common.wire import coordinator as wire
 from tlt_coordinator.account.fleet_metrics import FleetMetrics
 from tlt_coordinator.active import ActiveCoordinator
@@ -104,7 +105,8 @@ async def serve(config: CoordinatorConfig, *, on_serving: Callable[[Addresses], 
         access = access_of(config.tokens)
         async with _host(config, clock, journal) as host, asyncio.TaskGroup() as parts:
             if config.http_listen:
-                parts.create_task(_page(config, config.http_listen, access, page, host.active), name="page")
+                page_of = partial(_page, config, config.http_listen, access, page, host.active)
+                parts.create_task(kept_running("page", page_of), name="page")
             servicer = CoordinatorServicer(host.active, parts)
             service = Service(name=wire.SERVICE_NAME, add=partial(wire.add_servicer, servicer))
             security = internal(config.tls, CALLERS)
@@ -197,9 +199,10 @@ async def _host(config: CoordinatorConfig, clock: Clock, journal: CoordinatorJou
 async def _beside(coordinator: Coordinator) -> Never:
     """Run what accompanies a coordinator while it is active."""
     async with asyncio.TaskGroup() as parts:
-        parts.create_task(_note_training(coordinator), name="trained")
-        parts.create_task(SettledHeap(lambda: coordinator.opened).run(), name="heap")
-        await _export(coordinator)
+        parts.create_task(kept_running("trained", partial(_note_training, coordinator)), name="trained")
+        heap = SettledHeap(lambda: coordinator.opened)
+        parts.create_task(kept_running("heap", heap.run), name="heap")
+        await kept_running("metrics", partial(_export, coordinator))
     raise AssertionError("exports never end")
 
 

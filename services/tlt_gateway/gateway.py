@@ -1,7 +1,7 @@
 """The gateway: assembles its components."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from tlt_common.rpc.channel import connect
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.rpc.security.tokens import Scope, tokens_in
 from tlt_common.telemetry import metrics
+from tlt_common.telemetry.optional import kept_running, optional, unfailing
 from tlt_common.weights.room import SpoolRoom
 from tlt_gateway.config import GatewayConfig
 from tlt_gateway.fleet.fleet_memory import FleetMemory
@@ -109,7 +110,7 @@ class Gateway:
             worker_wait_s=config.worker_wait_s,
             max_moves=config.max_moves,
             share_cache=config.share_cache,
-            over=self._journal.response,
+            over=unfailing("journal", self._journal.response),
         )
         self.pauses = Pauses(
             self._pool,
@@ -117,7 +118,7 @@ class Gateway:
             self.requests,
             self._peers,
             max_s=config.max_pause_s,
-            changed=self._journal.pause,
+            changed=unfailing("journal", self._journal.pause),
         )
         self._tail = Tail(
             config.gateway_id,
@@ -143,28 +144,33 @@ class Gateway:
             SpoolRoom(directory=spool_dir, max_bytes=config.max_weights_bytes, volume_bytes=config.spool_bytes),
             spool_shared=config.spool_shared,
             straggler_s=config.straggler_s,
-            over=self._journal.update,
+            over=unfailing("journal", self._journal.update),
         )
         self.collected = CollectedUpdates(self._pool, self.weights)
 
     async def run(self) -> Never:
-        """Run until cancelled; if a component fails, all are cancelled."""
+        """Run until cancelled; if a component that rollouts depend on fails, all are cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._journal.run(), name="journal")
             parts.create_task(self.weights.run(), name="weights")
             parts.create_task(self._pool.run(self.weights.admit), name="worker pool")
             known = KnownWorkers(self._pool.see, file=self._config.known_workers)
-            parts.create_task(known.run(), name="known workers")
-            if self._config.coordinator:
-                fleet = follow_fleet(self._config.coordinator, known, self._set_lending, tls=self._config.tls)
-                parts.create_task(fleet, name="discovery")
-                parts.create_task(self._tail.run(), name="tail")
-                parts.create_task(self._packing.run(), name="packing")
-            if self._config.worker_service:
-                parts.create_task(follow_name(self._config.worker_service, known), name="worker service")
-            if self._report:
-                parts.create_task(self._report.run(), name="report")
+            for name, run in self._optional(known):
+                parts.create_task(kept_running(name, run), name=name)
         raise AssertionError("the gateway's components ended without being cancelled")
+
+    def _optional(self, known: KnownWorkers) -> Iterator[tuple[str, Callable[[], Awaitable[Never]]]]:
+        """Yield what the gateway goes on without: workers that are known stay in use."""
+        yield "known workers", known.run
+        if coordinator := self._config.coordinator:
+            fleet = partial(follow_fleet, coordinator, known, self._set_lending, tls=self._config.tls)
+            yield "discovery", fleet
+            yield "tail", self._tail.run
+            yield "packing", self._packing.run
+        if self._config.worker_service:
+            yield "worker service", partial(follow_name, self._config.worker_service, known)
+        if self._report:
+            yield "report", self._report.run
 
     @asynccontextmanager
     async def generating(self, prompt: Prompt) -> AsyncIterator[AsyncGenerator[TokenChunk, None]]:
@@ -243,8 +249,11 @@ class Gateway:
         self._tail.see(view, age_s)
 
     def _over(self, request: RunningRequest) -> None:
-        self._tail.over(request)
-        self._forecast.over(request)
+        with optional("tail"):
+            self._tail.over(request)
+        if self._report:  # else nobody asks for them
+            with optional("forecast"):
+                self._forecast.over(request)
 
     def _set_lending(self, lending: bool) -> None:
         self._tail.moves.lending = self._packing.lending = lending

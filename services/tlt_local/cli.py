@@ -134,7 +134,7 @@ def up(
     served = asyncio.Event()
 
     async def main() -> None:
-        async with Stack(wanted, say=lambda text: console.print(f"[dim]{text} ...[/dim]")) as stack:
+        async with Stack(wanted, say=lambda text: console.print(f"[dim]{text} ...[/dim]"), restarts=True) as stack:
             show(console, stack, wanted.tls)
             served.set()
             await tell_problems(stack.coordinator, console, certificate_of(wanted.tls, "admin"))

@@ -4,11 +4,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tlt_common.errors import UnavailableError
 from tlt_common.rpc.channel import connect
+from tlt_common.telemetry.optional import kept_running
 from tlt_local.addresses import HOST
 from tlt_local.configuration.certificates import certificate_of
 from tlt_local.configuration.config import StackConfig, check
@@ -19,7 +22,8 @@ from tlt_local.supervision.home import Home, guarded
 from tlt_local.supervision.kept_logs import KeptLogs
 from tlt_local.supervision.liveness_probe import LivenessProber
 from tlt_local.supervision.log_rotation import rotate_all
-from tlt_local.supervision.processes import START_S, Command, Supervised, serve
+from tlt_local.supervision.processes import START_S, Command, Ended, Supervised, serve
+from tlt_worker.placement.local import FleetSpec
 
 TOKENIZER = "tokenizer.json"
 ENGINES_S = 900.0
@@ -36,6 +40,8 @@ class Stack:
 
     Args:
         say: Called with one line about each start-up phase.
+        restarts: Whether a part that ends by itself is started again, as under `tlt up`; otherwise it has failed for
+            good, so that no test and no measurement passes over it.
     """
 
     endpoint: str
@@ -54,9 +60,14 @@ class Stack:
     token: str
     """Set in the environment of every process of the run."""
 
-    def __init__(self, config: StackConfig, *, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, config: StackConfig, *, say: Callable[[str], None] = lambda _: None, restarts: bool = False
+    ) -> None:
         self._config = config
         self._say = say
+        self._restarts = restarts
+        self._running: list[Supervised] = []
+        self._workers: FleetSpec | None = None
         self._context: AbstractAsyncContextManager[None] | None = None
         self._home: Home | None = None
 
@@ -65,6 +76,14 @@ class Stack:
         """Prometheus addresses of the running processes, by name. Spot trainers start last and may change theirs."""
         known = self._home.all_addresses() if self._home else {}
         return {name: addresses["metrics"] for name, addresses in sorted(known.items()) if "metrics" in addresses}
+
+    @property
+    def ended(self) -> tuple[Ended, ...]:
+        """What has ended since the start though nobody stopped it: services each time, of each worker the last time."""
+        services = [ended for process in self._running for ended in process.ended]
+        if self._workers and (why := self._workers.failure()):
+            services.append(Ended(name="a worker", why=why))
+        return tuple(services)
 
     async def __aenter__(self) -> Self:
         """
@@ -90,11 +109,11 @@ class Stack:
         logs = KeptLogs()
         try:
             async with guarded(self._config.run_dir) as home, asyncio.TaskGroup() as owners:
-                running: list[Supervised] = []
+                self._running = running = list[Supervised]()
                 watch = LivenessProber(home, liveness_s=self._config.liveness_s, tls=self._config.tls is not None)
                 beside = (
-                    owners.create_task(watch.run(), name="prober"),
-                    owners.create_task(rotate_all(home.logs), name="logs"),
+                    owners.create_task(kept_running("prober", watch.run), name="prober"),
+                    owners.create_task(kept_running("logs", partial(rotate_all, home.logs)), name="logs"),
                 )
                 try:
                     with logs.unless_started(home):
@@ -102,6 +121,7 @@ class Stack:
                     for process in running:
                         process.suite_started = True
                     yield
+                    self._require_unbroken()
                 finally:
                     home.leave()
                     for task in beside:  # they never end by themselves, and processes that stop do not answer
@@ -116,7 +136,15 @@ class Stack:
     async def _start(self, home: Home, owners: asyncio.TaskGroup, running: list[Supervised]) -> None:
         def launch(name: str, command: Command, *, start_s: float = START_S) -> Supervised:
             secrets = self._secrets(name, home)
-            process = Supervised(name, command, home, start_s=start_s, secrets=secrets, suite_started=False)
+            process = Supervised(
+                name,
+                command,
+                home,
+                start_s=start_s,
+                secrets=secrets,
+                suite_started=False,
+                restarts=self._restarts,
+            )
             running.append(process)
             owners.create_task(process.run(), name=name)
             return process
@@ -146,6 +174,14 @@ class Stack:
             if first is not None:
                 self._say("loading the drafter")
                 await until_loaded(channel, first)
+
+    def _require_unbroken(self) -> None:
+        """
+        Raises:
+            UnavailableError: A part has ended by itself, and must not.
+        """
+        if self.ended and not self._restarts:
+            raise UnavailableError("; ".join(map(str, self.ended)))
 
     def _service(self, name: str, home: Home, **settings: str) -> Command:
         liveness = {"liveness_s": str(self._config.liveness_s)}
@@ -183,7 +219,7 @@ class Stack:
 
     def _fleet(self, home: Home) -> Command:
         services = {"coordinator": self.coordinator, "cache": self.cache, "tuner": self.tuner}
-        spec = fleet_of(self._config, home, services)
+        self._workers = spec = fleet_of(self._config, home, services)
         path = home.directory / "fleet.json"
         path.write_text(spec.model_dump_json())
         return lambda _: [sys.executable, "-m", "tlt_worker.placement.serve", str(path)]

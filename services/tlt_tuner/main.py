@@ -10,6 +10,7 @@ from tlt_common.rpc.app import run_app
 from tlt_common.rpc.security.access import Roles
 from tlt_common.rpc.server import Service, internal, serving
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running
 from tlt_common.wire import tuner as wire
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.persistence import PoolPersistence
@@ -51,6 +52,6 @@ async def persist(tuner: Tuner, config: TunerConfig) -> None:
 
     store = RedisPoolStore(url, fleet=config.fleet, tls=connection_options(url, config.redis_ca))
     try:
-        await PoolPersistence(tuner, store, every_s=config.save_interval_s).run()
+        await kept_running("persistence", PoolPersistence(tuner, store, every_s=config.save_interval_s).run)
     finally:
         await store.aclose()

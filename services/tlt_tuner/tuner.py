@@ -7,6 +7,7 @@ from tlt_common.aio import Signal
 from tlt_common.domain.arm import ArmWindow
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_common.telemetry import metrics
+from tlt_common.telemetry.optional import optional
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.pools import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
@@ -34,7 +35,8 @@ class Tuner:
         """
         if self._pools.add(key, windows):
             self._changed.set()
-            self._count_regret(key, windows)
+            with optional("regret"):
+                self._count_regret(key, windows)
         for window in windows:
             metrics.ARM_ROUNDS.labels(arm=window.arm, group=str(window.group)).inc(window.rounds)
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from tlt_common.machine import boot_id
 from tlt_common.rpc.channel import connect
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running
 from tlt_common.weights.room import fitting
 from tlt_worker.activity import Activity
 from tlt_worker.config import WorkerConfig
@@ -45,6 +46,9 @@ from tlt_worker.weights.source import WeightSources
 from tlt_worker.weights.staging import Staging
 
 log = get_logger(__name__)
+
+OPTIONAL = frozenset({"ahead", "capture", "reporting", "rounds", "lease"})
+"""Parts without which the worker serves requests; the others end it if they fail."""
 
 
 class Worker:
@@ -235,18 +239,18 @@ class Worker:
         """
         try:
             async with asyncio.TaskGroup() as parts:
-                for name, part in self._parts(address):
-                    parts.create_task(part, name=name)
+                for name, run in self._parts(address):
+                    parts.create_task(kept_running(name, run) if name in OPTIONAL else run(), name=name)
                 raise EngineError(f"the engine died: {await self._engine.died()}")
         finally:
             self.watchers.close()
 
-    def _parts(self, address: str) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
-        yield "changes", self.changes.run()
-        yield "drafter", self.drafter.run()
-        yield "ahead", self.ahead.run()
+    def _parts(self, address: str) -> Iterator[tuple[str, Callable[[], Coroutine[None, None, None]]]]:
+        yield "changes", self.changes.run
+        yield "drafter", self.drafter.run
+        yield "ahead", self.ahead.run
         if self._config.cache:
-            yield "capture", FrameSender(self._engine, self._config.cache, tls=self._config.tls).run()
+            yield "capture", FrameSender(self._engine, self._config.cache, tls=self._config.tls).run
         if self._config.tuner:
             reporting = TunerStream(
                 self._engine,
@@ -257,8 +261,8 @@ class Worker:
                 tls=self._config.tls,
             )
             self.rounds.on_report(reporting.add)
-            yield "reporting", reporting.run()
-        yield "rounds", self.rounds.run()
+            yield "reporting", reporting.run
+        yield "rounds", self.rounds.run
         if self._trainer and self.spot:
             spot, process = self.spot, self._trainer.process
             watch = TrainerWatch(
@@ -269,11 +273,11 @@ class Worker:
                 spot.lose_trainer()
                 watch.restarted()
 
-            yield "trainer", process.run(on_exit=lose)
-            yield "trainer-watch", watch.run()
-            yield "spot", self.spot.run()
-            yield "spot-watch", self.spot.watch()
-            yield "spot-policy", self.spot.notice.run()
+            yield "trainer", partial(process.run, on_exit=lose)
+            yield "trainer-watch", watch.run
+            yield "spot", self.spot.run
+            yield "spot-watch", self.spot.watch
+            yield "spot-policy", self.spot.notice.run
         if self._config.coordinator:
             self._stream = CoordinatorStream(
                 self._config.coordinator,
@@ -282,7 +286,7 @@ class Worker:
                 obey=self._obey,
                 tls=self._config.tls,
             )
-            yield "lease", self._stream.run()
+            yield "lease", self._stream.run
 
     def _hello(self, address: str) -> WorkerHello:
         return WorkerHello(

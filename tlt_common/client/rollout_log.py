@@ -11,9 +11,7 @@ from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.response import TokenChunk
 from tlt_common.domain.server_info import NO_BUBBLES, ServerInfo
 from tlt_common.errors import ConfigError
-from tlt_common.telemetry.log import get_logger
-
-logger = get_logger(__name__)
+from tlt_common.telemetry.optional import optional
 
 Sink: TypeAlias = Callable[[Mapping[str, float], int], object]
 """Takes figures by name, and the step."""
@@ -109,10 +107,8 @@ class RolloutLog:
         with self._lock:
             figures = self._of_responses() | (self._of_fleet(info, step) if info else {})
             self._begin()
-        try:
+        with optional("rollout log"):  # every logger raises its own: W&B's and MLflow's are no OSErrors
             self._sink({f"rollout/{name}": float(value) for name, value in figures.items()}, step)
-        except Exception as error:  # noqa: BLE001 - every logger raises its own: W&B's and MLflow's are no OSErrors
-            logger.warning("rollout_log_failed", step=step, error=repr(error))
 
     def _of_responses(self) -> dict[str, float]:
         if not self._lengths:

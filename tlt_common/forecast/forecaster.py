@@ -215,10 +215,11 @@ class Forecaster:
 
     def _close(self, prompt: Hashable) -> None:
         """Learn from a group that is complete. One that reached its cap counts as if it had ended there."""
+        self._open.discard(prompt)
         known = self._prompts[prompt]
         capped = [self._curve.score(length) for length in known.capped] if self._curve else []
-        scores = [*known.scores, *capped]
+        scores, known.scores, known.capped = [*known.scores, *capped], [], []
+        if not scores:  # all were aborted
+            return
         self._likeness.learn(scores, tuple(known.earlier))
         known.earlier.append(PastEpoch(sum(scores) / len(scores), len(scores)))
-        known.scores, known.capped = [], []
-        self._open.discard(prompt)

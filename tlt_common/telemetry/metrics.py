@@ -23,6 +23,10 @@ RPC_LOOP_STALL = Gauge(
 )
 RPC_RELOADS = Counter("tlt_rpc_reloads", "Reloads of certificate and token files.", ["kind", "outcome"])
 
+OPTIONAL_FAILURES = Counter(
+    "tlt_optional_failures", "Failures of parts that the service does without, such as reports and forecasts.", ["part"]
+)
+
 JOURNAL_BYTES = Counter("tlt_journal_written_bytes", "Bytes written to the journal.")
 JOURNAL_DROPPED = Counter(
     "tlt_journal_dropped_lines", "Lines that the journal lacks, since the disk was too slow for them."

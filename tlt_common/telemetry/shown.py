@@ -6,7 +6,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Metric
 
 OWNERS = ("gateway", "worker", "cache", "trainer", "tuner")
 """Components whose metrics are prefixed with their name."""
-SHARED = ("tlt_build_", "tlt_journal_", "tlt_rpc_", "tlt_tls_")
+SHARED = ("tlt_build_", "tlt_journal_", "tlt_optional_", "tlt_rpc_", "tlt_tls_")
 
 
 class Shown(CollectorRegistry):

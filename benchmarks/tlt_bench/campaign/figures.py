@@ -55,6 +55,7 @@ SHARED: Mapping[str, Figure] = {
     "overlapping_leases": _violations("pairs of training leases of one worker that overlapped"),
     "left_behind": _violations("processes and files that remained after shutdown"),
     "ledger_gaps": _violations("workers whose ledger does not sum to wall time"),
+    "failed_services": _violations("services that ended by themselves, without a strike"),
     "not_back": _violations("processes that were not replaced"),
     "stuck_updates": _violations("weight updates that did not succeed after everything was back"),
     "stall_detect_s": Figure(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Never, TypeAlias
 
 from tlt_common.telemetry.log import get_logger
+from tlt_common.telemetry.optional import kept_running
 from tlt_coordinator.active import ActiveCoordinator
 from tlt_coordinator.clock import Clock
 from tlt_coordinator.config import CoordinatorConfig, KubernetesSettings
@@ -72,7 +73,8 @@ class LeaderElectedCoordinator:
         log.info("leading", pod=self._settings.pod, lease=self._settings.lease, epoch=term.state.reserved_epoch)
         try:
             async with asyncio.TaskGroup() as parts:
-                for part in (coordinator.run(), self._beside(coordinator), reporter.run(), label.run()):
+                pods, leader = kept_running("pods", reporter.run), kept_running("leader label", label.run)
+                for part in (coordinator.run(), self._beside(coordinator), pods, leader):
                     parts.create_task(part)
                 # Deactivate before waiting for the parts: one of them may be in the middle of a call.
                 with self.active.activate(coordinator, leads=lambda: self._lease.leads):

@@ -12,6 +12,7 @@ from tlt_common.forecast.load import GatewayLoad
 from tlt_common.rpc.channel import connect
 from tlt_common.rpc.errors import translated
 from tlt_common.telemetry import metrics
+from tlt_common.telemetry.optional import optional
 from tlt_common.wire import coordinator as wire
 from tlt_common.wire.load import load_to_pb, tail_from_pb
 
@@ -66,13 +67,15 @@ class QueueReport:
                 )
                 if self._load and (now_s := asyncio.get_running_loop().time()) >= self._load_due_s:
                     self._load_due_s = now_s + LOAD_S
-                    request.load.CopyFrom(load_to_pb(await self._load()))
+                    with optional("load report"):
+                        request.load.CopyFrom(load_to_pb(await self._load()))
                 try:
                     with translated():
                         answer = await stub.ReportQueue(request, timeout=self._report_s)
                     self.bubbles = Bubbles(total_s=answer.bubble_s, training_s=answer.training_s)
                     if answer.HasField("tail"):
-                        self._see(tail_from_pb(answer.tail), answer.tail.age_s)
+                        with optional("tail"):
+                            self._see(tail_from_pb(answer.tail), answer.tail.age_s)
                 except TltError:
                     metrics.GATEWAY_REPORT_FAILURES.inc()
                     # Without this delay, an unreachable coordinator would be called on every change of the queue.

@@ -22,6 +22,7 @@ from tlt_common.journal.gateway_lines import (
 )
 from tlt_common.journal.line import Line
 from tlt_common.journal.writer import JournalWriter
+from tlt_common.telemetry.optional import optional
 from tlt_gateway.consolidation.plan import Consolidation, Planned
 from tlt_gateway.journal.groups import group_key, group_name
 from tlt_gateway.journal.tally import RoundsTally
@@ -80,13 +81,15 @@ class GatewayJournal:
             try:
                 while True:
                     await asyncio.sleep(LOOK_S)
-                    self._look()
-                    if self._now_s() >= due_s:
-                        due_s += SUM_S
-                        self._put(*self._tally.lines(self._now_s()))
+                    with optional("journal"):
+                        self._look()
+                        if self._now_s() >= due_s:
+                            due_s += SUM_S
+                            self._put(*self._tally.lines(self._now_s()))
             finally:
-                self._look()
-                self._put(*self._tally.lines(self._now_s()))
+                with optional("journal"):
+                    self._look()
+                    self._put(*self._tally.lines(self._now_s()))
 
     def _load_key(self, directory: Path) -> None:
         self._key = group_key(directory)

@@ -113,8 +113,8 @@ class LivenessProber:
                             probes.create_task(self._probe(watched), name=f"probe {watched.pid}")
                     await asyncio.sleep(PROBE_EVERY_S)
         finally:
-            for watched in self._watched.values():
-                watched.close()
+            for name in tuple(self._watched):
+                self._watched.pop(name).close()
 
     def _meet(self) -> None:
         """Follow the files: a restarted process writes its own, one that ends removes it."""

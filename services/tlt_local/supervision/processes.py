@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -68,6 +69,24 @@ def why_it_ended(code: int, log: str) -> str:
     return f"ended by {signal.Signals(-code).name}{hint}; {f'last log line: {said}' if log else said}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A part of the suite that ended though nobody stopped it."""
+
+    name: str
+    why: str
+    code: int | None = None
+    """Exit code of its process, or the negative number of the signal that ended it; None: unknown."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed by itself, and was not killed or terminated by whoever disturbs the suite."""
+        return self.code is not None and self.code not in {os.EX_OK, -signal.SIGKILL, -signal.SIGTERM}
+
+    def __str__(self) -> str:
+        return f"{self.name} ended: {self.why}"
+
+
 class Supervised:
     """
     One process, restarted at the same addresses when it exits. Exiting before the suite has started is an error, unless
@@ -76,7 +95,11 @@ class Supervised:
     Args:
         command: Returns program and arguments, given the settings that repeat the addresses of the first start.
         secrets: Settings that must not be on a command line, as environment variables.
-        suite_started: Whether to start it again when it exits; False until the suite that it is a part of has started.
+        suite_started: False until the suite that it is a part of has started.
+        restarts: Whether to start it again when it exits after that; otherwise, that it exited is an error.
+
+    Attributes:
+        ended: Each time that it exited after it had served and nobody had stopped it.
     """
 
     def __init__(
@@ -88,12 +111,15 @@ class Supervised:
         start_s: float = START_S,
         secrets: Mapping[str, str] = MappingProxyType({}),
         suite_started: bool = True,
+        restarts: bool = True,
     ) -> None:
         self.name = name
         self._start_s = start_s
         self._command = command
         self._secrets = secrets
         self.suite_started = suite_started
+        self._restarts = restarts
+        self.ended: list[Ended] = []
         self._starts = 0
         self._log_begins = 0
         self._fixed: Mapping[str, str] = {}
@@ -119,8 +145,13 @@ class Supervised:
             code = await self._live()
             if self._stopping:
                 return
-            if self._served.done() and not self.suite_started:
-                raise ConfigError(f"{self.name} ended while the suite started: {why_it_ended(code, self._said())}")
+            if self._served.done():
+                ended = Ended(name=self.name, why=why_it_ended(code, self._said()), code=code)
+                if not self.suite_started:
+                    raise ConfigError(f"{self.name} ended while the suite started: {ended.why}")
+                if not self._restarts:
+                    raise UnavailableError(str(ended))
+                self.ended.append(ended)
             log.warning("service_died", service=self.name, code=code, log=str(self._log))
             await asyncio.sleep(next(delays))
 

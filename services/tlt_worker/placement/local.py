@@ -70,16 +70,16 @@ class FleetSpec(Frozen):
 
     @property
     def failures(self) -> Path:
-        """Directory of the reasons why replicas did not start, one file per rank."""
+        """Directory of the reasons why replicas did not start, or ended by themselves, one file per rank."""
         return self.directory / "failures"
 
     def note_failure(self, rank: int, reason: str) -> None:
-        """Keep the reason why the replica with this rank did not start; whoever runs the fleet polls for it."""
+        """Keep the reason why the replica with this rank failed; whoever runs the fleet polls for it."""
         self.failures.mkdir(parents=True, exist_ok=True)
         write_whole(self.failures / str(rank), reason.encode())
 
     def failure(self) -> str:
-        """Return why replicas did not start, as one line; empty: none of them said."""
+        """Return why replicas failed, as one line; empty: none of them said."""
         noted = sorted(
             (path for path in self.failures.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name)
         )

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Never
@@ -70,7 +71,7 @@ class WorkerReplica:
         self._drain, self._drain_s = draining(), config.drain_s
         serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(config, serving), name=config.worker_id)
-        self._life.add_done_callback(_report)
+        self._life.add_done_callback(partial(_report, spec, rank))
         await asyncio.wait({self._life, serving}, return_when=asyncio.FIRST_COMPLETED)
         if self._life.done():
             await self._life
@@ -105,10 +106,11 @@ def reason_of(error: BaseException) -> str:
     return error.message if isinstance(error, TltError) else f"{type(error).__name__}: {error}"
 
 
-def _report(life: asyncio.Task[None]) -> None:
-    """Log why a worker has ended: Serve's logs name the group of errors, but none of them."""
+def _report(spec: FleetSpec | PodsSpec, rank: int, life: asyncio.Task[None]) -> None:
+    """Log and note why a worker has ended: Serve's logs name the group of errors, but none of them."""
     if not life.cancelled() and (error := life.exception()) is not None:
         log.error("worker_ended", exc_info=error)
+        spec.note_failure(rank, reason_of(error))
 
 
 def application(spec: FleetSpec) -> serve.Application:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tlt_common.errors import ConfigError
+from tlt_common.errors import ConfigError, UnavailableError
 from tlt_local.supervision.home import Home, guarded
-from tlt_local.supervision.processes import STARTS, Supervised, repeated
+from tlt_local.supervision.processes import STARTS, Ended, Supervised, repeated
 
 SERVICE = """
 import json, os, sys, time
@@ -118,6 +118,28 @@ async def test_a_service_that_ends_before_the_suite_has_started_is_an_error() ->
         service = Supervised("thing", command(brief, home), home, suite_started=False)
         with pytest.raises(ConfigError, match="thing ended while the suite started: Redis is gone"):
             await service.run()
+
+
+async def test_where_nothing_may_end_by_itself_a_service_that_does_is_an_error() -> None:
+    brief = SERVICE.replace("time.sleep(600)", "sys.exit('ZeroDivisionError: division by zero')")
+    async with guarded(None) as home:
+        service = Supervised("thing", command(brief, home), home, restarts=False)
+        with pytest.raises(UnavailableError, match="thing ended: ZeroDivisionError: division by zero"):
+            await service.run()
+
+
+async def test_that_a_service_was_started_again_can_be_seen_and_whether_somebody_killed_it() -> None:
+    async with guarded(None) as home, asyncio.TaskGroup() as owners:
+        struck = Supervised("thing", command(SERVICE, home), home)
+        owners.create_task(struck.run())
+        await struck.addresses()
+        os.kill(former := pid_of(home), signal.SIGKILL)
+        await eventually(lambda: pid_of(home) not in {0, former})
+        assert [(ended.name, ended.failed) for ended in struck.ended] == [("thing", False)]
+        await struck.stop()
+        assert len(struck.ended) == 1
+    assert Ended(name="gateway", why="division by zero", code=1).failed
+    assert Ended(name="gateway", why="", code=-signal.SIGSEGV).failed
 
 
 async def test_a_service_that_may_start_the_next_time_is_started_again() -> None:

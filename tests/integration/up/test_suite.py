@@ -96,8 +96,9 @@ async def stack() -> AsyncIterator[Stack]:
             environment.setenv(name, "http://127.0.0.1:9")
         for name in ("no_proxy", "NO_PROXY"):
             environment.delenv(name, raising=False)
-        async with Stack(StackConfig(model=MODEL, workers=2)) as running:
+        async with Stack(StackConfig(model=MODEL, workers=2), restarts=True) as running:
             yield running
+            assert not [ended for ended in running.ended if ended.failed], "a service ended that no test had killed"
 
 
 async def test_both_workers_answer_and_are_named_by_their_rank(stack: Stack) -> None:

@@ -1,10 +1,15 @@
 """What `make trainers` would run."""
 
 import runpy
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tlt_local.supervision.processes import Ended
 
 ROOT = Path(__file__).parents[3]
 
@@ -96,3 +101,32 @@ def test_results_of_what_was_not_run_stay_in_the_table(runner: dict[str, Any]) -
     skipped = runner["Outcome"](scenario=scenario, result="no source", passed=None)
     assert runner["written"](page, [skipped]) == page
     assert skipped.row in runner["written"](runner["EMPTY"], [skipped])
+
+
+async def test_a_scenario_that_breaks_the_suite_is_its_own_row_and_the_next_ones_run_against_a_new_one(
+    runner: dict[str, Any], tmp_path: Path
+) -> None:
+    found = [
+        replace(one, run="p.py", packages=(), python="", source="A_SOURCE")
+        for one in runner["scenarios"](["areal", "own_loop", "trl_grpo"])
+    ]
+    suites = list[list[Ended]]()
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[Any]:
+        ended = [Ended(name="gateway", why="ZeroDivisionError | /0", code=1)] if not suites else []
+        suites.append(ended)
+        asked = list[None]()
+
+        def ended_by_now() -> list[Ended]:
+            asked.append(None)
+            return ended if len(asked) > 1 else []
+
+        yield runner["Suite"](endpoint="", http="http://127.0.0.1:9", ended=ended_by_now)
+
+    outcomes = [outcome async for outcome in runner["outcomes_of"](found, started)]
+    assert [outcome.scenario for outcome in outcomes] == found
+    assert outcomes[0].result.startswith("gateway ended: ZeroDivisionError / /0 (the scenario: ")
+    assert outcomes[0].passed is False
+    assert not any("gateway ended" in outcome.result for outcome in outcomes[1:])
+    assert len(suites) == 2

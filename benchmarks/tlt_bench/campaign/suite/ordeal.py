@@ -62,6 +62,7 @@ async def undergo(
         async with AsyncExitStack() as opened:
             clients = [await opened.enter_async_context(Client(address)) for address in suite.proxy.addresses]
             figures = await _disturbed(context, suite, clients, chronicle, disturb)
+        figures["failed_services"] = verdict.failed_services(suite, chronicle)
         figures["ledger_gaps"] = await verdict.ledger_gaps(suite, chronicle)
         traces = Traces.of(suite.token, suite.directory)
     figures["left_behind"] += verdict.left_behind(traces, chronicle)

@@ -1,7 +1,7 @@
 """The suite that the campaign disturbs: `tlt up` with two float32 engines, a second gateway, and a proxy."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from tlt_local.configuration.config import StackConfig
 from tlt_local.configuration.settings import spelled
 from tlt_local.stack import Stack
 from tlt_local.supervision.home import Home
-from tlt_local.supervision.processes import Supervised, serve
+from tlt_local.supervision.processes import Ended, Supervised, serve
 
 MODEL = Path(countdown.__file__).with_name("checkpoint")
 WORKERS = 2
@@ -69,6 +69,8 @@ class Suite:
     """URLs of the gateways, by name."""
     store: Store | None = None
     """Where drafters, checkpoints and weights are; None: on this machine's disks."""
+    ended: Callable[[], Iterable[Ended]] = tuple
+    """Returns the services that have ended though nobody stopped them."""
 
 
 @asynccontextmanager
@@ -94,7 +96,7 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
         }
     async with AsyncExitStack() as parts:
         stack = await _started(parts, config)
-        addresses = await parts.enter_async_context(_second_gateway(stack))
+        addresses, second_gateway = await parts.enter_async_context(_second_gateway(stack))
         second = addresses["grpc"]
         proxy = Proxy((stack.endpoint, second), seed=seed)
         await parts.enter_async_context(proxy.listening(ports=CLIENTS))
@@ -113,6 +115,7 @@ async def running(directory: Path, *, seed: int, store: Store | None = None) -> 
             proxy=proxy,
             http={"gateway": stack.http_url, SECOND_GATEWAY: f"http://{addresses['rollout_http']}"},
             store=store,
+            ended=lambda: (*stack.ended, *second_gateway.ended),
         )
 
 
@@ -120,16 +123,16 @@ async def _started(parts: AsyncExitStack, config: StackConfig) -> Stack:
     """Start the stack, again if the machine is so busy that Ray gives up."""
     for _ in range(STARTS - 1):
         try:
-            return await parts.enter_async_context(Stack(config))
+            return await parts.enter_async_context(Stack(config, restarts=True))
         except TltError as error:
             if RAY_GAVE_UP not in error.message:
                 raise
-    return await parts.enter_async_context(Stack(config))
+    return await parts.enter_async_context(Stack(config, restarts=True))
 
 
 @asynccontextmanager
-async def _second_gateway(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
-    """Run another gateway of the suite, supervised as `tlt up` does its own; yield its addresses, by kind."""
+async def _second_gateway(stack: Stack) -> AsyncIterator[tuple[Mapping[str, str], Supervised]]:
+    """Run another gateway of the suite, supervised as `tlt up` does its own; yield its addresses, by kind, and it."""
     home = Home(directory=stack.home, data=stack.data, token=stack.token, leave=lambda: None)
     settings = {
         "listen": f"{HOST}:0",
@@ -146,6 +149,6 @@ async def _second_gateway(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
     async with asyncio.TaskGroup() as owner:
         owner.create_task(process.run(), name=SECOND_GATEWAY)
         try:
-            yield await process.addresses()
+            yield await process.addresses(), process
         finally:
             await process.stop()

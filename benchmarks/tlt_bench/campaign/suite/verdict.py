@@ -26,6 +26,14 @@ async def ledger_gaps(suite: Suite, chronicle: Chronicle) -> int:
     return len(found)
 
 
+def failed_services(suite: Suite, chronicle: Chronicle) -> int:
+    """Return how often a service ended by itself, and not by a strike."""
+    found = [ended for ended in suite.ended() if ended.failed]
+    for ended in found:
+        chronicle.find(str(ended))
+    return len(found)
+
+
 def overlapping_leases(logs: Path, chronicle: Chronicle) -> int:
     """Return the number of lease overlaps in the logs of a run."""
     found = leases.repeated_epochs(leases.events(_text(logs / "coordinator.log")))

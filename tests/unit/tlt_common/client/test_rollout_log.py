@@ -151,7 +151,7 @@ def test_a_logger_that_fails_fails_no_update(capsys: pytest.CaptureFixture[str])
         raise ConnectionError("the tracker is away")
 
     RolloutLog(fail).step(None, 7)
-    assert "rollout_log_failed" in "".join(capsys.readouterr())
+    assert "rollout log" in "".join(capsys.readouterr())
 
 
 def test_figures_go_to_a_writer_of_tensorboard() -> None:

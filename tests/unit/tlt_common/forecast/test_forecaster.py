@@ -153,3 +153,41 @@ def test_without_steps_forecasts_are_calibrated_too() -> None:
                 for one, left in zip(running, forecaster.left(requests), strict=True):
                     inside.append(left.tokens[1] - 1 <= one[1] - (now - one[2]) <= left.tokens[5] + 1)
     assert 0.75 < coverage(inside) < 0.85
+
+
+def test_a_prompt_whose_responses_were_all_aborted_teaches_nothing_and_harms_nothing() -> None:
+    """Ctrl-C in a trainer, a client's time-out or oversampling ends all responses to a prompt."""
+    forecaster, _ = learned()
+    for epoch in range(3):
+        for _ in range(4):
+            forecaster.finished(Running(prompt="aborted", generated=50, cap=CAP), ended=False)
+        forecaster.look(())
+        if epoch == 1:  # beside one that ended
+            forecaster.finished(Running(prompt="aborted", generated=50, cap=CAP), ended=True)
+            forecaster.look(())
+    assert len(forecaster.left([Running(prompt="aborted", generated=5, cap=CAP)])) == 1
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 5), st.integers(0, 2 * CAP), st.integers(0, CAP), st.booleans(), st.booleans()),
+            max_size=20,
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_whatever_ends_however_the_forecast_goes_on(looks: list[list[tuple[int, int, int, bool, bool]]]) -> None:
+    forecaster, _ = learned(prompts=20)
+    for responses in looks:
+        still = list[Running]()
+        for prompt, generated, cap, ended, runs in responses:
+            one = Running(prompt=prompt, generated=generated, cap=cap)
+            if runs:
+                still.append(one)
+            else:
+                forecaster.finished(one, ended=ended)
+        forecaster.look(still)
+        assert len(forecaster.left(still)) == len(still)
+        forecaster.ends(still, [0.01] * len(still), (0.5, 0.9))
