@@ -20,6 +20,7 @@ from tests.house import (
     sizes,
     spread,
 )
+from tests.zeros import zeros_lost
 
 MAX_LINES = 400
 MAX_MEDIAN_LINES = 100
@@ -35,6 +36,8 @@ BROAD_EXCEPTS = {
     "tlt_common/changes.py",
     "tlt_common/rpc/http/calls.py",
     "tlt_common/rpc/interceptor.py",
+    # What a service can do without ends alone.
+    "tlt_common/telemetry/optional.py",
     # Libraries that raise anything: stores, tokenizers, Ray.
     "services/tlt_gateway/http/text/tokenizer.py",
     "services/tlt_simulator/traces/counting.py",
@@ -163,3 +166,18 @@ def test_no_broad_except_outside_the_places_where_errors_are_converted() -> None
                 if names & {"", "Exception"}:
                     found.add(named(path))
     assert found == BROAD_EXCEPTS
+
+
+def test_a_number_of_which_0_is_a_value_is_not_tested_by_truth() -> None:
+    assert not zeros_lost({path.relative_to(ROOT): path.read_text() for path in files(*SHIPPED)})
+
+
+def test_that_check_finds_what_it_is_for() -> None:
+    source = (
+        "def f(version: PolicyVersion | None, n: int | None):\n    return (version and n) or not version or bool(n)\n"
+    )
+    found = zeros_lost({Path("services/a.py"): source, Path("tlt_common/domain/b.py"): source})
+    assert found == [
+        *("services/a.py:2: " + name for name in ("version", "n", "version", "n")),
+        *("tlt_common/domain/b.py:2: " + name for name in ("version", "n", "version", "n")),
+    ]

@@ -1,15 +1,19 @@
 """Prompts and responses survive the wire; what is not understood is refused by its field."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tlt_common.domain.batch import Batch, SampleStart
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import LogprobKind, Prompt, SamplingParams, Speculation
 from tlt_common.domain.response import FinishReason, ResponseStats, RoutedExperts, TokenChunk
+from tlt_common.domain.weights import ReleaseId, WeightsUpdate
 from tlt_common.errors import InvalidRequestError
 from tlt_common.wire import generation as wire
-from tlt_common.wire import rollout
+from tlt_common.wire import rollout, worker
 
 TOKENS = st.lists(st.integers(0, 2**31 - 1), max_size=5).map(tuple)
 SAMPLING = st.builds(
@@ -41,6 +45,42 @@ PROMPTS = st.builds(
     session_id=st.text(max_size=5).filter(str.isprintable),
     routed_experts_start=st.none() | st.integers(0, 2**31 - 1),
 )
+
+
+ZERO_IS_ONE = st.sampled_from((None, 0, 1, 2**31 - 1))
+"""Numbers of which 0 is a value."""
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(("policy_version", "max_staleness", "begun_version"), ZERO_IS_ONE)))
+def test_0_is_a_value_and_not_unset(versions: dict[str, Any]) -> None:
+    for number in (None, 0, 1, 2**31 - 1):
+        prompt = Prompt(
+            request_id=RequestId("r"),
+            token_ids=(0,),
+            attempt=number or 0,
+            routed_experts_start=number,
+            sampling=SamplingParams(seed=number),
+            **versions,
+        )
+        assert wire.prompt_from_pb(wire.prompt_to_pb(prompt)) == prompt
+        batch = Batch(
+            prompts=[prompt],
+            samples_per_prompt=1,
+            starts=[SampleStart(prompt_index=0, sample_index=0, begun_version=versions["begun_version"])],
+        )
+        decoded = rollout.batch_from_pb(rollout.batch_to_pb(batch))
+        assert (list(decoded.prompts), list(decoded.starts)) == (batch.prompts, batch.starts)
+        update = WeightsUpdate(version=PolicyVersion(number or 0), uri=None, base=versions["policy_version"])
+        header = rollout.update_to_pb(update).header
+        assert (header.policy_version, header.HasField("base_version")) == (number or 0, update.base is not None)
+        assert header.base_version == (update.base or 0)
+
+
+@given(st.integers(0, 3), st.sampled_from(("", "k")), st.integers(0, 3))
+def test_a_release_of_version_0_is_not_unset(version: int, key: str, other: int) -> None:
+    release = ReleaseId(version=PolicyVersion(version), key=key)
+    unset = not (version or key)
+    assert worker.release_from_pb(worker.release_to_pb(release), other).version == (other if unset else version)
 
 
 @given(PROMPTS)

@@ -94,7 +94,8 @@ class RolloutLog:
             self._prompt_tokens += stats.prompt_tokens
             self._cached += stats.cached_tokens
             if response.policy_versions:
-                self._oldest = min(self._oldest or response.policy_versions[0], *response.policy_versions)
+                known = () if self._oldest is None else (self._oldest,)
+                self._oldest = min((*known, *response.policy_versions))
 
     def step(self, info: ServerInfo | None, step: int) -> None:
         """
@@ -113,7 +114,10 @@ class RolloutLog:
     def _of_responses(self) -> dict[str, float]:
         if not self._lengths:
             return {"responses": 0}
-        tokens, seconds = sum(self._lengths), self._finished_s - (self._began_s or self._finished_s)
+        tokens, seconds = (
+            sum(self._lengths),
+            self._finished_s - (self._finished_s if self._began_s is None else self._began_s),
+        )
         figures = {
             "responses": len(self._lengths),
             "tokens": tokens,

@@ -104,7 +104,8 @@ def release_to_pb(release: ReleaseId) -> pb.ReleaseId:
 
 def release_from_pb(message: pb.ReleaseId, version: int = 0) -> ReleaseId:
     """Decode a release; one that is unset has this version and no key."""
-    return ReleaseId(version=PolicyVersion(message.policy_version or version), key=message.key, digest=message.digest)
+    known = message.policy_version if message.ByteSize() else version
+    return ReleaseId(version=PolicyVersion(known), key=message.key, digest=message.digest)
 
 
 def update_from_pb(header: UpdateWeightsHeader) -> WeightsUpdate:

@@ -253,7 +253,7 @@ class Ledger:
         self.since_s: float | None = None
         """Begin of the first timeline; None: there is none."""
         self._sums = {state: _Sum() for state in STATES}
-        self._began_s = 0.0
+        self._began_s: float | None = None
         """Sums are relative to it: of Unix times, thousands of which are added, the last digits would be lost."""
 
     def report(self, worker_id: WorkerId, status: WorkerStatus, now_s: float) -> None:
@@ -272,7 +272,7 @@ class Ledger:
         if is_new:
             account.recall(hello.history)
             age_s = min(hello.history[0].age_s if hello.history else 0.0, MAX_RECALLED_S)
-            self.since_s = min(now_s - age_s, self.since_s or now_s)
+            self.since_s = min(now_s - age_s, now_s if self.since_s is None else self.since_s)
         self._count(account, -1)
         account.lose(now_s)
         account.resize(hello.devices, hello.training_devices, now_s)
@@ -307,7 +307,7 @@ class Ledger:
 
     def totals(self, now_s: float) -> dict[WorkerState, float]:
         """Return the device-seconds of all workers together by state, those of earlier ledgers included."""
-        since_s = now_s - self._began_s
+        since_s = 0.0 if self._began_s is None else now_s - self._began_s
         return {state: self._earlier[state] + max(0.0, total.at(since_s)) for state, total in self._sums.items()}
 
     def bubbles(self, now_s: float) -> Bubbles:
@@ -318,12 +318,13 @@ class Ledger:
     def _opened(self, worker_id: WorkerId, state: WorkerState, now_s: float) -> Account:
         account = self._accounts.get(worker_id)
         if account is None:
-            self._began_s = self._began_s or now_s
+            if self._began_s is None:
+                self._began_s = now_s
             account = self._accounts[worker_id] = Account(state, now_s, self._room)
             self._room.share(len(self._accounts))
             self._order.append(worker_id)
             insort(self._sorted, worker_id)
-            self.since_s = min(now_s, self.since_s or now_s)
+            self.since_s = now_s if self.since_s is None else min(now_s, self.since_s)
             self._count(account, 1)
         return account
 
@@ -333,4 +334,4 @@ class Ledger:
             self._sums[state].until_changes_s += sign * seconds
         growing = self._sums[account.grows]
         growing.growing += sign * account.devices
-        growing.growing_since_s += sign * account.devices * (account.since_s - self._began_s)
+        growing.growing_since_s += sign * account.devices * (account.since_s - (self._began_s or 0.0))

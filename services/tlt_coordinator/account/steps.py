@@ -80,7 +80,10 @@ class Steps:
         """Return the steps of which a part is within a span, in order."""
         steps = [*self._past, self._last] if self._last else []
         return [
-            step for step in steps if step.began_s < to_s and max(step.ended_s or to_s, step.updated_s or 0.0) >= from_s
+            step
+            for step in steps
+            if step.began_s < to_s
+            and max(to_s if step.ended_s is None else step.ended_s, step.updated_s or 0.0) >= from_s
         ]
 
     def updates(self, from_s: float, to_s: float) -> list[PolicyUpdate]:
@@ -133,7 +136,7 @@ class Steps:
             elif not active:
                 self._last = replace(step, ended_s=now_s)
         elif active:
-            if step and step.ended_s and step.updated_s is None and now_s - step.ended_s <= SAME_STEP_S:
+            if step and step.ended_s is not None and step.updated_s is None and now_s - step.ended_s <= SAME_STEP_S:
                 self._last = replace(step, ended_s=None)
                 self._count(active, 0, 0, now_s)
             else:

@@ -1,7 +1,7 @@
 """Bounded queue in front of the workers, fair between callers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -30,6 +30,11 @@ class Slots(Protocol[Slot]):
         """Number of free slots."""
         ...
 
+    @property
+    def offer(self) -> Hashable:
+        """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
+        ...
+
     def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> Slot | None:
         """
         Reserve a slot for a request, on that worker if it has one; return None while all are in use.
@@ -37,6 +42,10 @@ class Slots(Protocol[Slot]):
         Raises:
             NotFoundError: No slot can ever match, since another policy version is served.
         """
+        ...
+
+    def may_ever_run(self, prompt: Prompt) -> bool:
+        """Whether a present worker would run a request if it had room. While there is none, nobody knows."""
         ...
 
     def release(self, slot: Slot) -> None:
@@ -50,6 +59,8 @@ class _Waiter(Generic[Slot]):
     room: Room
     slot: asyncio.Future[Slot | None]
     """None if the request's turn came while its room was closed."""
+    aside_since_s: float | None = None
+    """Loop time since which no present worker would ever run it, so that others pass; None: one would."""
 
 
 class Admission(Generic[Slot]):
@@ -57,7 +68,8 @@ class Admission(Generic[Slot]):
     Assign slots to requests: between callers by weight, and in order of arrival for each caller.
 
     The caller's deadline bounds the wait for a busy worker; `worker_wait_s` bounds the wait while no worker is
-    available.
+    available. A request that no present worker would ever run, however little it had to do, is set aside for as long:
+    only such requests let others pass, so that nobody starves.
     """
 
     def __init__(
@@ -74,6 +86,10 @@ class Admission(Generic[Slot]):
         self._worker_wait_s = worker_wait_s
         self._on_change = on_change
         self._waiters: FairQueue[_Waiter[Slot]] = FairQueue(weight_of)
+        self._aside: dict[_Waiter[Slot], None] = {}
+        """Requests that were taken out of the queue, in order, until the offer is another one."""
+        self._offer: Hashable = None
+        """What workers served when they were."""
         self._by_key: dict[tuple[str, RequestId], _Waiter[Slot]] = {}
         self._held = False
         self.room = QueueRoom(limits, free=lambda: 0 if self._held else slots.free, retry_after_s=retry_after_s)
@@ -84,7 +100,7 @@ class Admission(Generic[Slot]):
     @property
     def queued(self) -> int:
         """Number of queued requests."""
-        return len(self._waiters)
+        return len(self._waiters) + len(self._aside)
 
     @property
     def held(self) -> bool:
@@ -142,7 +158,7 @@ class Admission(Generic[Slot]):
     def withdraw(self, prompt: Prompt) -> bool:
         """Remove a request from the queue; its wait fails with AbortedError. Return False if it is not queued."""
         waiter = self._by_key.get(prompt.key)
-        if waiter is None or waiter not in self._waiters:
+        if waiter is None or not self._is_queued(waiter):
             return False
         waiter.slot.set_exception(AbortedError(f"request {prompt.request_id} was aborted"))
         self._remove(waiter)
@@ -151,6 +167,7 @@ class Admission(Generic[Slot]):
     def pump(self) -> None:
         """Assign free slots to queued requests. Call this whenever a slot may have become free."""
         before = self.queued
+        self._take_back()
         while self._waiters and not self._held:
             head = self._waiters.head()
             if not head.room.is_open:
@@ -164,7 +181,11 @@ class Admission(Generic[Slot]):
                 head.slot.set_exception(error)
                 continue
             if slot is None:
-                break
+                if self._slots.may_ever_run(head.prompt):
+                    break
+                self._waiters.remove(head)
+                self._set_aside(head)
+                continue
             self._waiters.pop().slot.set_result(slot)
         if self.queued != before:
             self._tell()
@@ -172,12 +193,15 @@ class Admission(Generic[Slot]):
     async def _wait(self, prompt: Prompt, room: Room, *, first: bool) -> Slot | None:
         slot = asyncio.get_running_loop().create_future()
         waiter: _Waiter[Slot] = _Waiter(prompt=prompt, room=room, slot=slot)
-        self._waiters.push(waiter, prompt.owner, first=first)
+        if self._waiters or self._held or self._slots.may_ever_run(prompt):
+            self._waiters.push(waiter, prompt.owner, first=first)
+        else:
+            self._set_aside(waiter)
         self._by_key[prompt.key] = waiter
         self._tell()
         try:
             while not waiter.slot.done():
-                await asyncio.wait({waiter.slot}, timeout=self._wait_limit_s())
+                await asyncio.wait({waiter.slot}, timeout=self._wait_limit_s(waiter))
             return waiter.slot.result()
         except BaseException:
             self._forget(waiter)
@@ -186,31 +210,58 @@ class Admission(Generic[Slot]):
             if self._by_key.get(prompt.key) is waiter:
                 del self._by_key[prompt.key]
 
-    def _wait_limit_s(self) -> float:
+    def _wait_limit_s(self, waiter: _Waiter[Slot]) -> float:
         """
         Return the seconds to wait before checking again whether a worker is available.
 
         Raises:
-            UnavailableError: No worker has been available for `worker_wait_s`.
+            UnavailableError: No worker, or none that serves what the request requires, has been available for
+                `worker_wait_s`.
         """
-        since_s = self._slots.absent_since_s
+        absent_s, aside_s = self._slots.absent_since_s, waiter.aside_since_s if waiter in self._aside else None
+        since_s = min((each for each in (absent_s, aside_s) if each is not None), default=None)
         if since_s is None:
             return self._worker_wait_s
         left_s = since_s + self._worker_wait_s - asyncio.get_running_loop().time()
         if left_s <= 0:
-            raise UnavailableError(f"no worker has been available for {self._worker_wait_s:g} s")
+            which = "no worker" if absent_s is not None else "no worker that serves prompt.policy_version"
+            raise UnavailableError(f"{which} has been available for {self._worker_wait_s:g} s")
         return left_s
+
+    def _set_aside(self, waiter: _Waiter[Slot]) -> None:
+        """Let others pass a request that no present worker would ever run."""
+        if not self._aside:
+            self._offer = self._slots.offer
+        if waiter.aside_since_s is None:
+            waiter.aside_since_s = asyncio.get_running_loop().time()
+        self._aside[waiter] = None
+
+    def _take_back(self) -> None:
+        """Queue what was set aside, ahead of its owners' others, if workers serve something else by now."""
+        if not self._aside or self._slots.offer == self._offer:
+            return
+        for waiter in reversed(tuple(self._aside)):
+            if self._slots.may_ever_run(waiter.prompt):
+                waiter.aside_since_s = None
+            self._waiters.push(waiter, waiter.prompt.owner, first=True)
+        self._aside.clear()
+
+    def _is_queued(self, waiter: _Waiter[Slot]) -> bool:
+        return waiter in self._waiters or waiter in self._aside
 
     def _forget(self, waiter: _Waiter[Slot]) -> None:
         """Clean up after a cancelled request, which may have been assigned a slot just before."""
-        if waiter in self._waiters:
+        if self._is_queued(waiter):
             self._remove(waiter)
         elif waiter.slot.done() and waiter.slot.exception() is None and (slot := waiter.slot.result()) is not None:
             self._slots.release(slot)
             self.pump()
 
     def _remove(self, waiter: _Waiter[Slot]) -> None:
-        self._waiters.remove(waiter)
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        else:
+            del self._aside[waiter]
         self._tell()
 
     def _tell(self) -> None:

@@ -1,6 +1,7 @@
 """The slots of all workers, for `Admission`: which worker runs the next request."""
 
 import asyncio
+from collections.abc import Hashable
 
 from tlt_common.domain.ids import WorkerId
 from tlt_common.domain.prompt import Prompt
@@ -61,7 +62,7 @@ class WorkerSlots:
             tokens=len(prompt.token_ids) + len(prompt.prefix_token_ids),
             served=self._pool.version,
             now_s=asyncio.get_running_loop().time(),
-            required=prompt.policy_version and self._pool.version,
+            required=None if prompt.policy_version is None else self._pool.version,
             beside=beside,
         )
         if chosen is None:
@@ -70,6 +71,18 @@ class WorkerSlots:
         worker.assigned += 1
         worker.demands.changed()
         return worker
+
+    @property
+    def offer(self) -> Hashable:
+        """What present workers serve: as long as it is the same, so is `may_ever_run` of every request."""
+        return self._pool.version, frozenset(candidate.policy_version for candidate, _ in self.candidates())
+
+    def may_ever_run(self, prompt: Prompt) -> bool:
+        """Whether a present worker would run a request if it had room. While there is none, nobody knows."""
+        if prompt.policy_version is None:
+            return True
+        workers = self.candidates()
+        return not workers or any(candidate.policy_version == self._pool.version for candidate, _ in workers)
 
     def release(self, worker: PooledWorker) -> None:
         """Release a slot."""

@@ -119,7 +119,7 @@ class CollectedUpdates:
         self, worker: PooledWorker, version: PolicyVersion | None, changes: ChangesPart | None = None
     ) -> UpdateResult:
         update = WeightsUpdate(
-            version=version or PolicyVersion(self._pool.version + 1),
+            version=PolicyVersion(self._pool.version + 1) if version is None else version,
             uri=None,
             base=None if changes is None else changes.base,
         )

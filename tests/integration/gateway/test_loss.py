@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 
 import pytest
+import torch
 
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, gateway
@@ -202,3 +203,18 @@ async def test_a_lost_worker_gets_nothing_until_it_answers_again(start: Start, p
             await client.batch([[5]], 6, TWENTY)
             assert len(first.prompts) > before
     assert second.prompts
+
+
+async def test_a_request_for_version_0_whose_worker_dies_continues_after_an_update(start: Start, pair: Pair) -> None:
+    for fake in pair:
+        await held(fake, 3)
+    async with start(*pair) as client, asyncio.timeout(20):
+        stream = client.stream([1], TWENTY, policy_version=0)
+        chunks = await received(stream, 3)
+        first, second = by_load(pair)
+        await first.kill()
+        await client.publish_weights(2, {"w": torch.ones(1)})
+        second.gate.set()
+        chunks += [chunk async for chunk in stream]
+        assert sum(len(chunk.token_ids) for chunk in chunks) == 20
+        assert len((await client.generate([1], TWENTY)).token_ids) == 20

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+import torch
 
 from tests.fakes.peers import Peer
 from tests.fakes.worker import FakeWorker
@@ -181,3 +182,21 @@ async def test_a_peer_whose_answer_is_lost_is_asked_again_and_not_taken_for_dead
         await client.pause()
         await client.proceed()
     assert servicer.calls == ["pause", "pause", "proceed", "proceed"]
+
+
+@pytest.mark.parametrize("version", [0, None])
+async def test_a_response_for_version_0_continues_after_an_update_in_a_pause(
+    start: Start, worker: FakeWorker, version: int | None
+) -> None:
+    worker.free_tokens = 2
+    worker.gate.clear()
+    async with start(worker) as client, asyncio.timeout(20), asyncio.TaskGroup() as group:
+        running = group.create_task(client.generate([1], SIX, policy_version=version))
+        await worker.until(running=1)
+        await client.pause()
+        await worker.until(running=0)
+        await client.publish_weights(2, {"w": torch.ones(1)})
+        worker.gate.set()
+        await client.proceed()
+        assert (await running).token_ids == TOKENS
+        assert (await client.generate([1], SIX)).token_ids == TOKENS

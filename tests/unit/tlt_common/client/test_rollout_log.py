@@ -177,3 +177,12 @@ def test_a_logger_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_logger_is_refused(target: Any) -> None:
     with pytest.raises(ConfigError, match="accepted: mlflow, trackio, wandb, a SummaryWriter"):
         log_to(target)
+
+
+@pytest.mark.parametrize("versions", [(0, 3), (3, 0), (0, 0)])
+def test_a_token_of_version_0_is_the_oldest(log: RolloutLog, logged: Logged, versions: tuple[int, int]) -> None:
+    log.begin()
+    for version in versions:
+        log.observe(response(version))
+    log.step(INFO, 4)
+    assert logged.steps[0][1]["staleness_max"] == 3

@@ -307,3 +307,13 @@ def test_a_timeline_is_shortened_to_the_latest_changes() -> None:
         account.report(WorkerStatus(state=state), START_S + second)
     assert [change.state for change in account.timeline(2)] == [WorkerState.SWITCHING, WorkerState.ROLLOUT]
     assert account.timeline(0) == ()
+
+
+@pytest.mark.parametrize("start_s", [0.0, START_S])
+def test_a_ledger_may_begin_at_any_time(start_s: float) -> None:
+    ledger = Ledger()
+    assert sum(ledger.totals(start_s).values()) == 0.0
+    for number in range(3):
+        ledger.report(WorkerId(f"w{number}"), WorkerStatus(state=WorkerState.IDLE), start_s + 10.0 * number)
+    assert ledger.since_s == start_s
+    assert ledger.totals(start_s + 30.0)[WorkerState.IDLE] == 30.0 + 20.0 + 10.0

@@ -18,17 +18,26 @@ from tlt_gateway.queue.room import Room
 pytestmark = pytest.mark.looptime
 
 
+UNKNOWN = 3
+"""A version that is not served and never will be."""
+
+
 class Seats:
     """So many slots, all alike."""
 
     def __init__(self, count: int) -> None:
         self.free = count
         self.absent_since_s: float | None = None
+        self.offer = 0
+        """The version of all slots; requests for later ones wait for it."""
+
+    def may_ever_run(self, prompt: Prompt) -> bool:
+        return prompt.policy_version is None or prompt.policy_version <= self.offer
 
     def acquire(self, prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
-        if prompt.policy_version:
+        if prompt.policy_version == UNKNOWN:
             raise NotFoundError("another version is served", field="prompt.policy_version")
-        if not self.free or self.absent_since_s is not None:
+        if not self.free or self.absent_since_s is not None or not self.may_ever_run(prompt):
             return None
         self.free -= 1
         return "slot"
@@ -164,12 +173,12 @@ async def test_an_unknown_version_is_refused_in_the_queue_too() -> None:
     room = Seats(1)
     admission = queue(room)
     with pytest.raises(NotFoundError):
-        async with admission.slot(prompt("v", 3), room=Room()):
+        async with admission.slot(prompt("v", UNKNOWN), room=Room()):
             pass
     async with asyncio.TaskGroup() as group, admission.slot(prompt("a"), room=Room()):
         group.create_task(sit(admission, "b", 1.0, []))
         await asyncio.sleep(0)
-        group.create_task(expect(admission, NotFoundError, version=3))
+        group.create_task(expect(admission, NotFoundError, version=UNKNOWN))
         await asyncio.sleep(0)
     assert room.free == 1
 
@@ -220,6 +229,87 @@ async def expect(admission: Admission[str], error: type[Exception], version: int
     with pytest.raises(error):
         async with admission.slot(prompt("x", version), room=Room()):
             pytest.fail("it got a slot")
+
+
+async def wanting(admission: Admission[str], name: str, version: int | None, order: list[str]) -> None:
+    async with admission.slot(prompt(name, version), room=Room()):
+        order.append(name)
+        await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+async def test_others_pass_a_request_that_no_present_worker_would_run_until_one_does(crowded: bool) -> None:
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
+    async with asyncio.TaskGroup() as group:
+        if crowded:
+            group.create_task(wanting(admission, "first", None, order))
+            await asyncio.sleep(0)
+        for name, version in (("x", 1), ("y", 1), ("a", 0), ("b", None)):
+            group.create_task(wanting(admission, name, version, order))
+        await asyncio.sleep(10.0)
+        assert order == ["first", "a", "b"][not crowded :]
+        assert admission.queued == 2
+        seats.offer = 1
+        admission.pump()
+        await asyncio.sleep(10.0)
+    assert order[-2:] == ["x", "y"]
+    assert (seats.free, admission.queued) == (1, 0)
+
+
+async def test_a_request_that_no_present_worker_would_run_fails_after_the_limit() -> None:
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(expect(admission, UnavailableError, version=1))
+        await asyncio.sleep(0)
+        group.create_task(sit(admission, "a", 1.0, order))
+        await asyncio.sleep(59.9)
+        assert admission.queued == 1
+        await asyncio.sleep(0.2)
+        assert admission.queued == 0
+    assert order == ["a"]
+
+
+async def test_time_aside_does_not_count_once_a_worker_would_run_the_request() -> None:
+    seats, order = Seats(1), list[str]()
+    admission = queue(seats)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wanting(admission, "x", 1, order))
+        await asyncio.sleep(50.0)
+        group.create_task(sit(admission, "long", 3600.0, order))
+        await asyncio.sleep(0)
+        seats.offer = 1
+        admission.pump()
+    assert order == ["long", "x"]
+
+
+async def test_what_is_aside_can_be_withdrawn_and_cancelled() -> None:
+    seats = Seats(1)
+    admission = queue(seats)
+    async with asyncio.TaskGroup() as group:
+        withdrawn = group.create_task(expect(admission, AbortedError, version=1))
+        await asyncio.sleep(1.0)
+        assert admission.withdraw(prompt("x", 1))
+        await withdrawn
+        gone = group.create_task(expect(admission, AbortedError, version=1))
+        await asyncio.sleep(1.0)
+        gone.cancel()
+    assert (seats.free, admission.queued) == (1, 0)
+
+
+async def test_nobody_passes_a_request_that_a_busy_worker_would_run() -> None:
+    seats, order = Seats(0), list[str]()
+    admission = queue(seats)
+    async with asyncio.TaskGroup() as group:
+        for name, version in (("zero", 0), ("any", None)):
+            group.create_task(wanting(admission, name, version, order))
+        await asyncio.sleep(1.0)
+        admission.pump()
+        assert not order
+        seats.free += 1
+        admission.pump()
+    assert order == ["zero", "any"]
 
 
 async def test_waiting_is_measured_and_refusals_are_counted() -> None:

@@ -35,6 +35,13 @@ class Workers:
         limits = QueueLimits(requests=SAMPLES, tokens=SAMPLES)
         self.admission = Admission[str](self, limits=limits, worker_wait_s=60.0, retry_after_s=1.0)
 
+    @property
+    def offer(self) -> None:
+        return None
+
+    def may_ever_run(self, _prompt: Prompt) -> bool:
+        return True
+
     def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> str | None:
         if not self.free:
             return None

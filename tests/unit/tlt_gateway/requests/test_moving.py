@@ -93,6 +93,13 @@ class Fleet:
         pool = cast("WorkerPool", self)
         self.dispatch = Dispatch(pool, self.admission, self.requests, worker_wait_s=60, max_moves=3)
 
+    @property
+    def offer(self) -> None:
+        return None
+
+    def may_ever_run(self, _prompt: Prompt) -> bool:
+        return True
+
     def acquire(self, _prompt: Prompt, *, beside: WorkerId | None = None) -> PooledWorker:
         return self.workers[self.open]
 
