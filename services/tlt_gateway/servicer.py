@@ -38,16 +38,22 @@ class RolloutServicer(wire.Servicer):
         self, request: wire.pb.GenerateBatchRequest, context: Context
     ) -> AsyncIterator[wire.pb.GenerateBatchResponse]:
         count, samples_each = len(request.prompts), max(1, request.samples_per_prompt)
+        parts = count + len(request.samples)
         field = "prompts" if samples_each == 1 else "samples_per_prompt"
         self._gateway.batches.require_fit(max(count * samples_each, len(request.samples)), field=field)
         # In a thread, between whose steps the event loop runs: there may be thousands of prompts.
-        batch = await asyncio.to_thread(wire.batch_from_pb, request) if count > FEW else wire.batch_from_pb(request)
+        batch = await asyncio.to_thread(wire.batch_from_pb, request) if parts > FEW else wire.batch_from_pb(request)
         async with aclosing(self._gateway.batches.run(batch)) as samples:
             async for sample in samples:
                 yield wire.sample_to_pb(sample)
 
     async def Announce(self, request: wire.pb.AnnounceRequest, context: Context) -> wire.pb.AnnounceResponse:
-        batch = wire.announced_from_pb(request)
+        count, samples_each = len(request.prompts), max(1, request.samples_per_prompt)
+        field = "prompts" if samples_each == 1 else "samples_per_prompt"
+        self._gateway.batches.require_fit(count * samples_each, field=field)
+        batch = (
+            await asyncio.to_thread(wire.announced_from_pb, request) if count > FEW else wire.announced_from_pb(request)
+        )
         return wire.pb.AnnounceResponse(worker_count=await self._gateway.announcements.announce(batch))
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:

@@ -1,5 +1,6 @@
 """tlt.worker.v1 on the wire: decode, delegate, encode."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -48,7 +49,9 @@ class WorkerServicer(wire.Servicer):
         return wire.pb.AbortResponse(aborted_count=len(aborted), request_ids=sorted(aborted))
 
     async def Announce(self, request: wire.pb.AnnounceRequest, context: Context) -> wire.pb.AnnounceResponse:
-        self._worker.ahead.announce(request.owner, wire.announced_from_pb(request))
+        # In a thread, between whose steps the event loop runs: there may be thousands of prompts.
+        prompts, samples = await asyncio.to_thread(wire.announced_from_pb, request)
+        self._worker.ahead.announce(request.owner, prompts, samples)
         return wire.pb.AnnounceResponse()
 
     async def TakeKept(self, request: wire.pb.TakeKeptRequest, context: Context) -> wire.pb.TakeKeptResponse:

@@ -124,7 +124,7 @@ class Worker:
             make_way=self.make_way,
         )
         self.ahead = Ahead(engine, self.activity, places=info.max_running, policy_version=lambda: self.weights.version)
-        self.ahead.announce(STARTUP, startup)
+        self.ahead.announce(STARTUP, startup, limited=False)
         self._trainer = trainer
         self.memory = ReleasedMemory(
             engine,

@@ -160,7 +160,8 @@ class FakeWorker(ReceivingWorker):
     async def Announce(self, request: wire.pb.AnnounceRequest, context: Any) -> wire.pb.AnnounceResponse:
         if self.announce_error:
             raise self.announce_error
-        self.announced[request.owner] = wire.announced_from_pb(request)
+        prompts, samples = wire.announced_from_pb(request)
+        self.announced[request.owner] = [prompt for prompt in prompts for _ in range(samples)]
         return wire.pb.AnnounceResponse()
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Any) -> wire.pb.AbortResponse:

@@ -186,7 +186,6 @@ class Prompt:
                 "prompt.token_ids is empty; accepted: at least one token", field="prompt.token_ids"
             )
         require_ids("prompt.token_ids", self.token_ids, vocab_size)
-        require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
         require_ids("sampling.stop_token_ids", self.sampling.stop_token_ids, vocab_size)
         require_tokenizer("sampling.stop", self.sampling.stop, found=finds_stop_strings)
         self._require_routing(returned=returns_routed_experts)
@@ -211,13 +210,25 @@ class Prompt:
                 "of new tokens",
                 field="sampling.min_new_tokens",
             )
-        if len(self.prefix_token_ids) >= limit:
+        prompt = replace(self, sampling=replace(self.sampling, max_new_tokens=limit))
+        prompt.require_prefix(vocab_size=vocab_size)
+        return prompt
+
+    def require_prefix(self, *, vocab_size: int) -> None:
+        """
+        Check the prefix of a prompt that is valid without it, and has its max_new_tokens.
+
+        Raises:
+            InvalidRequestError: The prefix is outside the vocabulary, or leaves no token to generate.
+        """
+        require_ids("prompt.prefix_token_ids", self.prefix_token_ids, vocab_size)
+        limit = self.sampling.max_new_tokens
+        if limit is not None and len(self.prefix_token_ids) >= limit:
             raise InvalidRequestError(
                 f"prompt.prefix_token_ids has {len(self.prefix_token_ids)} tokens; accepted: fewer than {limit}, the "
                 "limit of new tokens",
                 field="prompt.prefix_token_ids",
             )
-        return replace(self, sampling=replace(self.sampling, max_new_tokens=limit))
 
     def _require_routing(self, *, returned: bool) -> None:
         start = self.routed_experts_start

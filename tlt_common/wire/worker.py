@@ -145,16 +145,18 @@ def request_to_pb(request: Start | HangUp) -> pb.GenerateManyRequest:
     return pb.GenerateManyRequest(start=_start_to_pb(request.prompt, request.traceparent))
 
 
-def announced_to_pb(owner: str, prompts: Iterable[Prompt]) -> pb.AnnounceRequest:
-    return pb.AnnounceRequest(owner=owner, responses=map(_start_to_pb, prompts))
+def announced_to_pb(owner: str, prompts: Iterable[Prompt], samples: int = 1) -> pb.AnnounceRequest:
+    return pb.AnnounceRequest(owner=owner, responses=map(_start_to_pb, prompts), samples_per_prompt=samples)
 
 
-def announced_from_pb(message: pb.AnnounceRequest) -> list[Prompt]:
+def announced_from_pb(message: pb.AnnounceRequest) -> tuple[list[Prompt], int]:
     """
+    Return the prompts, and the number of responses to each.
+
     Raises:
         InvalidRequestError: A prompt cannot be decoded.
     """
-    return [_prompt_from_pb(start) for start in message.responses]
+    return [_prompt_from_pb(start) for start in message.responses], max(1, message.samples_per_prompt)
 
 
 def _start_to_pb(prompt: Prompt, traceparent: str = "") -> pb.Start:

@@ -10,7 +10,7 @@ from tlt_common.errors import InvalidRequestError, TltError
 from tlt_common.forecast.load import AnnouncedRequests
 from tlt_common.rpc.security.access import caller_name
 from tlt_common.telemetry.log import get_logger
-from tlt_gateway.requests.batch import Batches
+from tlt_gateway.requests.batch import Batches, let_others_run, tokens_of
 from tlt_gateway.requests.dispatch import Dispatch
 from tlt_gateway.workers.pooled_worker import PooledState, PooledWorker
 from tlt_gateway.workers.worker_pool import WorkerPool
@@ -42,8 +42,11 @@ class Announcements:
         samples = max(1, batch.samples_per_prompt)
         field = "prompts" if samples == 1 else "samples_per_prompt"
         requests = len(batch.prompts) * samples
-        self._batches.require_fit(requests, field=field)
-        prompts = [await self._checked(prompt, place) for place, prompt in enumerate(batch.prompts)]
+        self._batches.require_fit(requests, tokens=tokens_of(batch), field=field)
+        prompts = list[Prompt]()
+        for place, prompt in enumerate(batch.prompts):
+            prompts.append(await self._checked(prompt, place))
+            await let_others_run(place)
         workers = [worker for worker in self._pool.workers if worker.state is PooledState.READY]
         parts = [prompts[place :: len(workers)] for place in range(len(workers))]
         told = await asyncio.gather(
@@ -67,7 +70,7 @@ class Announcements:
 
     async def _told(self, worker: PooledWorker, prompts: Sequence[Prompt], samples: int) -> bool:
         try:
-            await worker.remote.announce(caller_name.get(), [prompt for prompt in prompts for _ in range(samples)])
+            await worker.remote.announce(caller_name.get(), prompts, samples)
         except TltError as error:  # it generates nothing ahead, then
             log.info("announcement_lost", worker=worker.name, error=error.message)
             return False

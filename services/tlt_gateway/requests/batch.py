@@ -29,14 +29,15 @@ class Batches:
         self._dispatch = dispatch
         self._admission = admission
 
-    def require_fit(self, count: int, *, field: str) -> None:
+    def require_fit(self, count: int, *, tokens: int = 0, field: str) -> None:
         """
-        Check that `count` samples fit into an empty queue.
+        Check that `count` samples, with so many tokens of prompts, fit into an empty queue. Call it before anything is
+        made of them: a small message may ask for many.
 
         Raises:
             InvalidRequestError: They do not; the error names `field`.
         """
-        self._admission.room.require_fit(caller_name.get(), requests=count, field=field)
+        self._admission.room.require_fit(caller_name.get(), requests=count, tokens=tokens, field=field)
 
     async def run(self, batch: Batch) -> AsyncGenerator[Sample, None]:
         """
@@ -51,7 +52,7 @@ class Batches:
         with self._admission.room.reserved(
             caller_name.get(),
             requests=len(batch.starts) or len(batch.prompts) * batch.samples_per_prompt,
-            tokens=_tokens_of(batch),
+            tokens=tokens_of(batch),
             field="prompts" if batch.samples_per_prompt == 1 else "samples_per_prompt",
         ) as reservation:
             samples = await self._checked_samples(batch)
@@ -74,14 +75,15 @@ class Batches:
         checked = list[Prompt]()
         for index, prompt in enumerate(batch.prompts):
             checked.append(await self._checked(index, prompt))
-            await _let_others_run(index)
+            await let_others_run(index)
         _require_distinct(checked)
         samples: dict[Place, Prompt] = {}
         if not batch.starts:
             for at in product(range(len(checked)), range(batch.samples_per_prompt)):
                 samples[at] = sample_of(checked[at[0]], at[1])
-                await _let_others_run(len(samples))
+                await let_others_run(len(samples))
             return samples
+        vocab_size = await self._dispatch.vocab_size()
         for place, start in enumerate(batch.starts):
             at = _place(place, start, batch)
             if at in samples:
@@ -91,9 +93,9 @@ class Batches:
                 )
             prompt = checked[at[0]]
             if start.prefix_token_ids:
-                begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
-                prompt = await self._checked(at[0], begun)
+                prompt = _begun(at[0], prompt, start, vocab_size)
             samples[at] = sample_of(prompt, at[1])
+            await let_others_run(place)
         return samples
 
     async def _chunks(
@@ -106,7 +108,7 @@ class Batches:
             async def start() -> None:
                 for place, prompt in samples.items():
                     tasks.append(group.create_task(self._sample(place, prompt, outbox, reservation)))
-                    await _let_others_run(len(tasks))
+                    await let_others_run(len(tasks))
 
             starting = group.create_task(start())
             try:
@@ -139,7 +141,7 @@ class Batches:
             raise at_index(error, index) from None
 
 
-async def _let_others_run(count: int) -> None:
+async def let_others_run(count: int) -> None:
     """Let the event loop run between parts of a batch, which may have thousands of samples."""
     if count % AT_ONCE == AT_ONCE - 1:
         await asyncio.sleep(0)
@@ -156,7 +158,17 @@ def _place(index: int, start: SampleStart, batch: Batch) -> Place:
     return start.prompt_index, start.sample_index
 
 
-def _tokens_of(batch: Batch) -> int:
+def _begun(index: int, prompt: Prompt, start: SampleStart, vocab_size: int) -> Prompt:
+    """Return a checked prompt with the beginning of a sample. It is not checked again: it may have many samples."""
+    begun = replace(prompt, prefix_token_ids=start.prefix_token_ids, begun_version=start.begun_version)
+    try:
+        begun.require_prefix(vocab_size=vocab_size)
+    except InvalidRequestError as error:
+        raise at_index(error, index) from None
+    return begun
+
+
+def tokens_of(batch: Batch) -> int:
     """Return the tokens that a batch holds: its samples share their prompts."""
     prompts = sum(len(prompt.token_ids) + len(prompt.prefix_token_ids) for prompt in batch.prompts)
     return prompts + sum(len(start.prefix_token_ids) for start in batch.starts)

@@ -73,6 +73,15 @@ class Dispatch:
         self._share_cache = share_cache
         self._over = over
 
+    async def vocab_size(self) -> int:
+        """
+        Return the size of the model's vocabulary.
+
+        Raises:
+            UnavailableError: No worker became available to report the model.
+        """
+        return (await self._pool.model(self._worker_wait_s)).vocab_size
+
     async def checked(self, prompt: Prompt) -> Prompt:
         """
         Validate a prompt against the model; give it its owner and, if it has none, a request id.

@@ -1,6 +1,7 @@
 """Calls to one worker. Each raises the worker's TltError."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Never
@@ -75,10 +76,12 @@ class RemoteWorker:
             answer = await self._stub.Abort(request, timeout=CALL_S)
         return {RequestId(request_id) for request_id in answer.request_ids}
 
-    async def announce(self, owner: str, prompts: Iterable[Prompt]) -> None:
-        """Replace the prompts that an owner has announced at this worker."""
+    async def announce(self, owner: str, prompts: Sequence[Prompt], samples: int) -> None:
+        """Replace the prompts that an owner has announced at this worker, each for so many responses."""
+        # In a thread, between whose steps the event loop runs: there may be thousands of prompts.
+        request = await asyncio.to_thread(wire.announced_to_pb, owner, prompts, samples)
         with translated():
-            await self._stub.Announce(wire.announced_to_pb(owner, prompts), timeout=CALL_S)
+            await self._stub.Announce(request, timeout=CALL_S)
 
     async def take_kept(self, key: str) -> TokenChunk | None:
         """Return what the worker keeps of a response whose stream broke, and let it keep that no longer."""

@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Never
 from uuid import uuid4
 
@@ -32,6 +32,32 @@ from tlt_worker.requests.ahead_pace import AheadPace
 log = get_logger(__name__)
 
 _LENT = {Tenancy.TRAINING, Tenancy.WAITING}
+
+OWNER_TOKENS = 2**20
+"""Tokens of prompts that are kept of an announcement, about 40 MiB: of further prompts, nothing is generated ahead."""
+MAX_TOKENS = 2**21
+"""The same of all announcements; beyond, the oldest ones are forgotten."""
+
+
+@dataclass(slots=True)
+class _Announced:
+    """Announced prompts of one owner."""
+
+    prompts: deque[tuple[Prompt, int]] = field(default_factory=deque)
+    """With the number of responses to each that were not generated yet."""
+    tokens: int = 0
+    """Of the prompts; grows only."""
+
+    def add(self, prompt: Prompt, samples: int) -> None:
+        self.prompts.append((prompt, samples))
+        self.tokens += _tokens(prompt)
+
+    def next(self) -> Prompt:
+        """Return the prompt of the next response. There must be one."""
+        prompt, left = self.prompts.popleft()
+        if left > 1:
+            self.prompts.appendleft((prompt, left - 1))
+        return prompt
 
 
 class Ahead:
@@ -53,7 +79,9 @@ class Ahead:
         self._underway: dict[RequestId, Prompt] = {}
         """Those that are answered, and begin again if they are cut short."""
         self._policy_version = policy_version
-        self._announced: dict[str, deque[Prompt]] = {}
+        self._announced: dict[str, _Announced] = {}
+        self._limited: set[str] = set()
+        """Owners whose announcements count towards `MAX_TOKENS`."""
         self._version = PolicyVersion(0)
         self._due = asyncio.Event()
         self._running = Blocks()
@@ -62,17 +90,30 @@ class Ahead:
     @property
     def waiting(self) -> int:
         """Number of responses that were not generated yet."""
-        return sum(map(len, self._announced.values()))
+        return sum(left for announced in self._announced.values() for _, left in announced.prompts)
 
-    def announce(self, owner: str, prompts: Iterable[Prompt]) -> None:
-        """Generate responses to these prompts ahead, each once, instead of those that the owner announced before."""
+    def announce(self, owner: str, prompts: Iterable[Prompt], samples: int = 1, *, limited: bool = True) -> None:
+        """
+        Generate responses to these prompts ahead, so many to each, instead of those that the owner announced before.
+
+        If `limited`, only the first prompts are kept of more than `OWNER_TOKENS`.
+        """
         if self._version != self._policy_version():
             self._announced.clear()
             self._version = self._policy_version()
         self._announced.pop(owner, None)
         self._underway = {name: prompt for name, prompt in self._underway.items() if prompt.owner != owner}
-        if wanted := deque(replace(prompt, request_id=_new_id(), owner=owner) for prompt in prompts):
+        wanted = _Announced()
+        for prompt in prompts:
+            if limited and wanted.tokens + _tokens(prompt) > OWNER_TOKENS:
+                log.info("announcement_cut", owner=owner, kept_prompts=len(wanted.prompts), max_tokens=OWNER_TOKENS)
+                break
+            wanted.add(replace(prompt, owner=owner), samples)
+        (self._limited.add if limited else self._limited.discard)(owner)
+        if wanted.prompts:
             self._announced[owner] = wanted
+        while sum(each.tokens for name, each in self._announced.items() if name in self._limited) > MAX_TOKENS:
+            del self._announced[next(name for name in self._announced if name in self._limited)]
         self._due.set()
 
     async def run(self) -> Never:
@@ -125,19 +166,22 @@ class Ahead:
             self._announced.clear()
         for owner in list(self._announced):
             wanted = self._announced.pop(owner)
-            prompt = wanted.popleft()
-            if wanted:
+            prompt = wanted.next()
+            if wanted.prompts:
                 self._announced[owner] = wanted  # behind the others
-            return prompt
+            return replace(prompt, request_id=_new_id())
         return None
 
     def _begin_again_later(self) -> None:
         """Keep the prompts of responses that were cut short."""
         if self._version == self._policy_version():
             for prompt in self._underway.values():
-                again = replace(prompt, request_id=_new_id())
-                self._announced.setdefault(prompt.owner, deque()).append(again)
+                self._announced.setdefault(prompt.owner, _Announced()).add(prompt, 1)
         self._underway.clear()
+
+
+def _tokens(prompt: Prompt) -> int:
+    return len(prompt.token_ids) + len(prompt.prefix_token_ids)
 
 
 def _new_id() -> RequestId:

@@ -1,11 +1,46 @@
 """Numbers by which a small request would become a large one, and lists that are longer than anything takes."""
 
-from tests.hostile.case import Case, refused
+from typing import Any
+
+from tests.hostile.case import Call, Case, accepted, refused
+from tlt_common.wire.rollout import pb
 
 HUGE = (10**9, 2**31, 2**63, 2**64, 10**30, 10**300, -1, -(10**9), 0)
 WRONG = (True, 1.0, 1.5, "1", [1], {"a": 1})
 CHAT = {"messages": [{"role": "user", "content": "a"}]}
 MANY = 40_000
+
+QUEUE = 32_768
+"""Requests that the queue holds."""
+LONG = [4] * 30_000
+"""A prompt of 150 kB as JSON, 30 kB over gRPC."""
+
+
+def announced(
+    name: str, param: str, prompts: list[list[int]], each: int = 1, *, code: str = "INVALID_ARGUMENT"
+) -> Call:
+    request = pb.AnnounceRequest(prompts=[_prompt(ids) for ids in prompts], samples_per_prompt=each)
+    message = request.SerializeToString()
+    return Call(name=f"Announce {name}", method="Announce", message=message, code=code, param=param)
+
+
+def begun(name: str, tokens: list[int], *, times: int = 1) -> Call:
+    """Return a batch of one prompt whose samples have begun, each with a token."""
+    starts = [
+        pb.SampleStart(prompt_index=0, sample_index=place, prefix_token_ids=[token] * times)
+        for place, token in enumerate(tokens)
+    ]
+    request = pb.GenerateBatchRequest(prompts=[_prompt(LONG)], samples_per_prompt=QUEUE, samples=starts)
+    field = "prompts[0].prefix_token_ids"
+    return Call(name=f"GenerateBatch {name}", method="GenerateBatch", message=request.SerializeToString(), param=field)
+
+
+def _prompt(ids: list[int]) -> Any:
+    message = pb.GenerateRequest()
+    message.prompt.token_ids.extend(ids)
+    message.prompt.sampling.max_new_tokens = 2
+    return message.prompt
+
 
 CASES = [
     *refused("/v1/completions", "n", *({"prompt": [4], "n": n} for n in (*HUGE, *WRONG))),
@@ -96,4 +131,16 @@ CASES = [
         body={"master_address": "a", "master_port": 1, "rank_offset": 1, "world_size": 10**30},
         param="world_size",
     ),
+    *refused("/announce", "sampling_params.n", {"input_ids": [4], "sampling_params": {"n": 10**9}}),
+    *refused("/announce", "input_ids", {"input_ids": [[4]] * MANY}),
+    *accepted("/announce", {"input_ids": LONG}, {"sampling_params": {"n": QUEUE}}, within='"workers":1'),
+    announced("as many samples as the queue holds, of a long prompt", "", [LONG], QUEUE, code="OK"),
+    announced("one sample more", "samples_per_prompt", [LONG], QUEUE + 1),
+    announced("two billion samples", "samples_per_prompt", [[4]], 2**31 - 1),
+    announced("fewer samples than none", "", [[4]], -(2**31), code="OK"),
+    announced("40,000 prompts", "prompts", [[4]] * MANY),
+    announced("30,000 prompts of which the last is wrong", "prompts[29999].token_ids", [[4]] * 29_999 + [[-1]]),
+    announced("nothing, so that it is forgotten", "", [], 1, code="OK"),
+    begun("as many beginnings of a long prompt as the queue holds, the last of them wrong", [4] * (QUEUE - 1) + [-1]),
+    begun("beginnings that leave no token to generate", [4], times=2),
 ]

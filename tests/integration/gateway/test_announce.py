@@ -8,8 +8,9 @@ from tests.fakes.tokens import SECRETS, write
 from tests.fakes.worker import FakeWorker
 from tests.integration.gateway.conftest import Start, gateway
 from tlt_common.client import Client
-from tlt_common.domain.prompt import SamplingParams
+from tlt_common.domain.prompt import Prompt, SamplingParams
 from tlt_common.errors import InvalidRequestError, UnavailableError
+from tlt_common.wire import worker as wire
 from tlt_gateway.config import GatewayConfig
 
 EIGHT = SamplingParams(max_new_tokens=8, seed=7, top_p=0.9)
@@ -66,3 +67,22 @@ async def test_each_caller_has_an_announcement_of_its_own(worker: FakeWorker, tm
     }
     keys = {prompt.cache_key for prompts in worker.announced.values() for prompt in prompts}
     assert len(keys) == 2  # they share no text
+
+
+async def test_a_prompt_is_sent_once_however_many_samples_it_has(
+    start: Start, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[int]()
+
+    def noted(message: wire.pb.AnnounceRequest) -> tuple[list[Prompt], int]:
+        sent.append(message.ByteSize())
+        return decoded(message)
+
+    decoded = wire.announced_from_pb
+    monkeypatch.setattr(wire, "announced_from_pb", noted)
+    async with start(worker, max_queued_tokens=100) as client:
+        assert await client.announce([[1] * 100], 4000, EIGHT) == 1
+        with pytest.raises(InvalidRequestError, match="have 101 tokens; the maximum is 100 per call"):
+            await client.announce([[1] * 50, [1] * 51], 4000, EIGHT)
+    assert len(worker.announced[""]) == 4000
+    assert sent[0] < 300

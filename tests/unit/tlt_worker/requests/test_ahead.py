@@ -11,6 +11,7 @@ from tlt_common.domain.fleet import WorkerState
 from tlt_common.domain.ids import PolicyVersion, RequestId
 from tlt_common.domain.prompt import Prompt
 from tlt_worker.activity import Activity, Tenancy
+from tlt_worker.requests import ahead
 from tlt_worker.requests.ahead import Ahead
 
 pytestmark = pytest.mark.looptime
@@ -164,3 +165,36 @@ async def test_what_its_owner_replaced_does_not_begin_again() -> None:
         bench.activity.set_tenancy(Tenancy.NONE)
         await asyncio.sleep(1)
         assert bench.ahead.waiting == 1
+
+
+async def test_each_prompt_is_answered_as_often_as_it_was_announced_the_owners_in_turn() -> None:
+    async with running(Bench(tokens=10)) as bench:
+        for owner, ids in (("a", (1, 2)), ("b", (3,))):
+            prompts = [Prompt(request_id=RequestId("r"), token_ids=(each,)) for each in ids]
+            bench.ahead.announce(owner, prompts, 3)
+        assert bench.ahead.waiting == 9
+        bench.activity.set_tenancy(Tenancy.TRAINING)
+        await asyncio.sleep(60)
+        assert bench.ahead.waiting == 0
+        assert [tokens[0] for tokens in bench.answered] == [1, 3, 1, 3, 1, 3, 2, 2, 2]
+
+
+async def test_of_a_long_announcement_the_first_prompts_are_kept_and_of_many_the_latest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ahead, "OWNER_TOKENS", 5)
+    monkeypatch.setattr(ahead, "MAX_TOKENS", 8)
+    bench = Bench()
+    own = [Prompt(request_id=RequestId("r"), token_ids=(9,) * 20)]
+    bench.ahead.announce("own", own, limited=False)
+    two = Prompt(request_id=RequestId("r"), token_ids=(1, 2))
+    bench.ahead.announce("a", [two] * 3, 1000)
+    assert bench.ahead.waiting == 1 + 2 * 1000
+    bench.ahead.announce("b", [two] * 2, 10)
+    assert bench.ahead.waiting == 1 + 2000 + 20
+    bench.ahead.announce("c", [two], 1)
+    assert bench.ahead.waiting == 1 + 20 + 1, (
+        "what was announced first is forgotten, but not what the worker does itself"
+    )
+    bench.ahead.announce("b", [])
+    assert bench.ahead.waiting == 1 + 1

@@ -66,12 +66,14 @@ class AbortResponse(_message.Message):
     def __init__(self, aborted_count: _Optional[int] = ..., request_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AnnounceRequest(_message.Message):
-    __slots__ = ("owner", "responses")
+    __slots__ = ("owner", "responses", "samples_per_prompt")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_PER_PROMPT_FIELD_NUMBER: _ClassVar[int]
     owner: str
     responses: _containers.RepeatedCompositeFieldContainer[Start]
-    def __init__(self, owner: _Optional[str] = ..., responses: _Optional[_Iterable[_Union[Start, _Mapping]]] = ...) -> None: ...
+    samples_per_prompt: int
+    def __init__(self, owner: _Optional[str] = ..., responses: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., samples_per_prompt: _Optional[int] = ...) -> None: ...
 
 class AnnounceResponse(_message.Message):
     __slots__ = ()
