@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from tlt_common.domain.ids import Epoch, RequestId
+from tlt_common.domain.ids import Epoch
 from tlt_common.domain.pause import Pause
 from tlt_common.telemetry.tracing import record_response
 from tlt_common.wire import rollout as wire
@@ -57,9 +57,8 @@ class RolloutServicer(wire.Servicer):
         return wire.pb.AnnounceResponse(worker_count=await self._gateway.announcements.announce(batch))
 
     async def Abort(self, request: wire.pb.AbortRequest, context: Context) -> wire.pb.AbortResponse:
-        names = [RequestId(request_id) for request_id in request.request_ids]
         aborted = await self._gateway.abort(
-            names,
+            wire.aborted_from_pb(request),
             everything=request.all,
             from_peer=request.from_peer,
             authorization=_credential(context),

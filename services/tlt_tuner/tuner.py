@@ -12,6 +12,9 @@ from tlt_tuner.config import TunerConfig
 from tlt_tuner.pools import PoolName, Pools, name_of
 from tlt_tuner.regret import regret_tokens
 
+MAX_SHOWN = 1024
+"""Pairs of arm and batch-size group that metrics show; an engine has some dozens."""
+
 
 class Tuner:
     """
@@ -24,6 +27,7 @@ class Tuner:
     def __init__(self, config: TunerConfig) -> None:
         self._config = config
         self._pools = Pools()
+        self._shown: set[tuple[str, int]] = set()
         self._changed = Signal()
 
     def report(self, key: PoolKey, windows: Sequence[ArmWindow]) -> None:
@@ -33,13 +37,25 @@ class Tuner:
         Raises:
             InvalidRequestError: A window is invalid.
         """
-        if self._pools.add(key, windows):
+        changed = self._pools.add(key, windows)
+        shown = [window for window in windows if self._is_shown(window)]
+        if changed:
             self._changed.set()
             with optional("regret"):
-                self._count_regret(key, windows)
-        for window in windows:
+                self._count_regret(key, shown)
+        for window in shown:
             metrics.ARM_ROUNDS.labels(arm=window.arm, group=str(window.group)).inc(window.rounds)
             metrics.ARM_REWARD.labels(arm=window.arm, group=str(window.group)).set(window.median_reward)
+
+    def _is_shown(self, window: ArmWindow) -> bool:
+        """Whether metrics show an arm and a group. Engines name them, and series are never deleted."""
+        cell = (window.arm, window.group)
+        if cell in self._shown:
+            return True
+        if not window.rounds or len(self._shown) >= MAX_SHOWN:
+            return False
+        self._shown.add(cell)
+        return True
 
     def restore(self, name: PoolName, posterior: Posterior) -> None:
         """Restore what an earlier process learned for a pool."""

@@ -18,7 +18,8 @@ from tlt_common.client.retrying import retried
 from tlt_common.client.rollout_log import RolloutLog
 from tlt_common.client.updates import Weights, publish
 from tlt_common.domain.batch import Batch, Sample
-from tlt_common.domain.ids import PolicyVersion, RequestId
+from tlt_common.domain.bounds import MAX_ABORTED
+from tlt_common.domain.ids import PolicyVersion
 from tlt_common.domain.merged_chunk import MergedChunk
 from tlt_common.domain.pause import PauseMode
 from tlt_common.domain.prompt import SamplingParams, Speculation
@@ -296,13 +297,16 @@ class Client:
 
         A response that is just being continued at another gateway ends too, if it is aborted by id.
         """
-        request = wire.pb.AbortRequest(request_ids=[RequestId(name) for name in request_ids], all=everything)
+        aborted = 0
+        for first in range(0, max(1, len(request_ids)), MAX_ABORTED):
+            request = wire.pb.AbortRequest(request_ids=request_ids[first : first + MAX_ABORTED], all=everything)
 
-        async def call(stub: wire.AsyncStub) -> int:
-            with translated():
-                return (await stub.Abort(request, timeout=CALL_S)).aborted_count
+            async def call(stub: wire.AsyncStub, request: wire.pb.AbortRequest = request) -> int:
+                with translated():
+                    return (await stub.Abort(request, timeout=CALL_S)).aborted_count
 
-        return await retried(self._gateways, call)
+            aborted += await retried(self._gateways, call)
+        return aborted
 
     async def pause(self, mode: PauseMode | str = PauseMode.KEEP) -> None:
         """

@@ -17,6 +17,7 @@ from tlt_common.rpc.limits import Limits, Usage, require_few_fields
 from tlt_common.rpc.security.access import Access, caller_name, caller_of
 from tlt_common.telemetry import metrics
 from tlt_common.telemetry.log import get_logger
+from tlt_common.wire.texts import require_short_texts
 
 log = get_logger(__name__)
 
@@ -200,8 +201,10 @@ async def _messages(handler: Any, encoded: AsyncIterator[bytes]) -> AsyncGenerat
 def _message(handler: Any, encoded: bytes) -> Any:
     require_few_fields(encoded)
     try:
-        return handler.request_deserializer(encoded)
+        message = handler.request_deserializer(encoded)
     except DecodeError as error:
         raise InvalidRequestError(
             f"the message cannot be decoded: {error}; accepted: a message of the method's type", field="request"
         ) from error
+    require_short_texts(message)
+    return message

@@ -9,7 +9,8 @@ from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutService
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import RolloutServiceStub as Stub
 from tlt_common._generated.tlt.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server as add_servicer
 from tlt_common.domain.batch import Batch, Sample, SampleStart, at_index
-from tlt_common.domain.ids import DrafterVersion, PolicyVersion
+from tlt_common.domain.bounds import MAX_ABORTED, MAX_INTERNAL_ID, require_count, require_name
+from tlt_common.domain.ids import DrafterVersion, PolicyVersion, RequestId
 from tlt_common.domain.pause import Pause, PauseMode
 from tlt_common.domain.prompt import Prompt
 from tlt_common.domain.server_info import Bubbles, ServerInfo
@@ -30,6 +31,7 @@ __all__ = [
     "AsyncStub",
     "Servicer",
     "Stub",
+    "aborted_from_pb",
     "add_servicer",
     "announced_from_pb",
     "announced_to_pb",
@@ -92,6 +94,19 @@ def batch_from_pb(message: pb.GenerateBatchRequest) -> Batch:
         stream_tokens=message.stream_tokens,
         starts=starts,
     )
+
+
+def aborted_from_pb(message: pb.AbortRequest) -> list[RequestId]:
+    """
+    Return the ids of requests to abort.
+
+    Raises:
+        InvalidRequestError: There are too many, or one is too long or not printable.
+    """
+    require_count("request_ids", len(message.request_ids), most=MAX_ABORTED)
+    for place, request_id in enumerate(message.request_ids):
+        require_name(f"request_ids[{place}]", request_id, most=MAX_INTERNAL_ID)
+    return [RequestId(request_id) for request_id in message.request_ids]
 
 
 def announced_to_pb(batch: Batch) -> pb.AnnounceRequest:

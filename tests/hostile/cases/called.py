@@ -91,6 +91,23 @@ CASES = [
         for method in ("Generate", "GenerateBatch", "Abort", "Pause")
         for name, message in (("bytes that are no message", b"\xff" * 100), ("half a message", b"\x0a\x7f\x00"), ("groups", b"\x0b" * 1000))
     ),
+    *(
+        Call(name=f"Abort of {name}", method="Abort", message=pb.AbortRequest(request_ids=ids).SerializeToString(), param=param, code="INVALID_ARGUMENT" if param else "OK")
+        for name, ids, param in (
+            ("an id of 15 MB", ["a" * 15 * 10**6], "request_ids[0]"),
+            ("a long id among short ones", ["a", "b" * 321], "request_ids[1]"),
+            ("40,000 ids", ["a"] * MANY, "request_ids"),
+            ("an id with NUL", ["\0"], "request_ids[0]"),
+            ("as many ids as may be", [f"{place:0320}" for place in range(2**15)], ""),
+        )
+    ),
+    *(
+        Call(name=f"an update with a {name}", method="UpdateWeights", message=pb.UpdateWeightsRequest(header=header).SerializeToString(), param=param)
+        for name, header, param in (
+            ("long key", pb.UpdateWeightsHeader(policy_version=1, key="a" * 10**6), "header.key"),
+            ("long URI", pb.UpdateWeightsHeader(policy_version=1, source={"uri": "file:///" + "a" * 10**6}), "header.source.uri"),
+        )
+    ),
     Call(name="a pause without a mode", method="Pause", param="mode"),
     Call(name="a message above the limit", method="Generate", message=bytes(17 * 2**20), code="RESOURCE_EXHAUSTED"),
     Call(name="a method of gRPC that is none", method="Nothing", code="UNIMPLEMENTED"),

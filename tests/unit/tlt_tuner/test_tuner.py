@@ -13,7 +13,7 @@ from tlt_common.domain.ids import DrafterVersion
 from tlt_common.domain.tuner import PoolKey, Posterior
 from tlt_tuner.config import TunerConfig
 from tlt_tuner.pools import WINDOWS_PER_ARM, PoolName
-from tlt_tuner.tuner import Tuner
+from tlt_tuner.tuner import MAX_SHOWN, Tuner
 
 pytestmark = pytest.mark.looptime
 
@@ -86,3 +86,15 @@ async def test_reports_of_the_present_drafter_count_towards_regret_and_late_ones
     assert counted() - before == pytest.approx((30.0 - 10.0) * WINDOW.elapsed_s)
     tuner.report(KEY, [WINDOW])
     assert counted() - before == pytest.approx((30.0 - 10.0) * WINDOW.elapsed_s)
+
+
+async def test_metrics_have_so_many_series_whatever_engines_report(tuner: Tuner) -> None:
+    def series() -> int:
+        return sum(sample.name == "tlt_tuner_rounds_total" for each in REGISTRY.collect() for sample in each.samples)
+
+    before = series()
+    for pool in range(20):
+        key = replace(KEY, model=f"model {pool}")
+        tuner.report(key, [replace(WINDOW, group=10**6 + 200 * pool + place) for place in range(200)])
+        tuner.report(key, [replace(WINDOW, group=10**9 + 200 * pool + place, rounds=0) for place in range(200)])
+    assert series() - before <= MAX_SHOWN
