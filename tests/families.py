@@ -39,6 +39,35 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     },
 }  # fmt: skip
 """What a family's configuration says besides sizes, by `model_type`."""
+OTHER: Mapping[str, Mapping[str, Any]] = {
+    "llama": {"attention_bias": True},
+    "qwen2": {},
+    "qwen3": {"head_dim": 12, "attention_bias": True},
+    "qwen3_moe": {
+        "head_dim": 12, "attention_bias": True, "moe_intermediate_size": 40, "num_experts": 6, "num_experts_per_tok": 3,
+        "norm_topk_prob": True,
+    },
+    "glm4_moe": {
+        "head_dim": 12, "attention_bias": False, "moe_intermediate_size": 40, "n_routed_experts": 12,
+        "num_experts_per_tok": 3, "num_attention_heads": 4, "n_shared_experts": 2, "first_k_dense_replace": 0,
+        "use_qk_norm": False, "routed_scaling_factor": 0.75, "norm_topk_prob": False, "n_group": 3, "topk_group": 2,
+        "num_nextn_predict_layers": 0,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0},
+        "partial_rotary_factor": 1.0,
+    },
+    "mimo": {"num_nextn_predict_layers": 0},
+    "gpt_oss": {
+        "head_dim": 12, "intermediate_size": 40, "num_local_experts": 6, "num_experts_per_tok": 3, "sliding_window": 5,
+        "swiglu_limit": 0.25, "attention_bias": False,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500.0},
+    },
+}  # fmt: skip
+"""Another value of each key that is said to be tried, besides `OTHER_SIZES`."""
+OTHER_SIZES: Mapping[str, Any] = {
+    "vocab_size": 40, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "rms_norm_eps": 0.05, "tie_word_embeddings": True, "max_position_embeddings": 96,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 500.0},
+}  # fmt: skip
 mimo.register_model()
 TYPES = tuple(row.model_type for row in FAMILIES.values())
 
@@ -49,6 +78,12 @@ def config_of(family: str, /, **options: Any) -> PretrainedConfig:
     values = {**SIZES, **OWN[family], "architectures": [architecture], **options}
     config: PretrainedConfig = AutoConfig.for_model(family, **values)
     return config
+
+
+def others(family: str) -> dict[str, Any]:
+    """Return another value of each key."""
+    fixed = next(row.fixed for row in FAMILIES.values() if row.model_type == family)
+    return {name: value for name, value in {**OTHER_SIZES, **OTHER[family]}.items() if name not in fixed}
 
 
 def written(family: str, /, **options: Any) -> dict[str, Any]:

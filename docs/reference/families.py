@@ -17,11 +17,13 @@ Every family passes the same suite (`make families`): a tiny checkpoint as trans
 through the real engine: start; greedy tokens and log-probabilities against transformers; captured states against
 transformers' hidden states; a drafter of each kind, trained by the spot trainer on captured states and served; one seed
 under every arm; sampled responses against the exact distribution; and weight updates from a checkpoint, with a request
-in flight, and as tensors.
+in flight, and as tensors. Log-probabilities are compared under two values of every key of config.json that is accepted
+with several. Keys that SGLang ignores, and keys that nobody has tried, are refused by name: delete from config.json
+what does not change what the model computes.
 """
 NOTES = """
-Checkpoints are safetensors in bfloat16, float16 or float32, whole or in shards with an index, tied or not, with
-`config.json` as transformers 5 or 4 writes it. Ropes: default, linear, llama3 and yarn. *arms* are those that can be
+Checkpoints are safetensors in bfloat16, float16 or float32, whole or in shards with an index, tied or not
+(SGLang ties no head of a mixture of experts), with `config.json` as transformers 5 or 4 writes it. Ropes: default, linear, llama3 and yarn. *arms* are those that can be
 used; trees are not verified where layers attend to a sliding window, since SGLang counts the window in cache rows.
 EAGLE and block drafters have dense layers, also for mixtures of experts. *mtp* is the head that a checkpoint brings
 along to predict further tokens; where it is there, it is the first drafter

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine import host, models
-from tests.engine.scenes import family
+from tests.engine.scenes import family, other_values
 from tests.engine.scenes.family import FamilyResult
+from tests.families import TYPES
 from tests.loops import Loop
 from tests.lossless import exact, judge
 from tlt_worker.model.families import FAMILIES
@@ -81,3 +82,12 @@ def weights_change_in_flight_and_come_as_tensors(result: FamilyResult) -> None:
     assert list(update.fresh.token_ids) == update.fresh_expected
     assert list(update.sent.token_ids) == update.sent_expected
     assert set(update.sent.policy_versions) == {2}
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_other_values_of_every_key_mean_what_they_do_in_transformers(
+    model_type: str, loop: Loop, tmp_path: Path
+) -> None:
+    (tmp_path / other_values.CASE).write_text(model_type)
+    result = host.play(other_values.other_values, tmp_path, loop.variables)
+    assert result.answer.logprobs == pytest.approx(result.expected_logprobs, abs=LOGPROBS)

@@ -98,7 +98,7 @@ class BlockFormat(DrafterFormat):
         return cls(
             **sizes_of(drafter, target),
             draft_vocab_size=int(drafter["vocab_size"]),
-            layers=target_layers_of(fields, target, depth),
+            layers=target_layers_of(fields, target),
             depth=_positive("num_hidden_layers", depth),
             # The block of DFlash includes the last token.
             drafts=_positive("block_size", block if rank else block - 1),

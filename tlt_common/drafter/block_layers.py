@@ -46,23 +46,19 @@ def require_supported(fields: Mapping[str, Any]) -> None:
         raise WeightsError(f"the drafter's layer_types has {others[0]!r}; accepted: 'full_attention'. {WAY_OUT}")
 
 
-def target_layers_of(fields: Mapping[str, Any], target: Mapping[str, Any], depth: int) -> tuple[int, ...]:
+def target_layers_of(fields: Mapping[str, Any], target: Mapping[str, Any]) -> tuple[int, ...]:
     """
-    Return the layers of its target that a drafter of `depth` layers reads: those it names, or as SGLang chooses them.
+    Return the layers of its target that a drafter reads.
 
     Raises:
-        WeightsError: The target does not have them.
+        WeightsError: It names none, or the target does not have them.
     """
     named = fields.get("target_layer_ids")
-    count = int(fields.get("num_target_layers") or target["num_hidden_layers"])
-    layers = tuple(map(int, named)) if named is not None else _chosen(count, depth)
+    if not isinstance(named, list | tuple):
+        raise WeightsError(
+            f"the drafter's target_layer_ids is {named!r}; accepted: the list of layers whose outputs it was trained "
+            "with. Engines would guess them"
+        )
+    layers = tuple(map(int, named))
     require_layers(layers, target)
     return layers
-
-
-def _chosen(count: int, depth: int) -> tuple[int, ...]:
-    """`build_target_layer_ids` in SGLang's `speculative/dflash_utils.py`."""
-    if depth <= 1:
-        return (count // 2,)
-    span = count - 4
-    return tuple(round(1 + number * span / (depth - 1)) for number in range(depth))

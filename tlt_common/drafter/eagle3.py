@@ -125,7 +125,7 @@ class Eagle3Format(DrafterFormat):
 
 
 def _layers_of(drafter: Json, eagle_config: Json, target: Json) -> tuple[int, ...]:
-    named = eagle_config.get(_LAYER_IDS, drafter.get(_LAYER_IDS))
+    named = eagle_config.get(_LAYER_IDS)
     layers = standard_layers(target) if named is None else tuple(int(layer) for layer in named)
     if not eagle_config.get("use_aux_hidden_state", True):
         layers = ()

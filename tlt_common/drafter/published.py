@@ -50,7 +50,7 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
     names = published.get("architectures") or [None]
     name = names[0] if isinstance(names, list) else names
     if name in _EAGLE3 or (name in _EAGLE and published.get("draft_vocab_size")):
-        return DrafterArchitecture.EAGLE3, dict(published)
+        return DrafterArchitecture.EAGLE3, _numbered_by_outputs(published)
     if name in _EAGLE:
         return DrafterArchitecture.EAGLE, dict(published)
     if name in _BLOCK:
@@ -63,6 +63,12 @@ def standard_config(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
 
 def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any]]:
     kind, layer = published.get(_KIND), published.get(_LAYER)
+    if kind == "dflash":
+        raise WeightsError(
+            f"the drafter's {_KIND} is 'dflash': a DFlash with a head and a vocabulary of its own; accepted: DFlash as "
+            f"its authors write it (architectures {DFLASH}, a dflash_config), which drafts with its target's head. "
+            f"{WAY_OUT}"
+        )
     if kind not in _OF_SPECULATORS:
         accepted = ", ".join(_OF_SPECULATORS)
         raise WeightsError(f"the drafter's {_KIND} is {kind!r}; accepted: {accepted}. {WAY_OUT}")
@@ -78,6 +84,25 @@ def _of_speculators(published: Json) -> tuple[DrafterArchitecture, dict[str, Any
         for name in ("draft_vocab_size", "norm_before_residual", "norm_before_fc", "target_hidden_size"):
             found[name] = published.get(name)
         if named := published.get(_LAYER_IDS):
-            # Like vLLM, it numbers layers by their inputs; SGLang and we by their outputs.
             found["eagle_config"] = {"use_aux_hidden_state": True, _LAYER_IDS: [int(layer) - 1 for layer in named]}
     return architecture, found
+
+
+def _numbered_by_outputs(published: Json) -> dict[str, Any]:
+    """
+    Return an EAGLE-3 drafter's config.json with the layers it reads as SGLang and we number them.
+
+    Where the key is says what the numbers are: nested in `eagle_config`, as EAGLE's authors and SGLang have it, those
+    of layers' outputs, from 0; at the top, as vLLM and speculators have it, those of layers' inputs.
+    """
+    at_top, own = published.get(_LAYER_IDS), published.get("eagle_config") or {}
+    found = {key: value for key, value in published.items() if key != _LAYER_IDS}
+    if at_top is None:
+        return found
+    layers = [int(layer) - 1 for layer in at_top]
+    if (nested := own.get(_LAYER_IDS, layers)) != layers:
+        raise WeightsError(
+            f"the drafter's {_LAYER_IDS} is {list(at_top)}, and {nested} in eagle_config; accepted: one of them, or "
+            "inputs of layers at the top and outputs, one less, in eagle_config"
+        )
+    return {**found, "eagle_config": {**own, _LAYER_IDS: layers}}

@@ -1,7 +1,7 @@
 """A release that arrives in a file which another process on this machine writes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from tlt_common.disk import on_disk
@@ -19,18 +19,24 @@ class LinkedSpool:
     """
     Follows the owner of a linked file. What has been written can be followed through `log` meanwhile.
 
-    The bytes are neither copied nor read: pieces are checked by their form, and the digest is the owner's.
+    The bytes are not copied: pieces are checked by their form and by `check`, and the digest is the owner's.
+
+    Args:
+        check: Looks at each piece in a thread, and raises WeightsError if it is none that is accepted.
     """
 
-    def __init__(self, lease: SpoolLease, *, max_bytes: int) -> None:
+    def __init__(self, lease: SpoolLease, *, max_bytes: int, check: Callable[[Piece], None] | None = None) -> None:
         self._lease = lease
+        self._check = check
         self._layout = SpoolLayout(max_bytes=max_bytes)
         self._file = lease.directory / FILE_NAME
         self.log = PieceLog(self._file)
         self.digest = ""
 
     @classmethod
-    async def begin(cls, parent: Path, file: SpoolFile, *, max_bytes: int) -> "LinkedSpool":
+    async def begin(
+        cls, parent: Path, file: SpoolFile, *, max_bytes: int, check: Callable[[Piece], None] | None = None
+    ) -> "LinkedSpool":
         """
         Link the file to a new directory in `parent`.
 
@@ -39,7 +45,7 @@ class LinkedSpool:
         """
         linking = asyncio.ensure_future(on_disk(link, parent, file))
         try:
-            return cls(await asyncio.shield(linking), max_bytes=max_bytes)
+            return cls(await asyncio.shield(linking), max_bytes=max_bytes, check=check)
         except asyncio.CancelledError:
             linking.add_done_callback(_abandoned)
             raise
@@ -54,7 +60,8 @@ class LinkedSpool:
         Follow the owner to the end of the release.
 
         Raises:
-            WeightsError: A piece does not continue its tensor, or exceeds the maximum size.
+            WeightsError: A piece does not continue its tensor, exceeds the maximum size, or as for `check`.
+            WeightsUnreadableError: The file cannot be read.
             UnavailableError: The stream ended early.
             TimeoutError: Nothing was written for `idle_s` seconds.
         """
@@ -66,17 +73,18 @@ class LinkedSpool:
                 return
             position = self._layout.position(part)
             self._layout.place(part)
-            self.log.append(
-                Piece(
-                    file=self._file,
-                    position=position,
-                    length=part.size_bytes,
-                    name=part.name,
-                    dtype=part.dtype,
-                    shape=part.shape,
-                    offset_bytes=part.offset_bytes,
-                )
+            piece = Piece(
+                file=self._file,
+                position=position,
+                length=part.size_bytes,
+                name=part.name,
+                dtype=part.dtype,
+                shape=part.shape,
+                offset_bytes=part.offset_bytes,
             )
+            self.log.append(piece)
+            if self._check is not None:
+                await self._checked(self._check, piece)
         raise UnavailableError(f"the stream ended after {len(self.log)} of unknown pieces")
 
     async def finish(self) -> None:
@@ -93,6 +101,12 @@ class LinkedSpool:
         except OSError as error:
             raise WeightsUnreadableError(f"cannot read {self._file}: {error.strerror or error}") from error
         self.log.finish(self.digest)
+
+    async def _checked(self, check: Callable[[Piece], None], piece: Piece) -> None:
+        try:
+            await asyncio.to_thread(check, piece)
+        except OSError as error:
+            raise WeightsUnreadableError(f"cannot read {self._file}: {error.strerror or error}") from error
 
     def discard(self, why: str) -> None:
         """Delete the link and end all followers."""

@@ -1,7 +1,7 @@
 """A release that is being received into a spool."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,20 +22,26 @@ class ReceivedSpool:
     Receives tensors into a new spool. What has arrived can be followed through `log` meanwhile.
 
     Methods raise WeightsUnreadableError if the disk is full or fails.
+
+    Args:
+        check: Looks at each piece in the thread that writes it, and raises WeightsError if it is none that is accepted.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, check: Callable[[TensorChunk], None] | None = None) -> None:
         self._spool = spool
+        self._check = check
         self.log = PieceLog(spool.file)
         self.size_bytes = 0
 
     @classmethod
-    async def begin(cls, parent: Path, *, max_bytes: int) -> "ReceivedSpool":
+    async def begin(
+        cls, parent: Path, *, max_bytes: int, check: Callable[[TensorChunk], None] | None = None
+    ) -> "ReceivedSpool":
         """Create the spool in `parent`."""
         keep_message_buffers()
         creating = asyncio.ensure_future(on_disk(Spool, parent, max_bytes=max_bytes))
         try:
-            return cls(await asyncio.shield(creating))
+            return cls(await asyncio.shield(creating), check)
         except asyncio.CancelledError:
             creating.add_done_callback(_abandoned)
             raise
@@ -62,7 +68,7 @@ class ReceivedSpool:
         Receive tensors to the end of the stream, omitting the first `skip` pieces. Does not finish the spool.
 
         Raises:
-            WeightsError: As for `Spool.write`.
+            WeightsError: As for `Spool.write` and `check`.
             TimeoutError: No tensor arrived for `idle_s` seconds.
         """
         writing: asyncio.Future[Piece] | None = None
@@ -75,7 +81,7 @@ class ReceivedSpool:
                     previous, writing = writing, None
                     await self._written(previous)
                 # Written in a thread while the next piece is received; followers get it as soon as it is written.
-                writing = asyncio.ensure_future(on_disk(self._spool.write, chunk))
+                writing = asyncio.ensure_future(on_disk(self._write, chunk))
                 writing.add_done_callback(partial(self._note, chunk))
         finally:
             if writing is not None:
@@ -98,6 +104,11 @@ class ReceivedSpool:
         """Delete the spool and end all followers."""
         self.log.fail(why)
         self._spool.remove()
+
+    def _write(self, chunk: TensorChunk) -> Piece:
+        if self._check is not None:
+            self._check(chunk)
+        return self._spool.write(chunk)
 
     def _note(self, chunk: TensorChunk, writing: asyncio.Future[Piece]) -> None:
         if not writing.cancelled() and writing.exception() is None:

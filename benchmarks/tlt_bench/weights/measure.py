@@ -24,6 +24,7 @@ from tlt_common.domain.weights import WeightsUpdate
 from tlt_common.rpc.channel import connect
 from tlt_common.wire import rollout as wire
 from tlt_gateway.weights.release_store import MANIFEST
+from tlt_worker.checkpoints.finite import FiniteCheck
 
 SETUPS = (
     Setup(workers=1),
@@ -42,8 +43,17 @@ State = dict[str, Any]
 def measure(*, megabytes: int, repeats: int) -> Result:
     """Run the benchmark and return its figures. Progress goes to stderr."""
     with tempfile.TemporaryDirectory(prefix="tlt-bench-") as scratch:
-        rounds = asyncio.run(_measure(_weights(megabytes), repeats, Path(scratch)))
+        weights = _weights(megabytes)
+        rounds = asyncio.run(_measure(weights, repeats, Path(scratch)))
+    checks_s = [_checked_s(weights) for _ in range(repeats)]
     samples = {
+        **{
+            f"finite_check_share_{setup.name}": [
+                each_s / update.update_s for each_s, update in zip(checks_s, rounds[setup.name], strict=True)
+            ]
+            for setup in SETUPS
+            if setup.workers == 1
+        },
         **{
             f"weights_vs_copy_{name}": [each.update_s / each.copy_s for each in found] for name, found in rounds.items()
         },
@@ -64,9 +74,20 @@ def measure(*, megabytes: int, repeats: int) -> Result:
             "workers": "worker services in processes of their own that link the gateway's file",
             "apart": "the same workers with links refused, as between file systems: each receives and writes a copy; "
             "all share this machine's cores and disk, which workers on nodes of their own do not",
+            "finite_check_share": "seconds in which a worker looks for values that are not finite, while the "
+            "next piece arrives, divided by seconds of the update",
             "engine": "replaced: it checks the files' headers and loads nothing",
         },
     )
+
+
+def _checked_s(weights: State) -> float:
+    check, took_s = FiniteCheck(), 0.0
+    for chunk in stream(weights):
+        began_s = time.perf_counter()
+        check.chunk(chunk)
+        took_s += time.perf_counter() - began_s
+    return took_s
 
 
 def _weights(megabytes: int) -> State:

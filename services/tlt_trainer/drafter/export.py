@@ -23,7 +23,7 @@ from safetensors.torch import load, save
 from tlt_common.documents import json_of
 from tlt_common.drafter.architecture import DrafterArchitecture
 from tlt_common.drafter.meta import CONFIG_FILE, META_FILE, WEIGHTS_FILE, DrafterMeta, meta_of
-from tlt_common.drafter.published import DFLASH
+from tlt_common.drafter.published import DFLASH, standard_config
 from tlt_common.drafter.reading import FORMATS
 from tlt_common.drafter.tensors import BIAS
 from tlt_common.errors import WeightsError
@@ -106,6 +106,8 @@ def exported(files: Mapping[str, bytes], to: ExportFormat, *, model: str = "") -
     """
     config, tensors = _read(files)
     architecture = _architecture(config)
+    if architecture is not DrafterArchitecture.MTP:
+        config = standard_config(config)[1]
     if to is ExportFormat.VLLM and architecture is DrafterArchitecture.BLOCK:
         raise WeightsError("this is a block drafter, which is not written for vLLM; accepted: sglang", field="format")
     if architecture is not DrafterArchitecture.MTP and "fc.weight" not in tensors:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Response:
         Raises:
             InvalidRequestError: SGLang refused the request.
             OverloadedError: SGLang is overloaded.
-            RequestFailedError: SGLang failed on the request, has no memory for it, or did not record its experts.
+            RequestFailedError: SGLang failed on the request, has no memory for it, did not record its experts, or
+                returned a log-probability that is not finite.
         """
         meta = output["meta_info"]
         if (error := refusal(meta["finish_reason"])) is not None:
@@ -73,6 +75,13 @@ class Response:
         ids = tuple(output["output_ids"][len(output["output_ids"]) - new :])
         entries = meta.get("output_token_logprobs") or []
         logprobs = tuple(float(entry[0]) for entry in entries[len(entries) - new :])
+        for place, logprob in enumerate(logprobs):
+            if not isfinite(logprob):
+                raise RequestFailedError(
+                    f"the log-probability of token {self.done_tokens + place} of the response is {logprob}: the "
+                    f"model's outputs are not finite under policy version {meta.get('weight_version')}. Check the "
+                    "weights, and the range of engine.dtype"
+                )
         self.done_tokens += new
         reason = _finish_reason(meta["finish_reason"])
         return TokenChunk(

@@ -25,6 +25,7 @@ from tlt_worker.checkpoints import drafter
 from tlt_worker.checkpoints import policy as weights
 from tlt_worker.checkpoints.model_config import read_config
 from tlt_worker.checkpoints.own_head import with_architecture
+from tlt_worker.checkpoints.read_ahead import require_numbers
 from tlt_worker.engine.base import EngineInfo
 from tlt_worker.engine.control import Control
 from tlt_worker.engine.device import Device, detect, gpu_memory
@@ -117,6 +118,7 @@ class SglangEngine:
         require_releasable(config, self._device)
         if not self._tensors.headers:
             self._tensors = await asyncio.to_thread(require_model, self.model, config)
+        await asyncio.to_thread(require_numbers, self.model)
         if config.trace is not None:
             require_writable(config.trace)
         form, first = await asyncio.to_thread(drafter.first_drafter, config, self._model_config)

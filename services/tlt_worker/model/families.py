@@ -6,7 +6,7 @@ unless `engine.allow_unlisted` is set.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -44,10 +44,6 @@ class Experts:
     """Key for the number of experts that see every token; empty: there are none."""
     first_dense: str = ""
     """Key for the number of dense layers before the first one with experts; empty: it has none."""
-    dense_layers: str = ""
-    """Key for a list of further dense layers."""
-    every: str = ""
-    """Key for the distance between layers with experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +61,8 @@ class Family:
     """Whether queries, keys and values have biases in any case."""
     is_output_biased: bool = True
     """Whether `attention_bias` adds a bias to the attention's output, too."""
+    sizes_heads: bool = True
+    """Whether SGLang follows a `head_dim` that is not the share of a head in `hidden_size`."""
     norms_heads: bool | str = False
     """Whether queries and keys are normed, or the key that says so."""
     experts: Experts | None = None
@@ -78,8 +76,10 @@ class Family:
     """Whether SGLang rotates the part of each head that `partial_rotary_factor` says."""
     states: tuple[str, ...] = ()
     """Sizes that config.json must state, since transformers' defaults for them depend on the family."""
-    drops: tuple[str, ...] = ()
-    """Options of transformers' class that SGLang ignores."""
+    tried: tuple[str, ...] = ()
+    """Keys of config.json, besides those of every family, whose values SGLang follows; `make families` tries two."""
+    fixed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Keys that SGLang or transformers ignores, with the values that both compute with."""
     wide_workspace: bool = False
     """Whether SGLang gives its attention FlashInfer's larger workspace."""
     drafters: tuple[DrafterArchitecture, ...] = (
@@ -96,7 +96,11 @@ class Family:
 
 _ROWS = (
     Family(
-        title="Llama", architecture="LlamaForCausalLM", model_type="llama", models="Llama 2, 3.x", drops=("mlp_bias",)
+        title="Llama",
+        architecture="LlamaForCausalLM",
+        model_type="llama",
+        models="Llama 2, 3.x",
+        fixed={"mlp_bias": (False,)},
     ),
     Family(
         title="Qwen2",
@@ -104,6 +108,7 @@ _ROWS = (
         model_type="qwen2",
         models="Qwen2, Qwen2.5, DeepSeek-R1-Distill-Qwen",
         always_biased=True,
+        sizes_heads=False,
         states=("num_key_value_heads",),
         wide_workspace=True,
     ),
@@ -128,9 +133,17 @@ _ROWS = (
             count=("num_experts", "num_local_experts"),
             inner="moe_intermediate_size",
             router="mlp.gate",
-            dense_layers="mlp_only_layers",
-            every="decoder_sparse_step",
         ),
+        tried=("moe_intermediate_size", "norm_topk_prob", "num_experts", "num_experts_per_tok", "num_local_experts"),
+        fixed={
+            "tie_word_embeddings": (False,),
+            "mlp_only_layers": ([],),
+            "decoder_sparse_step": (1,),
+            "use_sliding_window": (False,),
+            "use_qk_norm": (True,),
+            "qkv_bias": (False,),
+            "shared_expert_intermediate_size": (0,),
+        },
     ),
     Family(
         title="GLM-4 MoE",
@@ -150,6 +163,21 @@ _ROWS = (
             shared="n_shared_experts",
             first_dense="first_k_dense_replace",
         ),
+        tried=(
+            "first_k_dense_replace",
+            "moe_intermediate_size",
+            "n_group",
+            "n_routed_experts",
+            "n_shared_experts",
+            "norm_topk_prob",
+            "num_experts_per_tok",
+            "num_nextn_predict_layers",
+            "partial_rotary_factor",
+            "routed_scaling_factor",
+            "topk_group",
+            "use_qk_norm",
+        ),
+        fixed={"tie_word_embeddings": (False,)},
         drafters=tuple(DrafterArchitecture),
         note="updates need not have the checkpoint's head, and leave it as it is",
     ),
@@ -159,9 +187,11 @@ _ROWS = (
         model_type="mimo",
         models="MiMo-7B-Base, -SFT, -RL",
         always_biased=True,
+        sizes_heads=False,
         own_drafter="num_nextn_predict_layers",
         states=("num_key_value_heads",),
         wide_workspace=True,
+        tried=("num_nextn_predict_layers",),
         drafters=(DrafterArchitecture.EAGLE, DrafterArchitecture.MTP),
         note="SGLang's class returns no states of single layers, which EAGLE-3 and block drafters would read; updates "
         "need not have the checkpoint's head, and leave it as it is",
@@ -182,6 +212,9 @@ _ROWS = (
             is_router_biased=True,
             spelling=Spelling.STACKED,
         ),
+        tried=("num_experts_per_tok", "num_local_experts", "sliding_window", "swiglu_limit"),
+        # SGLang reads the factor of the sigmoid under the second name, transformers under the first.
+        fixed={"swiglu_alpha": (1.702,), "hidden_act_alpha": (1.702,), "tie_word_embeddings": (False,)},
         note="MXFP4 has no kernels on a CPU",
     ),
 )
@@ -218,7 +251,4 @@ def sparse_layers(config: Json, experts: Experts | None) -> tuple[int, ...]:
     if experts is None:
         return ()
     first = int(config.get(experts.first_dense) or 0) if experts.first_dense else 0
-    step = int(config.get(experts.every) or 1) if experts.every else 1
-    dense = set(config.get(experts.dense_layers) or ()) if experts.dense_layers else set()
-    layers = range(first, int(config["num_hidden_layers"]))
-    return tuple(layer for layer in layers if layer not in dense and (layer + 1) % step == 0)
+    return tuple(range(first, int(config["num_hidden_layers"])))

@@ -19,6 +19,7 @@ from tlt_worker.model.families import (
     listed,
     sparse_layers,
 )
+from tlt_worker.model.keys import unknown_keys
 from tlt_worker.model.routing import Routing
 
 Json = Mapping[str, Any]
@@ -41,16 +42,15 @@ class _Stated(BaseModel):
     use_qk_norm: bool = False
     norm_topk_prob: bool = True
     swiglu_limit: float = Field(7.0, gt=0)
-    mlp_only_layers: list[int] | None = None
-    decoder_sparse_step: int = Field(1, ge=1)
     first_k_dense_replace: int = Field(0, ge=0)
-    n_shared_experts: int | None = Field(None, ge=0)
+    n_shared_experts: int = Field(1, ge=1)
+    routed_scaling_factor: float = Field(1.0, gt=0)
     n_group: int | None = Field(None, ge=1)
     topk_group: int | None = Field(None, ge=1)
     tie_word_embeddings: bool = False
     use_cache: bool = True
     use_sliding_window: bool = False
-    sliding_window: int | None = None
+    sliding_window: int | None = Field(None, ge=1)
     max_window_layers: int = 0
     layer_types: list[str] | None = None
     bos_token_id: int | None = None
@@ -185,8 +185,10 @@ def _rest(config: Json, family: Family, context: int | None) -> Iterator[Iterato
     """Yield the checks of what has the right types and sizes."""
     if family.experts is not None:
         yield _experts(config, family.experts)
-    yield _options(config, family)
+    yield _heads(config, family)
+    yield _activation(config)
     yield _positions(config, family, context)
+    yield unknown_keys(config, family)
 
 
 def _experts(config: Json, experts: Experts) -> Iterator[str]:
@@ -197,6 +199,15 @@ def _experts(config: Json, experts: Experts) -> Iterator[str]:
             return
     if type(chosen) is not int or not 1 <= chosen <= count:
         yield f"num_experts_per_tok in its config.json is {chosen!r}; accepted: 1 to {count}, the experts of a layer"
+    if config.get("experts_per_token") not in {None, chosen}:
+        named = config["experts_per_token"]
+        yield f"experts_per_token in its config.json is {named!r}; accepted: {chosen}, as another key of it says"
+    groups, used = config.get("n_group") or 1, config.get("topk_group") or 1
+    if count % groups or used > groups or chosen > used * (count // groups):
+        yield (
+            f"n_group in its config.json is {groups} and topk_group {used}; accepted: groups of equal size, with "
+            f"{chosen} of the {count} experts in those that are used"
+        )
     for name in experts.count:
         if config.get(name) not in {None, count}:
             yield f"{name} in its config.json is {config[name]!r}; accepted: {count}, as another key of it says"
@@ -204,27 +215,23 @@ def _experts(config: Json, experts: Experts) -> Iterator[str]:
         yield "none of its layers has experts; accepted: at least one"
 
 
-def _options(config: Json, family: Family) -> Iterator[str]:
-    """Yield what SGLang would compute otherwise than transformers, or not at all."""
+def _heads(config: Json, family: Family) -> Iterator[str]:
+    share = config["hidden_size"] // config["num_attention_heads"]
+    if not family.sizes_heads and config.get("head_dim") not in {None, share}:
+        yield f"its head_dim is {config['head_dim']}, which SGLang ignores; accepted for {family.title}: {share}"
+
+
+def _activation(config: Json) -> Iterator[str]:
     activation = config.get("hidden_act", "silu")
     if activation != "silu":
         yield f"its hidden_act is {activation!r}; accepted: 'silu'"
-    for name in family.drops:
-        if config.get(name):
-            yield f"its {name} is set, which SGLang ignores; such models are not supported"
-    if config.get("router_jitter_noise"):
-        yield "its router_jitter_noise is set, which SGLang ignores; accepted: 0"
-    if config.get("bias"):
-        yield "its bias is set, which transformers ignores; such models are not supported"
-    if not config.get("rope_is_neox_style", True):
-        yield "its rope_is_neox_style is false, which transformers ignores; accepted: true"
-    if config.get("dual_chunk_attention_config"):
-        yield "its dual_chunk_attention_config is set, which transformers ignores; such models are not supported"
 
 
 def _positions(config: Json, family: Family, context: int | None) -> Iterator[str]:
     if not family.turns_part and (share := config.get("partial_rotary_factor", 1.0)) != 1.0:
         yield f"its partial_rotary_factor is {share!r}; accepted: 1"
+    if family.slides and type(window := config.get("sliding_window")) is not int:
+        yield f"its sliding_window is {window!r}; accepted: a positive integer"
     if not family.slides and _slides(config, context or int(config["max_position_embeddings"])):
         yield (
             f"it attends to a sliding window of {config.get('sliding_window')} tokens, which SGLang ignores; accepted: "

@@ -5,6 +5,7 @@ from pathlib import Path
 from tlt_common.domain.weights import SpoolFile
 from tlt_common.weights.linked_spool import LinkedSpool
 from tlt_common.weights.received_spool import ReceivedSpool
+from tlt_worker.checkpoints.finite import FiniteCheck
 from tlt_worker.weights.held_release import HeldRelease
 
 
@@ -30,7 +31,9 @@ class ReleaseAttempts:
         """
         if not isinstance(self._held.incoming, ReceivedSpool):
             self._held.lose("the release is received anew")
-            self._held.arrive(await ReceivedSpool.begin(self._spool_dir, max_bytes=self._max_bytes))
+            self._held.arrive(
+                await ReceivedSpool.begin(self._spool_dir, max_bytes=self._max_bytes, check=FiniteCheck().chunk)
+            )
         assert isinstance(self._held.incoming, ReceivedSpool)  # noqa: S101 - it was, or has just arrived
         return self._held.incoming
 
@@ -41,7 +44,7 @@ class ReleaseAttempts:
         Raises:
             WeightsUnreadableError: It cannot be linked.
         """
-        linked = await LinkedSpool.begin(self._spool_dir, file, max_bytes=self._max_bytes)
+        linked = await LinkedSpool.begin(self._spool_dir, file, max_bytes=self._max_bytes, check=FiniteCheck().piece)
         self._held.lose("the release is received anew")
         self._held.arrive(linked)
         return linked

@@ -12,9 +12,9 @@ from tlt_common.weights.digest import contradict, files_digest
 from tlt_common.weights.lease import SpoolLease
 from tlt_common.weights.received_spool import IDLE_S
 from tlt_common.wire.weights import StagePart, tensors_of, written_of
+from tlt_worker.checkpoints.read_ahead import read_ahead
 from tlt_worker.weights.held_release import HeldRelease
 from tlt_worker.weights.peers import WeightPeers
-from tlt_worker.weights.read_ahead import read_ahead
 from tlt_worker.weights.release_attempts import ReleaseAttempts
 from tlt_worker.weights.source import WeightSources, is_remote
 
@@ -62,7 +62,7 @@ class Staging:
             raise WeightsUnreadableError(
                 f"release {order.release} has digest {order.release.digest}; received: {digest}", field="release"
             )
-        if not held.is_copied and held.incoming is None:
+        if held.incoming is None:  # what arrived was looked at in passing
             await self._read_ahead(directory)
         release = replace(order.release, digest=order.release.digest or digest)
         held.complete(release, directory, Staged(staged_bytes=size, digest=digest))
@@ -101,7 +101,7 @@ class Staging:
             return await self._received(held, order, _nothing())
 
     async def _read_ahead(self, directory: Path) -> None:
-        """Read files that were not just written here. Of those that do not fit the model, only headers are read."""
+        """Read files whose values nobody has seen. Of those that do not fit the model, only headers are read."""
         try:
             await asyncio.to_thread(read_ahead, directory)
         except OSError as error:

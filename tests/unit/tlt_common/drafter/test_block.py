@@ -73,12 +73,6 @@ def test_what_it_writes_is_what_it_read(config: dict[str, Any]) -> None:
     assert {name: written.get(name) for name in kept} == {name: config.get(name) for name in kept}
 
 
-def test_layers_that_are_not_named_are_those_sglang_chooses() -> None:
-    unnamed = {**DFLASH, "dflash_config": {"mask_token_id": 95}}
-    assert block(unnamed).layers == (1, 5, 9)
-    assert block({**unnamed, "num_hidden_layers": 1, "layer_types": ["full_attention"]}).layers == (6,)
-
-
 @pytest.mark.parametrize(
     ("base", "changes", "said"),
     [
@@ -87,6 +81,9 @@ def test_layers_that_are_not_named_are_those_sglang_chooses() -> None:
         (DFLASH, {"dflash_config": {**DFLASH["dflash_config"], "projector_type": "domino"}}, "projector_type"),
         (DFLASH, {"dflash_config": {**DFLASH["dflash_config"], "conv_kernel_size": 3}}, "conv_kernel_size is 3"),
         (DFLASH, {"dflash_config": {"target_layer_ids": [1, 4]}}, "mask_token_id is None"),
+        (DFLASH, {"dflash_config": {"mask_token_id": 95}}, "target_layer_ids is None; accepted: the list"),
+        (DSPARK, {"target_layer_ids": None}, "target_layer_ids is None; accepted: the list"),
+        (DFLASH, {"speculators_model_type": "dflash"}, "speculators_model_type is 'dflash'"),
         (DFLASH, {"dflash_config": {"mask_token_id": 96, "target_layer_ids": [1]}}, "mask_token_id is 96"),
         (DFLASH, {"dflash_config": {"mask_token_id": 9, "target_layer_ids": [1, 11]}}, r"layers \[1, 11\]"),
         (DFLASH, {"attention_bias": True}, "attention_bias is True"),

@@ -48,6 +48,19 @@ def test_a_refusal_is_an_error_with_its_message(status: HTTPStatus, kind: type[T
         Response(prompt=PROMPT).chunk(output(message="Input length (9 tokens) exceeds 8", status_code=status))
 
 
+@pytest.mark.parametrize("logprob", [float("nan"), float("inf"), float("-inf")])
+def test_a_log_probability_that_is_not_finite_fails_the_request(logprob: float) -> None:
+    found = output()
+    found["output_ids"] = [4, 5]
+    found["meta_info"] |= {
+        "completion_tokens": 2,
+        "finish_reason": None,
+        "output_token_logprobs": [(-0.5, 4, None), (logprob, 5, None)],
+    }
+    with pytest.raises(RequestFailedError, match=r"token 1 of the response is .* under policy version 0"):
+        Response(prompt=PROMPT).chunk(found)
+
+
 @pytest.mark.parametrize(("matched", "expected"), [("</s>", "</s>"), (7, ""), ("NaN happened", "")])
 def test_the_stop_string_that_ended_a_response_is_named(matched: object, expected: str) -> None:
     response = Response(prompt=replace(PROMPT, sampling=SamplingParams(stop=("</s>",))))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import torch
+from safetensors.torch import save, save_file
 
 from tests.unit.tlt_worker.weights_bench import CHUNK, Bench, release, running
 from tlt_common.domain.fleet import WorkerState
@@ -24,8 +26,24 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 def directory(path: Path) -> Path:
     path.mkdir()
-    (path / "model.safetensors").write_bytes(bytes(16))
+    save_file({"lm_head": torch.ones(2)}, path / "model.safetensors")
     return path
+
+
+async def test_weights_that_diverged_are_refused_by_name_however_they_come(bench: Bench, tmp_path: Path) -> None:
+    path = directory(tmp_path / "one")
+    await bench.stage(1, (), str(path))
+    await bench.commit(1)
+    values = torch.tensor([1.0, float("nan")])
+    save_file({"lm_head": values}, path / "model.safetensors")
+    bad = TensorChunk(name="lm_head", dtype="F32", shape=(2,), offset_bytes=0, data=values.numpy().tobytes())
+    for source in ({"chunks": (), "uri": str(path)}, {"chunks": (bad,)}):
+        with pytest.raises(WeightsError, match="tensor lm_head has values that are not finite"):
+            await bench.stage(2, **source)
+        assert bench.weights.version == 1
+        assert bench.spools == []
+    await bench.stage(2)
+    await bench.commit(2)
 
 
 async def test_streamed_weights_become_a_safetensors_file_the_engine_is_given(bench: Bench) -> None:
@@ -174,7 +192,7 @@ async def test_a_stream_that_breaks_leaves_no_file(bench: Bench) -> None:
 async def test_weights_of_an_object_store_are_copied_and_the_copy_goes_with_them(bench: Bench) -> None:
     store = fsspec.filesystem("memory")
     for version in (1, 2):
-        store.pipe_file(f"/policy/{version}/model.safetensors", b"x")
+        store.pipe_file(f"/policy/{version}/model.safetensors", save({"lm_head": torch.ones(2)}))
     for version in (1, 2):
         await bench.stage(version, chunks=(), uri=f"memory://policy/{version}")
         await bench.commit(version)

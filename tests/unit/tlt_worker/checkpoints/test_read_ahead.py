@@ -5,11 +5,13 @@ import mmap
 import os
 from pathlib import Path
 
-import psutil
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from tlt_worker.weights import read_ahead as module
-from tlt_worker.weights.read_ahead import read_ahead
+from tlt_common.errors import ConfigError, WeightsError
+from tlt_worker.checkpoints import read_ahead as module
+from tlt_worker.checkpoints.read_ahead import read_ahead, require_numbers
 
 SIZE = 12 * mmap.PAGESIZE
 
@@ -37,7 +39,7 @@ def evict(file: Path) -> None:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     file = tmp_path / "model-00001.safetensors"
-    file.write_bytes(bytes(SIZE))
+    save_file({"a": torch.zeros(SIZE // 4), "b": torch.ones(3), "none": torch.zeros(0)}, file)
     evict(file)
     return file
 
@@ -45,15 +47,22 @@ def file(tmp_path: Path) -> Path:
 def test_every_page_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 5 * mmap.PAGESIZE)
     monkeypatch.setattr(module, "BUFFER_BYTES", 2 * mmap.PAGESIZE)
-    (file.parent / "empty.safetensors").touch()
-    assert read_ahead(file.parent)
-    assert in_memory(file) == SIZE // mmap.PAGESIZE
+    read_ahead(file.parent)
+    assert in_memory(file) == -(-file.stat().st_size // mmap.PAGESIZE)
 
 
-def test_nothing_is_read_that_memory_has_no_room_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": SIZE - 1}))
-    assert not read_ahead(file.parent)
-    assert in_memory(file) == 0
+@pytest.mark.parametrize("place", [0, 5 * mmap.PAGESIZE // 4, SIZE // 4 - 1])
+def test_a_value_that_is_none_is_found_in_every_part(file: Path, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", 5 * mmap.PAGESIZE)
+    monkeypatch.setattr(module, "BUFFER_BYTES", 2 * mmap.PAGESIZE)
+    values = torch.zeros(SIZE // 4)
+    values[place] = float("nan")
+    save_file({"a": torch.ones(2), "model.b": values}, file)
+    with pytest.raises(WeightsError, match=r"tensor model\.b has values that are not finite"):
+        read_ahead(file.parent)
+    with pytest.raises(ConfigError, match=r"tensor model\.b has values that are not finite") as refusal:
+        require_numbers(file.parent)
+    assert refusal.value.field == "model"
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
