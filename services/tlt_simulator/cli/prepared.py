@@ -10,7 +10,7 @@ from tlt_simulator.costs import calibrate, files
 from tlt_simulator.costs.figure import CostFigure, Source
 from tlt_simulator.costs.model import CostModel
 from tlt_simulator.costs.roofline import calculated
-from tlt_simulator.costs.room import worker_room
+from tlt_simulator.costs.room import fitting, worker_room
 from tlt_simulator.run import with_rollout_share
 from tlt_simulator.scenario import RlTrainer, RolloutFleet, Scenario
 from tlt_simulator.sweep.keys import changed, parted
@@ -18,6 +18,7 @@ from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.drawn import drawn_trace
 from tlt_simulator.traces.lengths import parsed_lengths
 from tlt_simulator.traces.reading import read_trace
+from tlt_worker.engine_config import EngineConfig
 
 OF_A_CASE = frozenset({"--case", "--row", "--steps", "--set", "--seed", "--drafter-tokens"})
 """Options that go together with --case, which has all others itself."""
@@ -70,9 +71,30 @@ def prepared(inputs: Inputs, whole: PublishedCase | None = None) -> PreparedRun:
     nothing = RlTrainer(learn_s=CostFigure(value=0, source=Source.ASSUMED), colocated=inputs.colocated is not False)
     scenario = Scenario(name=name, fleet=fleet, trainer=nothing, costs=costs, seed=inputs.seed)
     scenario = changed(_with_drafter(scenario, inputs), parted(inputs.settings or ()))
+    scenario, without = _fitting(scenario, trace)
     if "trainer.learn_s" not in parted(inputs.settings or ()):
         scenario = _with_learning(scenario, trace, inputs)
-    return PreparedRun(scenario=scenario, trace=trace, notes=(*notes, *trace.notes))
+    return PreparedRun(scenario=scenario, trace=trace, notes=(*notes, *without, *trace.notes))
+
+
+def _fitting(scenario: Scenario, trace: RunTrace) -> tuple[Scenario, tuple[str, ...]]:
+    """Return a scenario without the arms that verify more tokens at once than the log's context has, and a note."""
+    keys, context = scenario.suite.engine, _context(trace)
+    arms = EngineConfig(**dict(keys)).arms_on("cuda")
+    fits = fitting(arms, context)
+    if len(fits) == len(arms):
+        return scenario, ()
+    engine = keys.model_copy(update={"arms": tuple(arm.name for arm in fits)})
+    suite = scenario.suite.model_copy(update={"engine": engine})
+    left_out = ", ".join(arm.name for arm in arms if arm not in fits)
+    note = f"arms that verify more tokens than the context of this log, {context}, were left out: {left_out}"
+    return scenario.model_copy(update={"suite": suite}), (note,)
+
+
+def _context(trace: RunTrace) -> int:
+    """Return the longest that prompt and response can be."""
+    longest = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
+    return longest + trace.cap
 
 
 def chosen_row(inputs: Inputs, found: PublishedCase) -> CaseRow:
@@ -176,8 +198,7 @@ def _machines(inputs: Inputs, trace: RunTrace) -> tuple[RolloutFleet, CostModel,
     slots, kv_room = inputs.slots or SLOTS, inputs.kv_room
     if kv_room is None:
         card, model = _named(inputs, "card"), _named(inputs, "model")
-        longest_prompt = max((sample.prompt_tokens for step in trace.steps for sample in step.samples), default=0)
-        room = worker_room(card, model, each, slots=slots, context=longest_prompt + trace.cap)
+        room = worker_room(card, model, each, slots=slots, context=_context(trace))
         kv_room, notes = room.kv_room, room.warnings
     return RolloutFleet(workers=inputs.gpus // each, gpus=each, slots=slots, kv_room=kv_room), costs, notes
 

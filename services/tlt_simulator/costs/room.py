@@ -1,7 +1,9 @@
 """What fits onto a worker: requests at a time, and tokens in its KV cache, by `tlt engine plan`. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tlt_common.domain.arm import Arm
 from tlt_common.errors import ConfigError
 from tlt_simulator.costs.roofline import READ_SHARES, model_config
 from tlt_worker.capacity.attention import Heads
@@ -62,6 +64,9 @@ def worker_room(
     engine = EngineConfig(
         tensor_parallel=gpus, dtype="bfloat16", max_running=slots, context_length=context, gpu_memory=gpu_memory
     )
+    usual = engine.arms_on("cuda")
+    if len(fits := fitting(usual, context)) < len(usual):
+        engine = engine.model_copy(update={"arms": tuple(arm.name for arm in fits)})
     require_runnable(config, engine)
     form = drafter_format(engine, config)
     shape = ModelShape.from_config(config, dtype="bfloat16", drafter=form)
@@ -73,6 +78,11 @@ def worker_room(
     _require_fit(plan, tokens, context, f"{model} on {gpus} x {card}")
     arms = tuple(arm.name for arm in plan.profile.arms)
     return WorkerRoom(slots=slots, kv_room=tokens, arms=arms, warnings=plan.warnings)
+
+
+def fitting(arms: Iterable[Arm], context: int) -> tuple[Arm, ...]:
+    """Return the arms that an engine of this context can have: a round verifies fewer tokens than that."""
+    return tuple(arm for arm in arms if arm.draft_tokens < context)
 
 
 def _kv_tokens(plan: EnginePlan, shape: ModelShape, gpus: int) -> int:

@@ -24,6 +24,8 @@ class FoundResponse:
     tokens: int
     ends: bool | None
     """Whether it ends by itself; None: the log does not say."""
+    is_counted: bool = False
+    """Whether `tokens` was counted in a text, and may differ by a few tokens."""
     after_s: float = 0.0
     """Seconds from the beginning of its step to its request."""
     seconds: float | None = None

@@ -1,6 +1,7 @@
 """Files of logs: which of a directory are read, and their lines."""
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -8,17 +9,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from tlt_simulator.traces.values import refused
+from tlt_common.errors import ConfigError
+from tlt_simulator.traces.values import LineValues, refused
 
 MAX_LINE_BYTES = 64 * 2**20
 """A response of a million tokens with its token ids and probabilities is shorter."""
 GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+PACKED = (".gz", ".zst")
+"""Suffixes behind the one that counts."""
 MARK = b"\xef\xbb\xbf"
 """Byte order mark of UTF-8, which Windows writes at the beginning of a file."""
 OTHER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """The same of UTF-16."""
+MAX_WINDOW_BYTES = 2**27
+"""Of Zstandard: what its highest ordinary level uses."""
+PIECE_BYTES = 2**20
+FED_BYTES = 2048
+"""Of Zstandard at a time: 4 bytes can stand for 128 KiB."""
 SHOWN_NAMES = 5
 
 
@@ -55,10 +65,21 @@ def lines(path: Path) -> Iterator[LogLine]:
                 yield LogLine(place, text, is_cut=not line.endswith(b"\n"))
 
 
+def objects(path: Path) -> Iterator[LineValues]:
+    """
+    Yield the JSON object of each line.
+
+    Raises:
+        ConfigError: The file cannot be read, or a line is no object.
+    """
+    for line in lines(path):
+        yield LineValues.of(line.place, line.text, is_cut=line.is_cut)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """
-    Open a file for a while, also one that is compressed with gzip.
+    Open a file for a while, also one that is compressed with gzip or Zstandard.
 
     Raises:
         ConfigError: It cannot be read.
@@ -70,16 +91,72 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
     with stream:
-        begins = stream.read(2)
+        begins = stream.read(len(ZSTD))
         stream.seek(0)
-        yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if begins == GZIP else stream
+        if begins.startswith(GZIP):
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+        elif begins == ZSTD:
+            yield _unpacked(stream)
+        else:
+            yield stream
+
+
+def _unpacked(stream: BinaryIO) -> BinaryIO:
+    """
+    Raises:
+        ConfigError: The package that reads Zstandard is missing.
+    """
+    try:
+        from zstandard import ZstdDecompressor
+    except ImportError as error:
+        raise ConfigError(
+            "logs compressed with Zstandard need the package zstandard; accepted: pip install zstandard",
+            field="trace",
+        ) from error
+    decompressor = ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+    return io.BufferedReader(_ZstdFile(stream, decompressor.decompressobj), PIECE_BYTES)
+
+
+class _ZstdFile(io.RawIOBase):
+    """The content of frames; one that is cut or damaged is an error, as gzip's is."""
+
+    def __init__(self, stream: BinaryIO, frame: Callable[[], Any]) -> None:
+        self._stream, self._next_frame = stream, frame
+        self._frame: Any = None
+        self._packed = self._plain = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._plain:
+            self._packed = self._packed or self._stream.read(FED_BYTES)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("the last frame is cut")
+                return 0
+            self._plain = self._unpack()
+        count = min(len(buffer), len(self._plain))
+        buffer[:count], self._plain = self._plain[:count], self._plain[count:]
+        return count
+
+    def _unpack(self) -> bytes:
+        from zstandard import ZstdError
+
+        frame = self._frame = self._frame or self._next_frame()
+        try:
+            plain: bytes = frame.decompress(self._packed)
+        except ZstdError as error:
+            raise EOFError(str(error)) from error
+        self._packed, self._frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+        return plain
 
 
 def _next(stream: BinaryIO, path: Path, number: int) -> bytes:
     try:
         return stream.readline(MAX_LINE_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise refused(f"{path}:{number}", "the file", "is cut or damaged", "a whole gzip file") from error
+        raise refused(f"{path}:{number}", "the file", "is cut or damaged", "a whole compressed file") from error
     except OSError as error:
         raise refused(str(path), "it", f"cannot be read: {error.strerror}", "a file that can") from error
 
@@ -100,14 +177,18 @@ def children(directory: Path, *, folders: bool = False) -> list[Path]:
 
 
 def suffix(path: Path) -> str:
-    """Return the suffix of a file's name without that of gzip, in lower case."""
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
+    """Return the suffix of a file's name without that of its compression, in lower case."""
+    return Path(_unpacked_name(path)).suffix
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file without its suffix and that of gzip."""
-    return path.name[: len(path.name.lower().removesuffix(".gz")) - len(suffix(path))]
+    """Return the name of a file without its suffix and that of its compression."""
+    return path.name[: len(_unpacked_name(path)) - len(suffix(path))]
+
+
+def _unpacked_name(path: Path) -> str:
+    name = path.name.lower()
+    return next((name.removesuffix(end) for end in PACKED if name.endswith(end)), name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,22 @@ from tlt_common.errors import ConfigError
 from tlt_simulator.trace import RunTrace
 from tlt_simulator.traces.counting import TextCounter
 from tlt_simulator.traces.form import FirstLook, ReadOptions, TraceForm
+from tlt_simulator.traces.forms.areal import ArealForm
+from tlt_simulator.traces.forms.evaluations import SkyRlForm, VerifiersForm
 from tlt_simulator.traces.forms.journal import JournalForm
 from tlt_simulator.traces.forms.mooncake import MooncakeForm
+from tlt_simulator.traces.forms.nemo_rl import NemoRlForm
 from tlt_simulator.traces.forms.plain import PlainForm
 from tlt_simulator.traces.forms.prime_rl import PrimeRlForm
 from tlt_simulator.traces.forms.servegen import ServeGenForm
+from tlt_simulator.traces.forms.serving import AZURE, BURSTGPT
 from tlt_simulator.traces.forms.slime import SlimeForm
 from tlt_simulator.traces.forms.trl import TrlForm
 from tlt_simulator.traces.forms.verl import VerlForm
+from tlt_simulator.traces.forms.wandb import WandbForm
 from tlt_simulator.traces.logfile import lines, suffix
 from tlt_simulator.traces.steps import StepCollector
+from tlt_simulator.traces.table import columns
 from tlt_simulator.traces.values import MAX_TOKENS, LineValues, refused
 
 FORMS: tuple[TraceForm, ...] = (
@@ -25,12 +31,19 @@ FORMS: tuple[TraceForm, ...] = (
     SlimeForm(),
     PrimeRlForm(),
     TrlForm(),
+    NemoRlForm(),
+    ArealForm(),
+    SkyRlForm(),
+    VerifiersForm(),
+    WandbForm(),
     JournalForm(),
     MooncakeForm(),
     ServeGenForm(),
+    BURSTGPT,
+    AZURE,
     PlainForm(),
 )
-NO_LINES = (".csv", ".pt", ".parquet")
+NO_LINES = (".pt", ".parquet")
 """Suffixes of files that have no JSON lines."""
 
 
@@ -113,9 +126,11 @@ def _fits(form: TraceForm, path: Path) -> bool:
 
 
 def _first(path: Path) -> Mapping[str, Any]:
-    """Return the first object of a file; an empty one if it has no JSON lines."""
+    """Return the first object of a file, of a CSV file its columns; an empty one if it has no lines."""
     if suffix(path) in NO_LINES:
         return {}
+    if suffix(path) == ".csv":
+        return dict.fromkeys(columns(path))
     for line in lines(path):
         return LineValues.of(line.place, line.text, is_cut=line.is_cut).values
     raise refused(str(path), "it", "is empty", "a file with at least one response")

@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from tlt_simulator.trace import RunTrace, TraceSample, TraceStep
 from tlt_simulator.traces.form import Found, FoundResponse, FoundStep, Identity, TraceForm
 from tlt_simulator.traces.values import refused
 
+COUNT_SLACK = 0.01
+"""Texts that are tokenised again have so many more or fewer tokens than were generated, at most: special tokens are
+missing, and pieces that were sampled one by one become one."""
 END_SLACK = 1.01
 """Times of a response and of its step are taken by different clocks."""
 
@@ -91,6 +94,9 @@ class StepCollector:
 
     def _add(self, found: FoundResponse) -> None:
         step = self._step_of(found)
+        if found.is_counted and self._cap is not None and abs(found.tokens - self._cap) <= self._cap * COUNT_SLACK + 1:
+            found = replace(found, tokens=self._cap)
+            self.note("texts within a hundredth of the cap are taken as cut by it")
         if self._cap is not None and found.tokens > self._cap:
             raise refused(found.place, self._form.tokens_field, f"is {found.tokens}", f"at most the cap, {self._cap}")
         prompt, group = self._named(found, step)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tlt_common.documents import json_of
 from tlt_common.errors import ConfigError
 
 MAX_TOKENS = 2**21
@@ -52,13 +51,15 @@ class LineValues:
     @classmethod
     def of(cls, place: str, text: bytes, *, is_cut: bool = False) -> "LineValues":
         """
-        Parse a JSON object.
+        Parse a JSON object. Python's trainers write NaN for a reward that is none: a field that is read may not be.
 
         Raises:
             ConfigError: It is none.
         """
         try:
-            values = json_of(text.decode())
+            values = json.loads(text.decode())
+        except RecursionError:
+            raise refused(place, "the line", "is not JSON: nested too deeply", "one JSON object per line") from None
         except UnicodeDecodeError as error:
             raise refused(place, "the line", f"is not UTF-8 at byte {error.start + 1}", "UTF-8") from None
         except ValueError as error:
@@ -99,6 +100,23 @@ class LineValues:
         if type(value) is int and least <= value <= MAX_TOKENS:
             return value
         raise self.error(field, f"a whole number of tokens from {least} to {MAX_TOKENS}")
+
+    def sampled(self, field: str, *, of: int | None = None) -> int | None:
+        """
+        Return how many tokens a mask says were sampled; None: there is no mask, or it is all zeros, as that of a
+        response which no batch takes.
+
+        Raises:
+            ConfigError: It is no list of zeros and ones, or not of length `of`.
+        """
+        mask = self.values.get(field)
+        if mask is None or mask == []:
+            return None
+        if not isinstance(mask, list) or not all(type(one) in {int, bool, float} and one in {0, 1} for one in mask):
+            raise self.error(field, "a list of 0 and 1")
+        if of is not None and len(mask) != of:
+            raise refused(self.place, field, f"has {len(mask)} values", f"{of}, one for each token of the response")
+        return int(sum(mask)) or None
 
     def seconds(self, field: str, *, most: float = MAX_SECONDS) -> float:
         """

@@ -7,15 +7,15 @@ without it a file is a step. `prompt_tokens`; `ends`: whether the response ended
 beginning of its step to its request; `seconds`: from there to its last token; `rollout_s` and `step_s`: of its step.
 """
 
-import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, FoundStep, Identity, ReadOptions
-from tlt_simulator.traces.forms.json_lines import objects
-from tlt_simulator.traces.logfile import LogNames, lines, suffix
+from tlt_simulator.traces.forms.serving import AZURE, BURSTGPT
+from tlt_simulator.traces.logfile import LogNames, lines, objects, suffix
+from tlt_simulator.traces.table import cells
 from tlt_simulator.traces.units import UnitCheck
 from tlt_simulator.traces.values import LineValues, name_of, refused
 
@@ -46,7 +46,9 @@ class PlainForm:
     group_field = "prompt"
 
     def fits(self, look: FirstLook) -> bool:
-        return suffix(look.path) == ".csv" or "tokens" in look.first
+        if suffix(look.path) == ".csv":  # also one with unknown columns, which are then named
+            return not any(form.fits(look) for form in (BURSTGPT, AZURE))
+        return "tokens" in look.first
 
     def first_of(self, directory: Path) -> Path | None:
         return NAMES.first_of(directory)
@@ -160,25 +162,19 @@ def table(path: Path) -> Iterator[LineValues]:
     """
     names = list[str]()
     for line in lines(path):
-        try:
-            text = line.text.decode()
-            cells = next(csv.reader([text], strict=True)) if '"' in text else text.split(",")
-        except UnicodeDecodeError as error:
-            raise refused(line.place, "the line", f"is not UTF-8 at byte {error.start + 1}", "UTF-8") from None
-        except csv.Error:
-            raise refused(line.place, "the line", "is no CSV", "values between commas") from None
+        found = cells(line)
         if not names:
-            names = _names(line.place, cells)
-        elif len(cells) != len(names):
+            names = _names(line.place, found)
+        elif len(found) != len(names):
             raise refused(
-                line.place, "the line", f"has {len(cells)} values", f"{len(names)}, as the first line has names"
+                line.place, "the line", f"has {len(found)} values", f"{len(names)}, as the first line has names"
             )
         else:
-            yield LineValues(line.place, {name: _value(name, cell) for name, cell in zip(names, cells, strict=True)})
+            yield LineValues(line.place, {name: _value(name, cell) for name, cell in zip(names, found, strict=True)})
 
 
-def _names(place: str, cells: list[str]) -> list[str]:
-    names = [cell.strip() for cell in cells]
+def _names(place: str, found: list[str]) -> list[str]:
+    names = [cell.strip() for cell in found]
     for number, name in enumerate(names, start=1):
         if name not in COLUMNS:
             raise refused(place, f"column {number}", f"is {name_of(name)}", f"names: {', '.join(COLUMNS)}")

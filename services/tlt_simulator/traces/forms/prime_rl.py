@@ -1,5 +1,6 @@
 """
-prime-rl's traces: RUN_DIR/rollouts/step_N/train/{all,effective}/traces.jsonl, an episode per line.
+prime-rl's traces: RUN_DIR/rollouts/step_N/train/{all,effective}/traces.jsonl, an episode per line, and those of later
+versions, RUN_DIR/traces/stream/NNNNN.jsonl.zst.
 
 Written by `FileMonitor.log_episodes` (src/prime_rl/monitors/file.py, 0.8.0): `Episode.to_record()` of verifiers
 (verifiers/v1/episode.py and trace.py, 0.4.1). Read here: `group.id`, `task.key` or `task.hash` (hashed), and of each
@@ -9,18 +10,19 @@ are not looked at.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, FoundStep, Identity, ReadOptions
-from tlt_simulator.traces.forms.json_lines import objects
-from tlt_simulator.traces.logfile import children
+from tlt_simulator.traces.logfile import children, objects, stem
 from tlt_simulator.traces.values import MAX_TOKENS, LineValues, refused
 
 FILE = "traces.jsonl"
 SUBSETS = ("all", "effective")
 STEP = re.compile(r"step_(\d+)")
+STREAMED = re.compile(r"\d{1,9}\.jsonl(\.zst|\.gz)?")
+"""Names in traces/stream of later versions. Each episode says its step, or else a file is one."""
 MAX_TIME_S = 1e11
 CALLED = f"RUN_DIR or a {FILE}: RUN_DIR/rollouts/step_N/train/{{all,effective}}/{FILE}"
 
@@ -43,18 +45,31 @@ class PrimeRlForm:
         files = _files(path) if path.is_dir() else [(_step_of(path), path)]
         if not files:
             raise refused(str(path), "it", "has no traces of training", CALLED)
-        for step, file in files:
-            found = sorted(_responses(file, step, options), key=lambda one: one.after_s)
-            if not found:
-                continue
-            began_s = found[0].after_s
-            for one in found:
-                yield _since(one, began_s)
-            yield FoundStep(place=found[0].place, step=found[0].step, began_s=began_s)
+        steps = dict[int, list[FoundResponse]]()
+        for number, file in files:
+            for one in _responses(file, number, options):
+                steps.setdefault(one.step, []).append(one)
+            if not STREAMED.fullmatch(file.name):
+                yield from _steps(steps)
+                steps.clear()
+        yield from _steps(steps)
+
+
+def _steps(steps: Mapping[int, list[FoundResponse]]) -> Iterator[Found]:
+    """Yield the responses of steps, in order, with times since the first request of each."""
+    for number in sorted(steps):
+        found = sorted(steps[number], key=lambda one: one.after_s)
+        began_s = found[0].after_s
+        for one in found:
+            yield _since(one, began_s)
+        yield FoundStep(place=found[0].place, step=number, began_s=began_s)
 
 
 def _files(directory: Path) -> list[tuple[int, Path]]:
     """Return the files of a run with their steps, in order."""
+    for stream in (directory / "traces" / "stream", directory / "stream", directory):
+        if stream.is_dir() and (parts := [file for file in children(stream) if STREAMED.fullmatch(file.name)]):
+            return [(int(stem(file)), file) for file in parts]
     root = inner if (inner := directory / "rollouts").is_dir() else directory
     found = list[tuple[int, Path]]()
     for folder in children(root, folders=True):
@@ -86,11 +101,12 @@ def _since(one: FoundResponse, began_s: float) -> FoundResponse:
     )
 
 
-def _responses(path: Path, step: int, options: ReadOptions) -> Iterator[FoundResponse]:
+def _responses(path: Path, step_of_file: int, options: ReadOptions) -> Iterator[FoundResponse]:
     """Yield the responses of a file, with the times at which they were requested."""
     left_out = several = 0
     for line in objects(path):
         prompt, group = _names(line)
+        step = line.whole("step") if line.has("step") else step_of_file
         for trace in line.objects("traces"):
             if trace.has("agent") and trace.object("agent").values.get("trainable") is False:
                 continue  # of another model, such as a judge

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tlt_simulator.traces.form import FirstLook, Found, FoundResponse, ReadOptions
-from tlt_simulator.traces.forms.json_lines import objects
-from tlt_simulator.traces.logfile import LogNames
+from tlt_simulator.traces.logfile import LogNames, objects
 from tlt_simulator.traces.units import UnitCheck
 
 NAMES = LogNames(suffixes=(".jsonl",), called="trace_*.jsonl, a file per batch")

@@ -3,7 +3,8 @@ slime's debug rollout dumps: `--save-debug-rollout-data PATH/{rollout_id}.pt`, a
 
 Written by `save_debug_rollout_data` (slime/observability/rollout_data_utils.py, 624b824a): `torch.save` of
 `{"rollout_id": …, "samples": [Sample.to_dict(), …]}` (slime/utils/types.py). Read here: `group_index`, `prompt`
-(hashed), `tokens` (of prompt and response), `response_length`, `status`. No times. Files eval_N.pt are evaluations.
+(hashed), `tokens` (of prompt and response), `response_length`, `loss_mask` (1 for tokens that were sampled, 0 for
+what a tool returned), `status`. No times. Files eval_N.pt are evaluations.
 """
 
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ def _response(line: LineValues, step: int) -> FoundResponse:
     if not isinstance(ids, list) or len(ids) < tokens:
         found = f"has {len(ids)}" if isinstance(ids, list) else shown(ids)
         raise refused(line.place, "tokens", found, f"the token ids of prompt and response, at least {tokens}")
+    sampled = line.sampled("loss_mask", of=tokens)
     group = line.whole("group_index") if line.has("group_index") else None
     return FoundResponse(
         place=line.place,
@@ -71,6 +73,6 @@ def _response(line: LineValues, step: int) -> FoundResponse:
         prompt=line.canonical("prompt") if line.values.get("prompt") else group,
         group=group,
         prompt_tokens=len(ids) - tokens,
-        tokens=tokens,
+        tokens=sampled or tokens,
         ends=ENDS[status],
     )

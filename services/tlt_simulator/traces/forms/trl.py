@@ -62,6 +62,7 @@ class TrlForm:
                     prompt_tokens=prompt_tokens,
                     tokens=tokens,
                     ends=None,
+                    is_counted=True,
                 )
 
 

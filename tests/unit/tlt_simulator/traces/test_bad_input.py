@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.tlt_simulator.traces.written import SAMPLES, WORDS, json_lines
+from tests.unit.tlt_simulator.traces.written import SAMPLES, WORDS, json_lines, tokenizer
 from tlt_common.errors import ConfigError
 from tlt_simulator.traces import logfile, read_trace
 from tlt_simulator.traces.reading import FORMS
@@ -73,7 +73,14 @@ def test_what_is_missing_is_named(form: str, tmp_path: Path) -> None:
 def test_a_number_that_is_not_finite_is_refused(number: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"prompt": 1, "tokens": {number}}}\n')
-    assert refusal(path).startswith(f"{path}:1: the line is not JSON")
+    assert refusal(path).startswith(f"{path}:1: tokens is {float(number)!r}; accepted: a whole number")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_that_nobody_reads_may_be_anything(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl"
+    path.write_text(f'{{"input": "a", "output": "b b", "gts": "c", "score": {number}, "step": 1}}\n')
+    assert read_trace(path, tokenizer=tokenizer(tmp_path)).responses == 1
 
 
 BYTES = {
@@ -105,7 +112,7 @@ def test_a_damaged_file_is_refused_by_line(written: bytes, tmp_path: Path) -> No
 
 
 TABLES = {
-    "": " it has no responses",
+    "": " it is empty",
     "step,prompt,tokens\n": " it has no responses",
     "1,2,3\n1,2,3\n": ":1: column 1 is of another name",
     "prompt;tokens\n1;5\n": ":1: column 1 is of another name",

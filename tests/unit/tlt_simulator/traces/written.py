@@ -1,6 +1,8 @@
 """Logs that tests write."""
 
 import json
+import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,3 +28,10 @@ def tokenizer(directory: Path) -> str:
     made.pre_tokenizer = Whitespace()
     made.save(str(directory / "tokenizer.json"))
     return str(directory)
+
+
+def torch_saved(path: Path, values: Any) -> Path:
+    """A file as `torch.save` writes it, of plain values."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{path.stem}/data.pkl", pickle.dumps(values, protocol=2))
+    return path
